@@ -1,0 +1,24 @@
+//! Tells the binary which commit it was built from.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=MUSTER_COMMIT");
+    // An image or a source archive has no repository: there the builder says the commit.
+    let commit = std::env::var("MUSTER_COMMIT").ok().or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
+    println!("cargo::rustc-env=MUSTER_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
+    for name in ["HEAD", "logs/HEAD"] {
+        if let Some(file) = git(&["rev-parse", "--path-format=absolute", "--git-path", name])
+            && Path::new(&file).exists()
+        {
+            println!("cargo::rerun-if-changed={file}");
+        }
+    }
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}

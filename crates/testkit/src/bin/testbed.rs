@@ -1,0 +1,10 @@
+//! The process that owns the real things which tests run against.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use muster_testkit::testbed::Args;
+
+fn main() -> ExitCode {
+    Args::parse().run()
+}

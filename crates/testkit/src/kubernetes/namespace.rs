@@ -1,0 +1,162 @@
+//! A namespace of one test.
+
+use std::fmt::{Debug, Write as _};
+use std::path::Path;
+use std::pin::pin;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use futures::StreamExt as _;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace as NamespaceObject, Pod};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::diagnosis::Diagnosis;
+use super::{Kubernetes, connect};
+
+/// The label of pods that kwok leaves alone, because a test plays their kubelet.
+const DRIVER_PODS: &str = "muster.test/driver=true";
+
+/// How long the deletion of a namespace may take to be accepted.
+const DELETION: Duration = Duration::from_secs(20);
+
+/// A namespace of one test, deleted with it, also when the test panics.
+pub struct Namespace {
+    kubernetes: Kubernetes,
+    name: String,
+}
+
+impl Namespace {
+    pub(super) async fn create(kubernetes: Kubernetes) -> Self {
+        let id = Uuid::new_v4().simple().to_string();
+        let name = format!("test-{}", &id[..8]);
+        let object = NamespaceObject {
+            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+            ..NamespaceObject::default()
+        };
+        let namespaces: Api<NamespaceObject> = Api::all(kubernetes.client());
+        namespaces
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("the testbed's Kubernetes makes a namespace");
+        Self { kubernetes, name }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The objects of a kind in this namespace, with the admin's rights.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.kubernetes.client(), &self.name)
+    }
+
+    /// Watches an object until it is there and as wanted, and returns it.
+    ///
+    /// When the time is up it panics with what a person would look at; `what` says in words what was waited for.
+    pub async fn wait<K>(
+        &self,
+        what: &str,
+        api: &Api<K>,
+        name: &str,
+        deadline: Duration,
+        wanted: impl Fn(&K) -> bool,
+    ) -> K
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        let reached = self.watch(what, api, name, deadline, |seen| seen.is_some_and(&wanted)).await;
+        reached.expect("an absent object is never the wanted one")
+    }
+
+    /// Watches an object until it is gone; panics like [`Namespace::wait`] when the time is up.
+    pub async fn wait_gone<K>(&self, what: &str, api: &Api<K>, name: &str, deadline: Duration)
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        self.watch(what, api, name, deadline, |seen| seen.is_none()).await;
+    }
+
+    async fn watch<K>(
+        &self,
+        what: &str,
+        api: &Api<K>,
+        name: &str,
+        deadline: Duration,
+        wanted: impl Fn(Option<&K>) -> bool,
+    ) -> Option<K>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        let mut last_seen = None;
+        let mut last_error = None;
+        let reached = timeout(deadline, async {
+            // With back-off a watch outlives an API server that is away for a while, which some tests arrange.
+            let mut states = pin!(watch_object(api.clone(), name).default_backoff());
+            while let Some(state) = states.next().await {
+                match state {
+                    Ok(state) if wanted(state.as_ref()) => return state,
+                    Ok(state) => last_seen = state,
+                    Err(error) => last_error = Some(error),
+                }
+            }
+            unreachable!("a watch has no end");
+        })
+        .await;
+        if let Ok(object) = reached {
+            return object;
+        }
+        let mut report = format!("waited {deadline:?} in vain for {name} in {}: {what}\n", self.name);
+        if let Some(error) = last_error {
+            let _ = writeln!(report, "the last error of the watch: {error}");
+        }
+        Diagnosis::of(&self.kubernetes, &self.name, last_seen.as_ref()).await.write_to(&mut report);
+        panic!("{report}");
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let (kubeconfig, name) = (self.kubernetes.kubeconfig.clone(), self.name.clone());
+        // A test's own runtime may be ending or be blocked by this very drop: deletion brings its own.
+        let deletion = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                timeout(DELETION, delete(&kubeconfig, &name)).await.context("it took too long")?
+            })
+        });
+        match deletion.join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => eprintln!("the namespace {} is left behind: {error:#}", self.name),
+            Err(_) => eprintln!("the namespace {} is left behind: its deletion panicked", self.name),
+        }
+    }
+}
+
+async fn delete(kubeconfig: &Path, name: &str) -> Result<()> {
+    let client = connect(kubeconfig, None).await?;
+    let namespaces: Api<NamespaceObject> = Api::all(client.clone());
+    namespaces.delete(name, &DeleteParams::background()).await?;
+    // Nothing ends a driver's pod but this, and it would hold the namespace; a terminating one takes no new pods.
+    let pods: Api<Pod> = Api::namespaced(client, name);
+    for pod in pods.list(&ListParams::default().labels(DRIVER_PODS)).await? {
+        match pods.delete(&pod.name_any(), &DeleteParams::background().grace_period(0)).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}

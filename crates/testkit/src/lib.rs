@@ -1,0 +1,28 @@
+//! What tests share: a real Kubernetes, a real PostgreSQL and real frameworks, on Linux.
+//!
+//! One process, the [`testbed`], owns these for a whole test run. Tests ask it for what they need and get it, or
+//! are skipped with the reason:
+//!
+//! ```no_run
+//! # async fn example() {
+//! let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+//! let namespace = kubernetes.namespace().await;
+//! # }
+//! ```
+
+mod kubernetes;
+mod logs;
+mod postgres;
+mod process;
+mod python;
+mod shared;
+pub mod testbed;
+mod tls;
+mod wire;
+
+pub use kubernetes::{Kubernetes, Namespace, kubernetes};
+pub use postgres::{Database, Postgres, postgres};
+pub use process::Process;
+pub use python::{Python, python};
+pub use shared::{ask, skip};
+pub use wire::Answer;

@@ -1,0 +1,189 @@
+//! Child processes of tests, which cannot outlive them.
+
+use std::io::{self, BufRead as _, BufReader, PipeReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fs::File, thread};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+use tempfile::TempDir;
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::logs;
+
+/// How many lines of output a failed wait shows.
+const TAIL: usize = 40;
+
+/// A child process of a test, with its output in a log file. It is killed, with its process group, when this value
+/// is dropped, and by the kernel when the thread that started it ends: start it from the test's own thread.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Arc<Mutex<Vec<String>>>,
+    written: watch::Receiver<usize>,
+    folder: TempDir,
+}
+
+impl Process {
+    /// Starts a command; its program, arguments, variables and folder count, its own redirections do not.
+    pub fn spawn(name: &str, command: &Command) -> Self {
+        Self::try_spawn(name, command)
+            .unwrap_or_else(|error| panic!("cannot start {name} ({command:?}): {error}"))
+    }
+
+    fn try_spawn(name: &str, command: &Command) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("muster-test-").tempdir()?;
+        let log = File::create(log_in(&folder))?;
+        let (output, input) = io::pipe()?;
+        let mut child = under_death_signal(command)
+            .stdin(Stdio::piped())
+            .stdout(input.try_clone()?)
+            .stderr(input)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (count, written) = watch::channel(0);
+        // A thread, because a pipe is read without a runtime that way; it ends with the last process that can write.
+        let kept = Arc::clone(&lines);
+        thread::Builder::new()
+            .name(format!("output of {name}"))
+            .spawn(move || keep(output, log, &kept, &count))?;
+        let stdin = child.stdin.take();
+        Ok(Self { name: name.to_owned(), child, stdin, lines, written, folder })
+    }
+
+    /// The process id, or `None` once its end was waited for.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// The log file with everything it wrote; it goes with this value.
+    pub fn log(&self) -> PathBuf {
+        log_in(&self.folder)
+    }
+
+    /// Waits for a line of output that contains `text`, also among those already written, and returns it.
+    pub async fn wait_for_line(&self, text: &str, deadline: Duration) -> String {
+        let found = timeout(deadline, self.line_with(text)).await;
+        let why = match found {
+            Ok(Some(line)) => return line,
+            Ok(None) => "closed its output".to_owned(),
+            Err(_) => format!("wrote no such line within {deadline:?}"),
+        };
+        panic!("waited for {} to write {text:?}, but it {why}; its last lines:\n{}", self.name, self.tail());
+    }
+
+    async fn line_with(&self, text: &str) -> Option<String> {
+        let mut written = self.written.clone();
+        let mut seen = 0;
+        loop {
+            let found = {
+                let lines = guard(&self.lines);
+                let found = lines[seen..].iter().find(|line| line.contains(text)).cloned();
+                seen = lines.len();
+                found
+            };
+            if found.is_some() {
+                return found;
+            }
+            if written.wait_for(|count| *count > seen).await.is_err() {
+                // The writer is gone: what it wrote since the last look is all there will be.
+                return guard(&self.lines)[seen..].iter().find(|line| line.contains(text)).cloned();
+            }
+        }
+    }
+
+    /// Waits for its end.
+    pub async fn wait_for_exit(&mut self, deadline: Duration) -> ExitStatus {
+        let in_time = timeout(deadline, self.child.wait()).await.unwrap_or_else(|_| {
+            panic!("{} did not end within {deadline:?}; its last lines:\n{}", self.name, self.tail())
+        });
+        in_time.expect("a child of this process can be waited for")
+    }
+
+    /// Closes its standard input.
+    pub fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Kills it alone (SIGKILL), and none of its children.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid() {
+            kill_process(pid, signal).expect("a child that was not waited for can be signalled");
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
+    }
+
+    /// The last lines of its output.
+    pub fn tail(&self) -> String {
+        logs::last_lines(&guard(&self.lines).join("\n"), TAIL)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(group) = self.pid() {
+            // It fails when the whole group has ended, which is what is wanted.
+            let _ = kill_process_group(group, Signal::KILL);
+            // Unless it is waited for it stays in the table of processes, where nobody may clear it away.
+            let _ = waitpid(Some(group), WaitOptions::empty());
+        }
+    }
+}
+
+/// The command, started so that the kernel kills it when the thread that starts it ends.
+fn under_death_signal(command: &Command) -> tokio::process::Command {
+    let mut wrapped = tokio::process::Command::new("setpriv");
+    wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    wrapped
+}
+
+fn keep(output: PipeReader, mut log: File, lines: &Mutex<Vec<String>>, count: &watch::Sender<usize>) {
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        // The log is for people; without it the lines in memory still serve the test.
+        let _ = writeln!(log, "{line}");
+        let written = {
+            let mut lines = guard(lines);
+            lines.push(line);
+            lines.len()
+        };
+        count.send_replace(written);
+    }
+}
+
+fn guard(lines: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn log_in(folder: &TempDir) -> PathBuf {
+    Path::join(folder.path(), "output.log")
+}

@@ -1,0 +1,92 @@
+//! Asking the testbed, and what happens when it has not got it.
+
+use std::env;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::thread;
+
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use crate::testbed::SOCKET;
+use crate::wire::{Answer, Request};
+
+const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no testbed to ask: run `cargo xtask test`, or run \
+    `cargo xtask testbed start` in another terminal and export what it prints";
+
+/// Asks the testbed of a folder for `kubernetes`, `postgres` or `python/<environment>`.
+pub async fn ask(testbed: &Path, want: &str) -> io::Result<Answer> {
+    let mut stream = UnixStream::connect(testbed.join(SOCKET)).await?;
+    let mut line = serde_json::to_string(&Request { want: want.to_owned() })?;
+    line.push('\n');
+    stream.write_all(line.as_bytes()).await?;
+    let mut answer = String::new();
+    if BufReader::new(stream).read_line(&mut answer).await? == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the testbed ended before it answered"));
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// Gets a part from this run's testbed; `None` means that the test is skipped.
+pub(crate) async fn obtain<T: DeserializeOwned>(want: &str) -> Option<T> {
+    let testbed = env::var_os("MUSTER_TESTBED").expect(NO_TESTBED);
+    let testbed = Path::new(&testbed);
+    let answer = ask(testbed, want).await.unwrap_or_else(|error| {
+        panic!("the testbed in {} (MUSTER_TESTBED) does not answer: {error}", testbed.display())
+    });
+    match answer {
+        Answer::Have(parts) => Some(
+            serde_json::from_value(parts)
+                .expect("the testbed is of the same build and describes its parts alike"),
+        ),
+        Answer::Missing(why) => {
+            skip(&why);
+            None
+        }
+        Answer::Failed(why) => panic!("{why}"),
+    }
+}
+
+/// Records that the calling test is skipped and why; where nothing may be skipped (`CI=true`) it panics instead.
+pub fn skip(why: &str) {
+    assert!(env::var("CI").as_deref() != Ok("true"), "with CI=true no test may be skipped, but: {why}");
+    let test = test_name();
+    eprintln!("{test} is skipped: {why}");
+    let Some(skips) = env::var_os("MUSTER_TEST_SKIPS") else { return };
+    let line = format!("{test}\t{}\n", why.replace(['\n', '\t'], " "));
+    // One write of one line to a file opened for appending: test programs that run side by side do not mix theirs.
+    let written = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&skips)
+        .and_then(|mut f| f.write_all(line.as_bytes()));
+    if let Err(error) = written {
+        panic!(
+            "cannot note the skipped test in {} (MUSTER_TEST_SKIPS): {error}",
+            Path::new(&skips).display()
+        );
+    }
+}
+
+/// The name that the test runner gave the thread; on a single thread it gives none, and the program's name must do.
+fn test_name() -> String {
+    let name = thread::current().name().unwrap_or("main").to_owned();
+    if name != "main" {
+        return name;
+    }
+    let program = env::current_exe().unwrap_or_default();
+    format!("a test of {}", program.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_knows_its_name() {
+        let name = test_name();
+        assert!(name.ends_with("a_test_knows_its_name") || name.starts_with("a test of"), "{name}");
+    }
+}

@@ -1,0 +1,20 @@
+//! The process that owns the real things which tests run against, from the first that is wanted to the last.
+//!
+//! It starts each part once, on first want or at once, answers on a socket in its folder, and leaves nothing behind:
+//! no process, no socket, no folder, however it ends.
+
+mod args;
+mod bed;
+mod folder;
+mod group;
+mod inventory;
+mod kubernetes;
+mod output;
+mod ports;
+mod postgres;
+mod program;
+mod server;
+mod sweep;
+
+pub use self::args::Args;
+pub(crate) use self::folder::SOCKET;

@@ -1,0 +1,153 @@
+//! The testbed's folder: made, locked as long as anything lives in it, and removed.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use super::output::say;
+use super::sweep;
+
+/// The socket in the folder on which the testbed answers.
+pub(crate) const SOCKET: &str = "testbed.sock";
+/// The file whose lock says that the folder is in use.
+pub(super) const LOCK: &str = "testbed.lock";
+/// How folders that the testbed names itself begin.
+pub(super) const PREFIX: &str = "muster-testbed-";
+/// The folder in it with PostgreSQL's data.
+pub(super) const POSTGRES: &str = "postgres";
+
+/// The lock before it has its name.
+const LOCK_IN_MAKING: &str = "testbed.lock.new";
+/// What the lock file says in a folder that is to be removed with the testbed's things.
+const MADE: &str = "made by a testbed\n";
+const KUBECONFIG: &str = "kubeconfig";
+const KUBERNETES: &str = "kubernetes";
+const LOGS: &str = "logs";
+
+/// All that the testbed makes in its folder; the lock goes last, since it guards the rest.
+const OURS: [&str; 7] = [SOCKET, KUBECONFIG, KUBERNETES, POSTGRES, LOGS, LOCK_IN_MAKING, LOCK];
+
+/// A folder in use, emptied of the testbed's things on drop, and removed if the testbed made it.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    made: bool,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes or takes the folder, after sweeping what killed testbeds left in the temporary folder.
+    pub(super) fn make(dir: Option<&Path>) -> Result<Self> {
+        let temp = std::env::temp_dir();
+        sweep::sweep(&temp);
+        let (path, made) = match dir {
+            Some(dir) => {
+                let dir = std::path::absolute(dir)?;
+                let made = take(&dir).with_context(|| format!("cannot use the folder {}", dir.display()))?;
+                (dir, made)
+            }
+            None => (tempfile::Builder::new().prefix(PREFIX).tempdir_in(&temp)?.keep(), true),
+        };
+        let lock = prepare(&path, made).inspect_err(|_| clear(&path, made))?;
+        Ok(Self { path, made, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.path.join(SOCKET)
+    }
+
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.path.join(KUBECONFIG)
+    }
+
+    pub(super) fn kubernetes(&self) -> PathBuf {
+        self.path.join(KUBERNETES)
+    }
+
+    pub(super) fn postgres(&self) -> PathBuf {
+        self.path.join(POSTGRES)
+    }
+
+    pub(super) fn logs(&self) -> PathBuf {
+        self.path.join(LOGS)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        clear(&self.path, self.made);
+    }
+}
+
+/// Makes the folder, or checks that it is free to use; true if a testbed made it, this one or a killed one.
+fn take(dir: &Path) -> Result<bool> {
+    if !dir.exists() {
+        fs::create_dir_all(dir)?;
+        return Ok(true);
+    }
+    let mut made = false;
+    if let Ok(lock) = fs::read_to_string(dir.join(LOCK)) {
+        if !sweep::is_abandoned(dir)? {
+            bail!("another testbed runs there");
+        }
+        sweep::remove_shared_memory(dir);
+        remove_ours(dir)?;
+        made = lock == MADE;
+    }
+    if fs::read_dir(dir)?.next().is_some() {
+        bail!("it is not empty");
+    }
+    Ok(made)
+}
+
+fn prepare(path: &Path, made: bool) -> Result<File> {
+    // PostgreSQL may run as another user, who must get through to its own folder but need not look around.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o711))?;
+    // Locked before it has its name: whoever sees the file by name can trust what its lock says.
+    let unnamed = path.join(LOCK_IN_MAKING);
+    let mut lock = File::create(&unnamed)?;
+    lock.lock()?;
+    if made {
+        lock.write_all(MADE.as_bytes())?;
+    }
+    fs::rename(&unnamed, path.join(LOCK))?;
+    // Children inherit the lock, so that a folder is not swept while a dying child still writes to it.
+    fcntl_setfd(&lock, FdFlags::empty()).map_err(io::Error::from)?;
+    fs::create_dir(path.join(LOGS))?;
+    Ok(lock)
+}
+
+fn clear(path: &Path, made: bool) {
+    let cleared = remove_ours(path).and_then(|()| if made { fs::remove_dir(path) } else { Ok(()) });
+    if let Err(error) = cleared {
+        say!("testbed: the folder {} is left behind: {error}", path.display());
+    }
+}
+
+/// Removes what a testbed makes in its folder, and nothing else.
+pub(super) fn remove_ours(dir: &Path) -> io::Result<()> {
+    for name in OURS {
+        let path = dir.join(name);
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use super::*;
+
+#[test]
+fn a_folder_that_the_testbed_made_is_gone_with_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("bed");
+    let folder = Folder::make(Some(&dir)).unwrap();
+    fs::write(folder.kubeconfig(), "").unwrap();
+    drop(folder);
+    assert!(!dir.exists());
+}
+
+#[test]
+fn a_folder_that_was_there_stays_and_is_empty_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = Folder::make(Some(temp.path())).unwrap();
+    fs::create_dir_all(folder.postgres().join("base")).unwrap();
+    drop(folder);
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_with_something_in_it_is_refused_and_left_as_it_is() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join("thesis.tex"), "").unwrap();
+    let refusal = format!("{:#}", Folder::make(Some(temp.path())).unwrap_err());
+    assert!(refusal.ends_with("it is not empty"), "{refusal}");
+    assert!(temp.path().join("thesis.tex").exists());
+}
+
+#[test]
+fn a_folder_has_one_testbed_at_a_time() {
+    let temp = tempfile::tempdir().unwrap();
+    let _folder = Folder::make(Some(temp.path())).unwrap();
+    let refusal = format!("{:#}", Folder::make(Some(temp.path())).unwrap_err());
+    assert!(refusal.ends_with("another testbed runs there"), "{refusal}");
+}
+
+#[test]
+fn what_a_killed_testbed_left_in_a_given_folder_is_no_obstacle() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join(LOCK), "").unwrap();
+    fs::write(temp.path().join(SOCKET), "").unwrap();
+    let folder = Folder::make(Some(temp.path())).unwrap();
+    assert!(!folder.socket().exists());
+    drop(folder);
+    assert!(temp.path().exists());
+}
+
+#[test]
+fn a_folder_that_a_killed_testbed_made_goes_with_the_next_one_in_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("bed");
+    fs::create_dir(&dir).unwrap();
+    drop(prepare(&dir, true).unwrap());
+    drop(Folder::make(Some(&dir)).unwrap());
+    assert!(!dir.exists());
+}

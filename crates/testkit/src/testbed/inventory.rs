@@ -1,0 +1,122 @@
+//! What there is on this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow};
+use serde::Deserialize;
+
+/// The programs that make a Kubernetes.
+#[derive(Debug, Clone)]
+pub(super) struct KubernetesBinaries {
+    pub(super) etcd: PathBuf,
+    pub(super) apiserver: PathBuf,
+    pub(super) controller_manager: PathBuf,
+    pub(super) scheduler: PathBuf,
+    pub(super) kwok: PathBuf,
+}
+
+/// Where PostgreSQL comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PostgresSource {
+    /// The programs in this folder make one.
+    BinDir(PathBuf),
+    /// Somebody else runs one there.
+    Url(String),
+}
+
+/// Why a part cannot be handed out.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It cannot be had on this machine.
+    Missing(String),
+    /// It should work and does not.
+    Failed(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// What `cargo xtask testbed` found, built or installed, and what it could not.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Inventory {
+    #[serde(default)]
+    binaries: BTreeMap<String, PathBuf>,
+    #[serde(default)]
+    python: BTreeMap<String, PathBuf>,
+    postgres: Option<PostgresSource>,
+    #[serde(default)]
+    missing: BTreeMap<String, String>,
+}
+
+impl Inventory {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| {
+            format!("cannot read the inventory {} (`cargo xtask testbed` writes it)", path.display())
+        })?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not an inventory", path.display()))
+    }
+
+    pub(super) fn kubernetes(&self) -> Result<KubernetesBinaries, Trouble> {
+        let names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
+        let absent: Vec<_> = names.into_iter().filter(|name| !self.binaries.contains_key(*name)).collect();
+        if !absent.is_empty() {
+            return Err(self.missing("Kubernetes", &absent));
+        }
+        let binary = |name| present(name, &self.binaries[name]);
+        Ok(KubernetesBinaries {
+            etcd: binary("etcd")?,
+            apiserver: binary("kube-apiserver")?,
+            controller_manager: binary("kube-controller-manager")?,
+            scheduler: binary("kube-scheduler")?,
+            kwok: binary("kwok")?,
+        })
+    }
+
+    pub(super) fn python(&self, environment: &str) -> Result<PathBuf, Trouble> {
+        let name = format!("python/{environment}");
+        let path = self.python.get(environment).ok_or_else(|| self.missing(&name, &[&name]))?;
+        present(&name, path)
+    }
+
+    pub(super) fn postgres(&self) -> Result<PostgresSource, Trouble> {
+        self.postgres.clone().ok_or_else(|| self.missing("PostgreSQL", &["postgres"]))
+    }
+
+    /// Why `whole` cannot be had: each reason once, with the names of all parts that lack for it.
+    fn missing(&self, whole: &str, parts: &[&str]) -> Trouble {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for part in parts {
+            let why = self
+                .missing
+                .get(*part)
+                .map_or("not in the inventory; run `cargo xtask testbed`", String::as_str);
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, names)) => names.push(part),
+                None => reasons.push((why, vec![part])),
+            }
+        }
+        let reasons: Vec<_> =
+            reasons.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect();
+        Trouble::Missing(format!("{whole} is missing here ({})", reasons.join("; ")))
+    }
+}
+
+fn present(name: &str, path: &Path) -> Result<PathBuf, Trouble> {
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    Err(anyhow!(
+        "the inventory has {name} at {}, but nothing is there: `cargo xtask testbed` mends it",
+        path.display()
+    )
+    .into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+use serde_json::json;
+
+use super::*;
+
+fn inventory(value: serde_json::Value) -> Inventory {
+    serde_json::from_value(value).unwrap()
+}
+
+fn missing<T: std::fmt::Debug>(answer: Result<T, Trouble>) -> String {
+    match answer {
+        Err(Trouble::Missing(why)) => why,
+        other => panic!("it is not said to be missing: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_there_is_found() {
+    let here = std::env::current_exe().unwrap();
+    let full = inventory(json!({
+        "binaries": {"etcd": here, "kube-apiserver": here, "kube-controller-manager": here, "kube-scheduler": here,
+            "kwok": here, "helm": here},
+        "python": {"dask": here},
+        "postgres": {"bin_dir": "/usr/lib/postgresql/15/bin"},
+        "pins": {"etcd": "v3.6.5"},
+    }));
+    assert_eq!(full.kubernetes().unwrap().etcd, here);
+    assert_eq!(full.python("dask").unwrap(), here);
+    assert_eq!(full.postgres().unwrap(), PostgresSource::BinDir("/usr/lib/postgresql/15/bin".into()));
+}
+
+#[test]
+fn a_postgres_may_be_somebody_elses() {
+    let url = "postgres://user:pw@127.0.0.1:5432/postgres";
+    let foreign = inventory(json!({"postgres": {"url": url}}));
+    assert_eq!(foreign.postgres().unwrap(), PostgresSource::Url(url.to_owned()));
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_reason_once() {
+    let why = "needs Go 1.26 or newer, and `go` was not found";
+    let here = std::env::current_exe().unwrap();
+    let poor = inventory(json!({
+        "binaries": {"etcd": here, "kube-apiserver": here, "kube-controller-manager": here},
+        "missing": {"kube-scheduler": why, "kwok": why, "python/dask": "needs python3", "postgres": "needs root"},
+    }));
+    let expected = format!("Kubernetes is missing here (kube-scheduler, kwok: {why})");
+    assert_eq!(missing(poor.kubernetes()), expected);
+    assert_eq!(missing(poor.python("dask")), "python/dask is missing here (python/dask: needs python3)");
+    assert_eq!(missing(poor.postgres()), "PostgreSQL is missing here (postgres: needs root)");
+}
+
+#[test]
+fn what_is_not_mentioned_is_missing() {
+    let why = missing(Inventory::default().postgres());
+    assert!(why.contains("run `cargo xtask testbed`"), "{why}");
+}
+
+#[test]
+fn what_the_inventory_promises_but_is_not_there_is_a_failure() {
+    let broken = inventory(json!({"python": {"dask": "/nowhere/bin/python"}}));
+    assert!(matches!(broken.python("dask"), Err(Trouble::Failed(_))));
+}

@@ -1,0 +1,163 @@
+//! The testbed from its start to its end.
+
+use std::future::pending;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context as _, Result, bail};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+
+use super::bed::Bed;
+use super::folder::Folder;
+use super::inventory::Inventory;
+use super::output::{print, say};
+use crate::wire::{Answer, Request};
+
+/// More than any request needs; a client that sends more is not one of ours.
+const LONGEST_REQUEST: u64 = 4096;
+
+/// What the testbed is to do.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) dir: Option<PathBuf>,
+    pub(super) inventory: Inventory,
+    pub(super) nodes: u16,
+    pub(super) lazy: bool,
+    pub(super) until_eof: bool,
+}
+
+/// Runs a testbed until it is stopped or something in it dies.
+pub(super) async fn run(Plan { dir, inventory, nodes, lazy, until_eof }: Plan) -> Result<()> {
+    // Before anything is made: from here on every end but a kill is an orderly one.
+    let mut stop = Stop::listen(until_eof)?;
+    let folder = Folder::make(dir.as_deref())?;
+    let socket = folder.socket();
+    let listener = UnixListener::bind(&socket).with_context(|| {
+        format!("cannot listen on {} (a socket's path has at most 107 bytes)", socket.display())
+    })?;
+    // One is enough: with the first death the testbed stops.
+    let (report, mut deaths) = mpsc::channel(1);
+    let bed = Bed::new(folder, inventory, nodes, report);
+    let outcome = tokio::select! {
+        why = stop.wait() => {
+            say!("{why}: stopping");
+            Ok(())
+        }
+        Some(death) = deaths.recv() => Err(death.into()),
+        outcome = async { tokio::try_join!(serve(&bed, listener), begin(&bed, lazy)) } => outcome.map(|_| ()),
+    };
+    bed.stop().await;
+    outcome
+}
+
+/// Starts Kubernetes unless it is to wait for its first want, and says how to use the testbed.
+async fn begin(bed: &Bed, lazy: bool) -> Result<()> {
+    if !lazy {
+        match bed.answer("kubernetes").await {
+            Answer::Have(_) => print(&format!("export KUBECONFIG={}", quoted(&bed.folder.kubeconfig()))),
+            Answer::Missing(why) | Answer::Failed(why) => bail!(why),
+        }
+    }
+    print(&format!("export MUSTER_TESTBED={}", quoted(bed.folder.path())));
+    say!("the testbed is ready; Ctrl-C stops it");
+    Ok(())
+}
+
+/// A path as a word for a shell.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+/// Answers requests, each connection in its own time, all on this thread.
+async fn serve(bed: &Bed, listener: UnixListener) -> Result<()> {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.context("cannot accept connections")?;
+                connections.push(converse(bed, stream));
+            }
+            // A client that went away early has nobody to tell.
+            Some(_) = connections.next() => {}
+        }
+    }
+}
+
+async fn converse(bed: &Bed, mut stream: UnixStream) -> io::Result<()> {
+    let mut line = String::new();
+    BufReader::new((&mut stream).take(LONGEST_REQUEST)).read_line(&mut line).await?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(Request { want }) => bed.answer(&want).await,
+        Err(error) => {
+            Answer::Failed(format!("a request is a line like {{\"want\":\"kubernetes\"}}: {error}"))
+        }
+    };
+    let mut line = serde_json::to_string(&answer)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes()).await
+}
+
+/// Everything that asks the testbed to end.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    eof: Option<oneshot::Receiver<()>>,
+}
+
+impl Stop {
+    fn listen(until_eof: bool) -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            eof: until_eof.then(end_of_stdin).transpose()?,
+        })
+    }
+
+    async fn wait(&mut self) -> &'static str {
+        let eof = async {
+            match &mut self.eof {
+                Some(eof) => drop(eof.await),
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => "interrupted",
+            _ = self.terminate.recv() => "asked to end",
+            _ = self.hangup.recv() => "the terminal is gone",
+            () = eof => "standard input has ended",
+        }
+    }
+}
+
+/// Tells of the end of standard input, from a thread that a runtime need not wait for when it ends.
+fn end_of_stdin() -> io::Result<oneshot::Receiver<()>> {
+    let (ended, eof) = oneshot::channel();
+    thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+        let mut buffer = [0; 1024];
+        let mut stdin = io::stdin().lock();
+        while stdin.read(&mut buffer).is_ok_and(|read| read > 0) {}
+        let _ = ended.send(());
+    })?;
+    Ok(eof)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell() {
+        assert_eq!(quoted(Path::new("/tmp/muster-testbed-a1")), "/tmp/muster-testbed-a1");
+        assert_eq!(quoted(Path::new("/home/o'neil/my bed")), r"'/home/o'\''neil/my bed'");
+    }
+}

@@ -1,0 +1,55 @@
+//! The lines that tests and the testbed exchange: one JSON object each way.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a test asks for: `kubernetes`, `postgres` or `python/<environment>`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) want: String,
+}
+
+/// What the testbed says to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It runs, and this is where.
+    Have(Value),
+    /// It cannot be had on this machine, for this reason; a test that needs it is skipped.
+    Missing(String),
+    /// It should have worked and did not; a test that needs it fails.
+    Failed(String),
+}
+
+impl Answer {
+    /// An answer that hands out `parts`.
+    pub(crate) fn have(parts: &impl Serialize) -> Self {
+        match serde_json::to_value(parts) {
+            Ok(value) => Self::Have(value),
+            Err(error) => Self::Failed(format!("the testbed cannot describe what it has: {error}")),
+        }
+    }
+}
+
+/// Where the shared Kubernetes is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct KubernetesParts {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) log_dir: PathBuf,
+}
+
+/// Where the shared PostgreSQL is. Without a folder of programs the ones on the `PATH` are used.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PostgresParts {
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) bin_dir: Option<PathBuf>,
+}
+
+/// Where the interpreter of a Python environment is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PythonParts {
+    pub(crate) python: PathBuf,
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask bench [NAME]`: the benchmarks of `bench/`, in release builds.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use crate::{layout, step};
+
+#[derive(Debug, Parser)]
+pub(crate) struct Bench {
+    /// Only this benchmark
+    name: Option<String>,
+    /// Passed on to the benchmark
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let Self { name, arguments } = self;
+        let known = benchmarks()?;
+        let chosen: Vec<&String> =
+            known.iter().filter(|bench| name.as_ref().is_none_or(|name| name == *bench)).collect();
+        if chosen.is_empty() {
+            match name {
+                Some(name) => bail!("there is no benchmark '{name}'; there are: {}", known.join(", ")),
+                None => bail!("there are no benchmarks yet: each is a file in bench/src/bin"),
+            }
+        }
+        for bench in chosen {
+            let mut cargo = layout::cargo()?;
+            cargo
+                .args(["run", "--release", "--locked", "--package", "muster-bench", "--bin", bench, "--"])
+                .args(&arguments);
+            step::run(&format!("benchmark {bench}"), &mut cargo)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn benchmarks() -> Result<Vec<String>> {
+    let folder = layout::root().join("bench/src/bin");
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut names: Vec<String> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}

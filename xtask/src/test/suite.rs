@@ -1,0 +1,129 @@
+//! Which suites there are: checks of style, one suite per test program, and the doc tests.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::layout;
+
+/// One thing to run and to time.
+#[derive(Debug)]
+pub(super) struct Suite {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) needs_testbed: bool,
+}
+
+/// What running it means.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Fmt,
+    Clippy,
+    Deny,
+    Docs,
+    /// A test program: of a package, chosen as cargo chooses (`--lib`, `--test name`), run in the package's folder.
+    Target {
+        package: String,
+        selector: Vec<String>,
+        folder: PathBuf,
+    },
+    DocTests,
+}
+
+impl Suite {
+    fn check(name: &str, kind: Kind) -> Self {
+        Self { name: name.to_owned(), kind, needs_testbed: false }
+    }
+
+    /// By its whole name, or by the crate in front of `::`.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.name.split_once("::").is_some_and(|(package, _)| package == name)
+    }
+
+    pub(super) fn has_tests(&self) -> bool {
+        matches!(self.kind, Kind::Target { .. } | Kind::DocTests)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    targets: Vec<Target>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+    test: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+}
+
+/// The package that talks to the testbed; whoever depends on it may need one.
+const TESTKIT: &str = "muster-testkit";
+
+/// All suites, cheap ones first.
+pub(super) fn all() -> Result<Vec<Suite>> {
+    let output = layout::cargo()?.args(["metadata", "--no-deps", "--format-version", "1"]).output()?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)))?;
+    let mut suites = vec![
+        Suite::check("fmt", Kind::Fmt),
+        Suite::check("clippy", Kind::Clippy),
+        Suite::check("docs", Kind::Docs),
+        Suite::check("deny", Kind::Deny),
+    ];
+    suites.extend(metadata.packages.iter().flat_map(of_package));
+    suites.push(Suite::check("doc-tests", Kind::DocTests));
+    Ok(suites)
+}
+
+fn of_package(package: &Package) -> Vec<Suite> {
+    let needs_testbed =
+        package.name == TESTKIT || package.dependencies.iter().any(|dependency| dependency.name == TESTKIT);
+    let short = package.name.strip_prefix("muster-").unwrap_or(&package.name);
+    let folder = package.manifest_path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let suite = |name: String, selector: Vec<String>| Suite {
+        name,
+        kind: Kind::Target { package: package.name.clone(), selector, folder: folder.clone() },
+        needs_testbed,
+    };
+    let is = |target: &Target, kind: &str| target.test && target.kind.iter().any(|has| has == kind);
+    let mut suites = Vec::new();
+    for target in &package.targets {
+        if is(target, "lib") {
+            suites.push(suite(format!("{short}::lib"), vec!["lib".to_owned()]));
+        } else if is(target, "test") {
+            suites.push(suite(
+                format!("{short}::{}", target.name),
+                vec!["test".to_owned(), target.name.clone()],
+            ));
+        }
+    }
+    suites
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_is_chosen_by_its_name_or_its_crate() {
+        let suite = Suite::check("testkit::kubernetes", Kind::Fmt);
+        assert!(suite.is_named("testkit::kubernetes"));
+        assert!(suite.is_named("testkit"));
+        assert!(!suite.is_named("test"));
+    }
+}

@@ -1,0 +1,128 @@
+//! The dependency rule of the house: arrows point down only.
+//!
+//! `docs/architecture.md` draws the layers; this is the same rule as a table, checked against what cargo says.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which crates of ours a crate may see.
+const MAY_SEE: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("frameworks", &["core"]),
+    ("store", &["core"]),
+    ("engine", &["core", "frameworks", "store"]),
+    ("local", &["core", "frameworks", "store", "engine"]),
+    ("kube", &["core", "frameworks", "store", "engine"]),
+    ("proto", &["core"]),
+    ("api", &["core", "frameworks", "store", "engine", "proto"]),
+    ("machines", &["core"]),
+    ("cli", &["core", "frameworks", "store", "engine", "local", "kube", "proto", "api", "machines"]),
+    ("testkit", &["core", "frameworks", "store", "engine", "proto"]),
+    ("bench", &["core", "frameworks", "store", "engine", "proto", "testkit"]),
+];
+
+/// Which crates of ours a library of others may stand in. Those not listed may be used anywhere.
+const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
+    ("sqlx", &["store"]),
+    ("kube", &["kube", "machines", "testkit"]),
+    ("k8s-openapi", &["kube", "machines", "testkit"]),
+    ("axum", &["api", "machines"]),
+    ("tonic", &["proto", "api", "cli"]),
+];
+
+/// Libraries that the pure crates do without.
+const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["core", "frameworks"])];
+
+/// One line of a manifest.
+#[derive(Clone, Copy)]
+struct Edge<'a> {
+    from: &'a str,
+    to: &'a str,
+    for_tests: bool,
+}
+
+fn violation(edge: Edge) -> Option<String> {
+    let Edge { from, to, for_tests } = edge;
+    let says = |why: String| Some(format!("`{from}` must not depend on `{to}`: {why}"));
+    if let Some(to) = to.strip_prefix("muster-") {
+        let Some((_, seen)) = MAY_SEE.iter().find(|(name, _)| *name == from) else {
+            return says(format!("`{from}` has no row in the table MAY_SEE yet; give it its place"));
+        };
+        return match to {
+            "testkit" if for_tests => None,
+            "testkit" if from != "bench" => says("the testkit is for tests only (dev-dependencies)".into()),
+            to if seen.contains(&to) => None,
+            _ => says(format!("arrows point down only, and `{from}` may see {seen:?}")),
+        };
+    }
+    // Tests may talk to the world as clients do; only what is shipped has to stay apart.
+    if let Some((_, rooms)) = STANDS_ONLY_IN.iter().find(|(name, _)| *name == to && !for_tests)
+        && !rooms.contains(&from)
+    {
+        return says(format!("`{to}` stands only in {rooms:?}"));
+    }
+    let (_, without) = NOT_IN.iter().find(|(name, _)| *name == to)?;
+    without
+        .contains(&from)
+        .then(|| format!("`{from}` must not depend on `{to}`: it is pure, no I/O and no async"))
+}
+
+/// Every dependency in the manifests of this workspace.
+fn edges(metadata: &Value) -> Vec<(String, String, bool)> {
+    let packages = metadata["packages"].as_array().expect("cargo metadata lists packages");
+    let text = |value: &Value| value.as_str().expect("a name is a string").to_owned();
+    let of_package = |package: &Value| {
+        let from = text(&package["name"]).trim_start_matches("muster-").to_owned();
+        let dependencies = package["dependencies"].as_array().expect("a package lists dependencies").clone();
+        dependencies.into_iter().map(move |to| (from.clone(), text(&to["name"]), to["kind"] == "dev"))
+    };
+    packages.iter().flat_map(of_package).collect()
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let arguments = ["metadata", "--no-deps", "--format-version", "1", "--offline"];
+    let output = Command::new(cargo).args(arguments).output().expect("cargo runs");
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+#[test]
+fn arrows_point_down_only() {
+    let found = edges(&metadata());
+    let crates: BTreeSet<&str> = found.iter().map(|(from, _, _)| from.as_str()).collect();
+    assert!(crates.contains("core") && crates.contains("cli"), "the crates were not found: {crates:?}");
+    let violations: Vec<String> = found
+        .iter()
+        .filter_map(|(from, to, for_tests)| violation(Edge { from, to, for_tests: *for_tests }))
+        .collect();
+    assert!(violations.is_empty(), "forbidden edges:\n{}", violations.join("\n"));
+}
+
+#[test]
+fn a_forbidden_edge_is_named_in_a_sentence() {
+    let shipped = |from, to| violation(Edge { from, to, for_tests: false });
+    let sentence = |from, to| shipped(from, to).expect("this edge is forbidden");
+    assert!(
+        sentence("core", "muster-store")
+            .starts_with("`core` must not depend on `muster-store`: arrows point down")
+    );
+    assert!(sentence("engine", "muster-local").contains("`engine` must not depend on `muster-local`"));
+    assert!(sentence("local", "muster-api").contains("arrows point down only"));
+    assert!(sentence("api", "sqlx").contains("`sqlx` stands only in [\"store\"]"));
+    assert!(sentence("core", "tokio").contains("it is pure"));
+    assert!(sentence("cli", "muster-testkit").contains("for tests only"));
+    assert!(sentence("attic", "muster-core").contains("has no row"));
+    assert_eq!(shipped("engine", "muster-store"), None);
+    assert_eq!(shipped("api", "tonic"), None);
+}
+
+#[test]
+fn tests_may_use_the_testkit_and_clients_but_pure_crates_stay_pure() {
+    let in_tests = |from, to| violation(Edge { from, to, for_tests: true });
+    assert_eq!(in_tests("engine", "muster-testkit"), None);
+    assert_eq!(in_tests("cli", "kube"), None);
+    assert!(in_tests("core", "tokio").is_some());
+    assert!(in_tests("engine", "muster-local").is_some());
+}
