@@ -20,6 +20,8 @@ pub(crate) fn check() -> Result<Option<String>> {
     } else {
         Some("advisories: not checked, their database cannot be reached from this machine".to_owned())
     };
+    // Crates of other platforms are looked at too, and a fresh machine has not downloaded those yet.
+    step::run("fetching all crates", layout::cargo()?.args(["fetch", "--locked", "--quiet"]))?;
     let mut command = Command::new(&program);
     command.current_dir(layout::root()).args(["--offline", "check", "--hide-inclusion-graph"]).args(&checks);
     step::run(&format!("cargo deny: {}", checks.join(", ")), &mut command)?;

@@ -65,6 +65,54 @@ typed_id! {
     ClusterId,
     /// One member of a cluster, or an orphan.
     NodeId,
+    /// A recipe that nodes are made from.
+    ProfileId,
+    /// A rule.
+    PolicyId,
+    /// A rule's attachment to a cluster.
+    BindingId,
+    /// A durable unit of change.
+    ActionId,
+    /// Something that happened.
+    EventId,
+    /// A process that executes actions.
+    EngineId,
+}
+
+/// Where nodes really run: `local:<id>`, `kubernetes:<uid>`, `simulated:<database id>`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceId(String);
+
+impl InstanceId {
+    /// The instance of this kind of provider with this id.
+    pub fn new(provider: &str, id: &str) -> Self {
+        Self(format!("{provider}:{id}"))
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The kind of provider.
+    pub fn provider(&self) -> &str {
+        self.0.split_once(':').map_or(&self.0, |(provider, _)| provider)
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for InstanceId {
+    type Err = std::convert::Infallible;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        Ok(Self(given.to_owned()))
+    }
 }
 
 #[cfg(test)]

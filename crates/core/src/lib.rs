@@ -2,5 +2,21 @@
 //!
 //! Nothing here does I/O, reads a clock or is async: the same inputs give the same answer.
 
+pub mod action;
+pub mod app;
+pub mod candidates;
+pub mod cluster;
+pub mod event;
 pub mod ids;
+pub mod node;
+pub mod policy;
+pub mod principal;
+pub mod profile;
 pub mod quantity;
+pub mod resize;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
+pub mod shape;
+pub mod status;
+pub mod time;
+pub mod words;

@@ -9,7 +9,11 @@
 //! let namespace = kubernetes.namespace().await;
 //! # }
 //! ```
+//!
+//! Fakes are for faults only: [`fake`] is a provider that fails on command.
 
+mod databases;
+pub mod fake;
 mod kubernetes;
 mod logs;
 mod postgres;
@@ -20,6 +24,7 @@ pub mod testbed;
 mod tls;
 mod wire;
 
+pub use databases::{DatabaseKind, FreshStore};
 pub use kubernetes::{Kubernetes, Namespace, kubernetes};
 pub use postgres::{Database, Postgres, postgres};
 pub use process::Process;

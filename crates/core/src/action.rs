@@ -1,0 +1,260 @@
+//! Durable units of change.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{ActionId, ClusterId, EngineId, InstanceId, NodeId};
+use crate::principal::{Door, Principal};
+use crate::time::{Span, Timestamp};
+use crate::words::words;
+
+words! {
+    /// What an action does.
+    ActionKind, "action" {
+        /// Makes a cluster and its nodes.
+        ClusterCreate = "CLUSTER_CREATE",
+        /// Removes a cluster and its nodes.
+        ClusterDelete = "CLUSTER_DELETE",
+        /// Changes properties, sizes or the profile.
+        ClusterUpdate = "CLUSTER_UPDATE",
+        /// Lets orphans join.
+        ClusterAddNodes = "CLUSTER_ADD_NODES",
+        /// Lets members leave, or removes them.
+        ClusterDelNodes = "CLUSTER_DEL_NODES",
+        /// Exchanges members for orphans.
+        ClusterReplaceNodes = "CLUSTER_REPLACE_NODES",
+        /// Changes the size, the bounds, or both.
+        ClusterResize = "CLUSTER_RESIZE",
+        /// Grows by a count.
+        ClusterScaleOut = "CLUSTER_SCALE_OUT",
+        /// Shrinks by a count.
+        ClusterScaleIn = "CLUSTER_SCALE_IN",
+        /// Looks at every node.
+        ClusterCheck = "CLUSTER_CHECK",
+        /// Brings back what is lost.
+        ClusterRecover = "CLUSTER_RECOVER",
+        /// Runs an operation of the profile type on nodes.
+        ClusterOperation = "CLUSTER_OPERATION",
+        /// Binds a policy.
+        ClusterAttachPolicy = "CLUSTER_ATTACH_POLICY",
+        /// Unbinds a policy.
+        ClusterDetachPolicy = "CLUSTER_DETACH_POLICY",
+        /// Enables or disables a bound policy.
+        ClusterUpdatePolicy = "CLUSTER_UPDATE_POLICY",
+        /// Makes a node.
+        NodeCreate = "NODE_CREATE",
+        /// Removes a node.
+        NodeDelete = "NODE_DELETE",
+        /// Changes a node.
+        NodeUpdate = "NODE_UPDATE",
+        /// Makes an orphan a member.
+        NodeJoin = "NODE_JOIN",
+        /// Makes a member an orphan.
+        NodeLeave = "NODE_LEAVE",
+        /// Looks at a node.
+        NodeCheck = "NODE_CHECK",
+        /// Brings a node back; on a head, restarts it.
+        NodeRecover = "NODE_RECOVER",
+        /// Runs an operation of the profile type on a node.
+        NodeOperation = "NODE_OPERATION",
+    }
+}
+
+impl ActionKind {
+    /// Whether its target is a node.
+    pub const fn is_of_node(self) -> bool {
+        matches!(
+            self,
+            Self::NodeCreate
+                | Self::NodeDelete
+                | Self::NodeUpdate
+                | Self::NodeJoin
+                | Self::NodeLeave
+                | Self::NodeCheck
+                | Self::NodeRecover
+                | Self::NodeOperation
+        )
+    }
+}
+
+impl ActionKind {
+    /// Whether it needs its cluster alone: all of a cluster's own do, and bringing a node back may take others along.
+    pub const fn takes_cluster(self) -> bool {
+        !self.is_of_node() || matches!(self, Self::NodeRecover)
+    }
+}
+
+words! {
+    /// Where an action stands.
+    ActionStatus, "action status" {
+        /// Stored, but not to be run yet.
+        Init = "INIT",
+        /// Waits for the actions it depends on.
+        Waiting = "WAITING",
+        /// May be claimed by an engine.
+        Ready = "READY",
+        /// An engine works on it.
+        Running = "RUNNING",
+        /// Stopped by a user, to be resumed; its locks stay.
+        Suspended = "SUSPENDED",
+        /// Waits for somebody to say that a node may go.
+        WaitingLifecycleCompletion = "WAITING_LIFECYCLE_COMPLETION",
+        /// Reached its goal.
+        Succeeded = "SUCCEEDED",
+        /// Ended without reaching its goal.
+        Failed = "FAILED",
+        /// Ended because somebody said so.
+        Cancelled = "CANCELLED",
+    }
+}
+
+impl ActionStatus {
+    /// Whether nothing can change it any more.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+}
+
+words! {
+    /// How far an action has come, in a way that its caller may rely on.
+    Milestone, "milestone" {
+        /// The action is stored.
+        Accepted = "accepted",
+        /// Its intent is committed, or the provider acknowledged the write.
+        Applied = "applied",
+        /// What it asked for was observed.
+        Reached = "reached",
+    }
+}
+
+words! {
+    /// Why an action exists.
+    Cause, "cause" {
+        /// Somebody asked for it.
+        Request = "RPC Request",
+        /// Another action needs it.
+        Derived = "Derived Action",
+        /// Another action needs it, and somebody else has to agree first.
+        DerivedWithHook = "Derived Action with Lifecycle Hook",
+        /// Muster saw that something is not as it should be.
+        Healing = "Healing",
+    }
+}
+
+words! {
+    /// What a running action was told.
+    Control, "control signal" {
+        /// To end at its next step.
+        Cancel = "CANCEL",
+        /// To stop at its next step, until it is resumed.
+        Suspend = "SUSPEND",
+    }
+}
+
+words! {
+    /// What to do when another action holds the target.
+    OnConflict, "conflict rule" {
+        /// Refuse while a user's action holds it.
+        Reject = "reject",
+        /// Run after it.
+        Queue = "queue",
+        /// Cancel it at its next step, then run.
+        Preempt = "preempt",
+    }
+}
+
+/// What an action is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// A cluster.
+    Cluster(ClusterId),
+    /// A node.
+    Node(NodeId),
+}
+
+/// A number drawn anew at every claim and take-over; whoever was told a higher one refuses a lower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fence(pub i64);
+
+/// A durable unit of change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Action {
+    /// Its id.
+    pub id: ActionId,
+    /// What it does.
+    pub kind: ActionKind,
+    /// The version of its inputs; an engine claims only those it knows.
+    pub version: u32,
+    /// What it is about.
+    pub target: Target,
+    /// The cluster that it belongs to, if any.
+    pub cluster_id: Option<ClusterId>,
+    /// Where it has to be executed.
+    pub instance: InstanceId,
+    /// The action that made it.
+    pub parent: Option<ActionId>,
+    /// Why it exists.
+    pub cause: Cause,
+    /// The way it came in.
+    pub door: Door,
+    /// In words, why; empty where the cause says it all.
+    pub reason: String,
+    /// Who asked for it.
+    pub principal: Principal,
+    /// What was asked.
+    pub inputs: Value,
+    /// What came out.
+    pub outputs: Value,
+    /// What policies and steps left for each other.
+    pub data: Value,
+    /// Where it stands.
+    pub status: ActionStatus,
+    /// In words, why it stands there.
+    pub status_reason: String,
+    /// What it was told and has not obeyed yet.
+    pub control: Option<Control>,
+    /// The engine that works on it.
+    pub owner: Option<EngineId>,
+    /// Drawn when that engine took it.
+    pub fence: Fence,
+    /// How often it was put back.
+    pub tries: u32,
+    /// Not to be claimed before.
+    pub not_before: Option<Timestamp>,
+    /// How long it may run, suspensions not counted.
+    pub timeout: Span,
+    /// How long it was suspended so far.
+    pub suspended_for: Span,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When an engine first took it.
+    pub started_at: Option<Timestamp>,
+    /// When its intent was committed.
+    pub applied_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+impl Action {
+    /// The name that existing clients know: the kind and the first eight characters of the target.
+    pub fn name(&self) -> String {
+        let target = match self.target {
+            Target::Cluster(id) => id.short(),
+            Target::Node(id) => id.short(),
+        };
+        format!("{}_{target}", self.kind.as_str().to_lowercase())
+    }
+
+    /// Whether a milestone is behind it.
+    pub fn has_reached(&self, milestone: Milestone) -> bool {
+        match milestone {
+            Milestone::Accepted => true,
+            Milestone::Applied => self.applied_at.is_some() || self.status == ActionStatus::Succeeded,
+            Milestone::Reached => self.status == ActionStatus::Succeeded,
+        }
+    }
+}

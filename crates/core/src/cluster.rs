@@ -1,0 +1,223 @@
+//! Clusters: the intent, and the summary of what was observed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::action::ActionKind;
+use crate::ids::{ClusterId, InstanceId, ProfileId};
+use crate::principal::Owner;
+use crate::profile::ProfileType;
+use crate::shape::Shape;
+use crate::time::{Span, Timestamp};
+use crate::words::words;
+
+words! {
+    /// The program that a cluster runs.
+    Framework, "framework" {
+        /// Ray.
+        Ray = "ray",
+        /// Dask.
+        Dask = "dask",
+        /// Spark.
+        Spark = "spark",
+    }
+}
+
+words! {
+    /// How a cluster is, in one word.
+    ClusterStatus, "cluster status" {
+        /// Stored, nothing done yet.
+        Init = "INIT",
+        /// As it should be.
+        Active = "ACTIVE",
+        /// Being made.
+        Creating = "CREATING",
+        /// Being changed.
+        Updating = "UPDATING",
+        /// Being resized.
+        Resizing = "RESIZING",
+        /// Being removed.
+        Deleting = "DELETING",
+        /// Being looked at.
+        Checking = "CHECKING",
+        /// Something lost is being brought back.
+        Recovering = "RECOVERING",
+        /// An operation runs on its nodes.
+        Operating = "OPERATING",
+        /// It works, with less or more than it should have.
+        Warning = "WARNING",
+        /// Fewer nodes than it can do with.
+        Error = "ERROR",
+        /// The head is lost and not coming back by itself.
+        Critical = "CRITICAL",
+        /// Stopped, to be resumed.
+        Suspended = "SUSPENDED",
+        /// Gone; only history.
+        Deleted = "DELETED",
+    }
+}
+
+impl ClusterStatus {
+    /// What a cluster shows while an action of this kind has it, if that differs from before.
+    pub const fn during(kind: ActionKind) -> Option<Self> {
+        Some(match kind {
+            ActionKind::ClusterCreate => Self::Creating,
+            ActionKind::ClusterDelete => Self::Deleting,
+            ActionKind::ClusterUpdate => Self::Updating,
+            ActionKind::ClusterResize
+            | ActionKind::ClusterScaleOut
+            | ActionKind::ClusterScaleIn
+            | ActionKind::ClusterAddNodes
+            | ActionKind::ClusterDelNodes
+            | ActionKind::ClusterReplaceNodes => Self::Resizing,
+            ActionKind::ClusterCheck => Self::Checking,
+            ActionKind::ClusterRecover | ActionKind::NodeRecover => Self::Recovering,
+            ActionKind::ClusterOperation => Self::Operating,
+            _ => return None,
+        })
+    }
+}
+
+impl ClusterStatus {
+    /// Whether it says that something is under way.
+    pub const fn is_transitional(self) -> bool {
+        matches!(
+            self,
+            Self::Init
+                | Self::Creating
+                | Self::Updating
+                | Self::Resizing
+                | Self::Deleting
+                | Self::Checking
+                | Self::Recovering
+                | Self::Operating
+        )
+    }
+}
+
+/// Like workers of one shape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerGroup {
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// How many there should be.
+    pub desired: u32,
+    /// Fewer are an error.
+    pub min: u32,
+    /// More are refused; absent means no bound.
+    pub max: Option<u32>,
+    /// What each is given.
+    pub shape: Shape,
+    /// What a door keeps for it: image, environment, start parameters.
+    pub spec: Map<String, Value>,
+}
+
+/// The name of the only group of a cluster whose door has no groups.
+pub const DEFAULT_GROUP: &str = "default";
+
+/// A cluster as it should be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Its id, whatever door it came through.
+    pub id: ClusterId,
+    /// What people call it.
+    pub name: String,
+    /// Its DNS-safe name where objects are made.
+    pub object_name: String,
+    /// Where on Kubernetes, or a label locally.
+    pub namespace: String,
+    /// The tenant.
+    pub project: String,
+    /// Where its nodes run.
+    pub instance: InstanceId,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// The user that a door recorded; decides nothing.
+    pub user: String,
+    /// The recipe of its nodes.
+    pub profile_id: ProfileId,
+    /// The type of that recipe.
+    pub profile_type: ProfileType,
+    /// What it runs, if its type runs a framework.
+    pub framework: Option<Framework>,
+    /// Which objects stand for it on Kubernetes.
+    pub flavor: Option<String>,
+    /// Whether there is a head beside the workers.
+    pub has_head: bool,
+    /// Its workers.
+    pub groups: Vec<WorkerGroup>,
+    /// How it is.
+    pub status: ClusterStatus,
+    /// Why.
+    pub status_reason: String,
+    /// How long its actions may run.
+    pub timeout: Span,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+    /// Settings with meaning to the engine, such as `node.name.format`.
+    pub config: Map<String, Value>,
+    /// What policies keep with it.
+    pub data: Map<String, Value>,
+    /// Who else refers to it.
+    pub dependents: Map<String, Value>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// What a door keeps for it: version, environment, head, endpoints' types.
+    pub spec: Map<String, Value>,
+    /// Rises with every change of intent.
+    pub generation: i64,
+    /// Rises with every new head.
+    pub incarnation: i64,
+    /// The index of the next worker; indexes are not used twice.
+    pub next_index: u32,
+    /// What was last seen of it.
+    pub observed: ObservedSummary,
+    /// When it was stored.
+    pub init_at: Timestamp,
+    /// When its creation ended well.
+    pub created_at: Option<Timestamp>,
+    /// When it last changed.
+    pub updated_at: Option<Timestamp>,
+    /// When it was gone.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl Cluster {
+    /// How many workers there should be.
+    pub fn desired(&self) -> u32 {
+        self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.desired))
+    }
+
+    /// Fewer workers are an error.
+    pub fn min_size(&self) -> u32 {
+        self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.min))
+    }
+
+    /// More workers are refused; no bound if any group has none.
+    pub fn max_size(&self) -> Option<u32> {
+        self.groups.iter().try_fold(0_u32, |sum, group| Some(sum.saturating_add(group.max?)))
+    }
+
+    /// The group of this name.
+    pub fn group(&self, name: &str) -> Option<&WorkerGroup> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+}
+
+/// What was last seen of a cluster; absent means never seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObservedSummary {
+    /// Workers that were seen working.
+    pub ready_workers: Option<u32>,
+    /// Whether the head was seen working.
+    pub head_ready: Option<bool>,
+    /// What to connect to, by purpose.
+    pub endpoints: BTreeMap<String, String>,
+    /// When it was seen.
+    pub at: Option<Timestamp>,
+}

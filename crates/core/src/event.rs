@@ -1,0 +1,72 @@
+//! What happened, to what, by whom, through which door, why. Never rewritten.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::ids::{ActionId, ClusterId, EventId};
+use crate::principal::Door;
+use crate::time::Timestamp;
+use crate::words::words;
+
+words! {
+    /// How much an event matters.
+    Level, "event level" {
+        /// For whoever looks closely.
+        Debug = "DEBUG",
+        /// As it should be.
+        Info = "INFO",
+        /// Somebody may want to look.
+        Warn = "WARN",
+        /// Something did not work.
+        Error = "ERROR",
+        /// Something does not work any more.
+        Critical = "CRITICAL",
+    }
+}
+
+words! {
+    /// What kind of object an event is about.
+    ObjectKind, "object kind" {
+        /// A cluster.
+        Cluster = "CLUSTER",
+        /// A node.
+        Node = "NODE",
+        /// Anything else.
+        Other = "OTHER",
+    }
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id.
+    pub id: EventId,
+    /// When.
+    pub at: Timestamp,
+    /// How much it matters.
+    pub level: Level,
+    /// The kind of object.
+    pub object_kind: ObjectKind,
+    /// The object.
+    pub object_id: String,
+    /// The object's name at that time.
+    pub object_name: String,
+    /// The cluster it belongs to.
+    pub cluster_id: Option<ClusterId>,
+    /// The action behind it.
+    pub action_id: Option<ActionId>,
+    /// What was done: an action's word, or a reason such as `HostRestarted`.
+    pub reason: String,
+    /// `start`, `end`, `error`, or empty.
+    pub phase: String,
+    /// In words.
+    pub message: String,
+    /// Who did it.
+    pub user: String,
+    /// The tenant.
+    pub project: String,
+    /// The way it came in.
+    pub door: Door,
+    /// More, for those who parse.
+    pub data: Map<String, Value>,
+}

@@ -1,0 +1,148 @@
+//! Nodes: members of clusters, and orphans.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::ids::{ClusterId, NodeId, ProfileId};
+use crate::time::{Span, Timestamp};
+use crate::words::words;
+
+words! {
+    /// How a node is, in one word.
+    NodeStatus, "node status" {
+        /// Stored, nothing done yet.
+        Init = "INIT",
+        /// Being made.
+        Creating = "CREATING",
+        /// Working.
+        Active = "ACTIVE",
+        /// Being changed.
+        Updating = "UPDATING",
+        /// Being removed.
+        Deleting = "DELETING",
+        /// Being brought back.
+        Recovering = "RECOVERING",
+        /// An operation runs on it.
+        Operating = "OPERATING",
+        /// It works, but something about it does not.
+        Warning = "WARNING",
+        /// It does not work.
+        Error = "ERROR",
+    }
+}
+
+words! {
+    /// What a node is to its cluster.
+    NodeRole, "node role" {
+        /// The scheduler, master or head; not counted in the size.
+        Head = "head",
+        /// One of the workers.
+        Worker = "worker",
+    }
+}
+
+/// The index of a node that is in no cluster.
+pub const ORPHAN_INDEX: i64 = -1;
+
+/// The index of the head.
+pub const HEAD_INDEX: i64 = 0;
+
+/// One member of a cluster, or an orphan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// The cluster it is a member of.
+    pub cluster_id: Option<ClusterId>,
+    /// The group it is in; the head and orphans are in none.
+    pub group: Option<String>,
+    /// What it is to its cluster.
+    pub role: NodeRole,
+    /// What a user called its role.
+    pub user_role: String,
+    /// Its place; never used twice in a cluster.
+    pub index: i64,
+    /// What people call it.
+    pub name: String,
+    /// What it is in the world: a pod, a process.
+    pub physical_id: Option<String>,
+    /// The recipe it was made from.
+    pub profile_id: ProfileId,
+    /// The tenant.
+    pub project: String,
+    /// The user that asked for it.
+    pub user: String,
+    /// How it is.
+    pub status: NodeStatus,
+    /// Why.
+    pub status_reason: String,
+    /// To be removed before others.
+    pub tainted: bool,
+    /// What policies keep with it.
+    pub data: Map<String, Value>,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+    /// Who else refers to it.
+    pub dependents: Map<String, Value>,
+    /// The head's incarnation that it belongs to.
+    pub incarnation: i64,
+    /// When it was started, as far back as the budget looks.
+    pub starts: Vec<Timestamp>,
+    /// When it was stored.
+    pub init_at: Timestamp,
+    /// When it first worked.
+    pub created_at: Option<Timestamp>,
+    /// When it last changed.
+    pub updated_at: Option<Timestamp>,
+}
+
+/// How often a node may be started within [`START_WINDOW`], whichever action does it.
+pub const START_BUDGET: usize = 3;
+
+/// How far back starts count.
+pub const START_WINDOW: Span = Span::from_secs(600);
+
+impl Node {
+    /// Whether it may be started once more.
+    pub fn may_start(&self, now: Timestamp) -> bool {
+        self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET
+    }
+
+    /// Notes a start, and forgets those that do not count any more.
+    pub fn note_start(&mut self, now: Timestamp) {
+        self.starts.retain(|start| now.since(*start) < START_WINDOW);
+        self.starts.push(now);
+    }
+
+    /// Whether a person would want it gone before others.
+    pub fn is_bad(&self) -> bool {
+        self.tainted || matches!(self.status, NodeStatus::Error | NodeStatus::Warning)
+    }
+}
+
+/// What is known of a node in the world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seen {
+    /// It works.
+    Running {
+        /// What it is there.
+        physical_id: String,
+    },
+    /// It is there, and not yet working.
+    Starting {
+        /// What it is there, if that is known.
+        physical_id: Option<String>,
+    },
+    /// It was there and ended.
+    Exited {
+        /// How it ended, in words.
+        reason: String,
+    },
+    /// It is certainly not there.
+    Absent,
+    /// Nobody can tell now; changes nothing.
+    Unknown {
+        /// Why not.
+        reason: String,
+    },
+}

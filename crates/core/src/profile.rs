@@ -1,0 +1,115 @@
+//! Profiles: the typed, versioned recipes that nodes are made from.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::ids::ProfileId;
+use crate::time::Timestamp;
+
+/// A type of profile, such as `dask.cluster-1.0`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProfileType {
+    /// `dask.cluster`.
+    pub name: String,
+    /// `1.0`.
+    pub version: String,
+}
+
+/// A string that names no type and version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{given}' is not a type and its version, such as dask.cluster-1.0")]
+pub struct InvalidProfileType {
+    /// What was given.
+    pub given: String,
+}
+
+impl ProfileType {
+    /// The type of this name and version.
+    pub fn new(name: &str, version: &str) -> Self {
+        Self { name: name.to_owned(), version: version.to_owned() }
+    }
+}
+
+impl fmt::Display for ProfileType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.name, self.version)
+    }
+}
+
+impl FromStr for ProfileType {
+    type Err = InvalidProfileType;
+
+    fn from_str(given: &str) -> Result<Self, InvalidProfileType> {
+        let parts = given.rsplit_once('-').filter(|(name, version)| {
+            !name.is_empty() && version.starts_with(|first: char| first.is_ascii_digit())
+        });
+        let (name, version) = parts.ok_or_else(|| InvalidProfileType { given: given.to_owned() })?;
+        Ok(Self::new(name, version))
+    }
+}
+
+impl TryFrom<String> for ProfileType {
+    type Error = InvalidProfileType;
+
+    fn try_from(given: String) -> Result<Self, InvalidProfileType> {
+        given.parse()
+    }
+}
+
+impl From<ProfileType> for String {
+    fn from(value: ProfileType) -> Self {
+        value.to_string()
+    }
+}
+
+/// A recipe that nodes are made from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Its id.
+    pub id: ProfileId,
+    /// What people call it.
+    pub name: String,
+    /// Its type.
+    pub kind: ProfileType,
+    /// The tenant.
+    pub project: String,
+    /// The user that made it.
+    pub user: String,
+    /// The properties, as they were given.
+    pub properties: Map<String, Value>,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+    /// Made for one cluster and gone with it.
+    pub implicit: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn a_type_is_written_as_it_was_read() {
+        let kind: ProfileType = "dask.cluster-1.0".parse().unwrap();
+        assert_eq!(kind, ProfileType::new("dask.cluster", "1.0"));
+        assert_eq!(kind.to_string(), "dask.cluster-1.0");
+    }
+
+    #[rstest]
+    #[case("dask.cluster")]
+    #[case("-1.0")]
+    #[case("dask-cluster")]
+    #[case("")]
+    fn what_names_no_version_is_refused(#[case] given: &str) {
+        assert!(given.parse::<ProfileType>().is_err());
+    }
+}

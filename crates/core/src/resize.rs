@@ -1,0 +1,259 @@
+//! How large a cluster shall be: the arithmetic of a resize, and what is refused.
+//!
+//! `current` is always the number of members, never the size that was wished for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+words! {
+    /// What the number of a resize means.
+    AdjustmentType, "adjustment type" {
+        /// The size itself.
+        ExactCapacity = "EXACT_CAPACITY",
+        /// So many more, or fewer.
+        ChangeInCapacity = "CHANGE_IN_CAPACITY",
+        /// So many per cent more, or fewer.
+        ChangeInPercentage = "CHANGE_IN_PERCENTAGE",
+    }
+}
+
+/// A number and what it means.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Adjustment {
+    /// What the number means.
+    #[serde(rename = "adjustment_type")]
+    pub kind: AdjustmentType,
+    /// The number.
+    pub number: f64,
+    /// The least change, for percentages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_step: Option<u32>,
+}
+
+/// What a resize asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Resize {
+    /// The size, absolutely or by a change; absent: only the bounds change.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub adjustment: Option<Adjustment>,
+    /// A new lower bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_size: Option<u32>,
+    /// A new upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<MaxSize>,
+    /// Refuse what does not fit, rather than cut it to the bounds.
+    #[serde(default = "strict")]
+    pub strict: bool,
+}
+
+const fn strict() -> bool {
+    true
+}
+
+/// An upper bound that was given: a number, or explicitly none (written as -1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "i64", into = "i64")]
+pub enum MaxSize {
+    /// At most so many.
+    Bound(u32),
+    /// No bound any more.
+    Unbounded,
+}
+
+impl MaxSize {
+    /// As groups keep it.
+    pub const fn bound(self) -> Option<u32> {
+        match self {
+            Self::Bound(bound) => Some(bound),
+            Self::Unbounded => None,
+        }
+    }
+}
+
+impl TryFrom<i64> for MaxSize {
+    type Error = String;
+
+    fn try_from(value: i64) -> Result<Self, String> {
+        match value {
+            -1 => Ok(Self::Unbounded),
+            value => u32::try_from(value).map(Self::Bound).map_err(|_| format!("{value} is no upper bound")),
+        }
+    }
+}
+
+impl From<MaxSize> for i64 {
+    fn from(value: MaxSize) -> Self {
+        value.bound().map_or(-1, Self::from)
+    }
+}
+
+/// A cluster's size and bounds, before or after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Members, or how many there shall be.
+    pub size: u32,
+    /// Fewer are an error.
+    pub min: u32,
+    /// More are refused.
+    pub max: Option<u32>,
+}
+
+/// Why a size is refused: the words that existing clients compare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
+pub enum Refused {
+    #[error("The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'.")]
+    NegativeExact,
+    #[error(
+        "The target capacity ({target}) is greater than the maximum number of nodes allowed per cluster ({limit})."
+    )]
+    TargetAboveLimit { target: i64, limit: u32 },
+    #[error("The target capacity ({target}) is less than the specified min_size ({min}).")]
+    TargetBelowNewMin { target: i64, min: u32 },
+    #[error("The target capacity ({target}) is less than the cluster's min_size ({min}).")]
+    TargetBelowMin { target: i64, min: u32 },
+    #[error("The target capacity ({target}) is greater than the specified max_size ({max}).")]
+    TargetAboveNewMax { target: i64, max: u32 },
+    #[error("The target capacity ({target}) is greater than the cluster's max_size ({max}).")]
+    TargetAboveMax { target: i64, max: u32 },
+    #[error("The specified min_size ({min}) is greater than the specified max_size ({max}).")]
+    NewMinAboveNewMax { min: u32, max: u32 },
+    #[error("The specified min_size ({min}) is greater than the current max_size ({max}) of the cluster.")]
+    NewMinAboveMax { min: u32, max: u32 },
+    #[error(
+        "The specified min_size ({min}) is greater than the current desired_capacity ({size}) of the cluster."
+    )]
+    NewMinAboveSize { min: u32, size: u32 },
+    #[error(
+        "The specified max_size ({max}) is greater than the maximum number of nodes allowed per cluster ({limit})."
+    )]
+    NewMaxAboveLimit { max: u32, limit: u32 },
+    #[error("The specified max_size ({max}) is less than the current min_size ({min}) of the cluster.")]
+    NewMaxBelowMin { max: u32, min: u32 },
+    #[error(
+        "The specified max_size ({max}) is less than the current desired_capacity ({size}) of the cluster."
+    )]
+    NewMaxBelowSize { max: u32, size: u32 },
+}
+
+impl Adjustment {
+    /// The size that is asked for, before any bound; may be negative.
+    pub fn target(&self, current: u32) -> Result<i64, Refused> {
+        let current = i64::from(current);
+        match self.kind {
+            AdjustmentType::ExactCapacity => {
+                let target = truncate(self.number);
+                if self.number < 0.0 { Err(Refused::NegativeExact) } else { Ok(target) }
+            }
+            AdjustmentType::ChangeInCapacity => Ok(current.saturating_add(truncate(self.number))),
+            AdjustmentType::ChangeInPercentage => Ok(current.saturating_add(self.percentage(current))),
+        }
+    }
+
+    /// Below one it is rounded away from zero, above truncated; `min_step` raises it, with the sign of the number.
+    fn percentage(&self, current: i64) -> i64 {
+        #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
+        let exact = self.number * current as f64 / 100.0;
+        let rounded = if exact.abs() < 1.0 { away_from_zero(exact) } else { truncate(exact) };
+        let step = i64::from(self.min_step.unwrap_or(0));
+        if step > rounded.abs() && self.number != 0.0 {
+            return if self.number < 0.0 { -step } else { step };
+        }
+        rounded
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a float saturates at the ends of the integers")]
+const fn truncate(number: f64) -> i64 {
+    number as i64
+}
+
+const fn away_from_zero(number: f64) -> i64 {
+    if number > 0.0 {
+        1
+    } else if number < 0.0 {
+        -1
+    } else {
+        0
+    }
+}
+
+impl Resize {
+    /// The sizes after it, or why not. `limit` is the most nodes that any cluster may have.
+    pub fn apply(&self, present: Sizes, limit: u32) -> Result<Sizes, Refused> {
+        let wanted = self.adjustment.map(|adjustment| adjustment.target(present.size)).transpose()?;
+        let min = self.min_size.unwrap_or(present.min);
+        let max = self.max_size.map_or(present.max, MaxSize::bound);
+        let wanted = if self.strict {
+            wanted
+        } else {
+            let target = wanted.unwrap_or(i64::from(present.size));
+            let cut = target.max(i64::from(min));
+            Some(max.map_or(cut, |max| cut.min(i64::from(max))))
+        };
+        self.check_target(wanted, present, limit)?;
+        self.check_bounds(wanted, present, limit)?;
+        let size = wanted.map_or(Ok(present.size), u32::try_from);
+        // Negative targets were refused above: the lower bound is at least 0.
+        let size = size.map_err(|_| Refused::TargetBelowMin { target: wanted.unwrap_or(0), min })?;
+        Ok(Sizes { size, min, max })
+    }
+
+    fn check_target(&self, wanted: Option<i64>, present: Sizes, limit: u32) -> Result<(), Refused> {
+        let Some(target) = wanted else { return Ok(()) };
+        if target > i64::from(limit) {
+            return Err(Refused::TargetAboveLimit { target, limit });
+        }
+        // Cut to the bounds already: where these are impossible, they are what is refused.
+        if !self.strict {
+            return Ok(());
+        }
+        match self.min_size {
+            Some(min) if target < i64::from(min) => return Err(Refused::TargetBelowNewMin { target, min }),
+            None if target < i64::from(present.min) => {
+                return Err(Refused::TargetBelowMin { target, min: present.min });
+            }
+            _ => {}
+        }
+        match (self.max_size, present.max) {
+            (Some(MaxSize::Bound(max)), _) if target > i64::from(max) => {
+                Err(Refused::TargetAboveNewMax { target, max })
+            }
+            (None, Some(max)) if target > i64::from(max) => Err(Refused::TargetAboveMax { target, max }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_bounds(&self, wanted: Option<i64>, present: Sizes, limit: u32) -> Result<(), Refused> {
+        let alone = self.strict && wanted.is_none();
+        if let Some(min) = self.min_size {
+            match (self.max_size, present.max) {
+                (Some(MaxSize::Bound(max)), _) if min > max => {
+                    return Err(Refused::NewMinAboveNewMax { min, max });
+                }
+                (None, Some(max)) if min > max => return Err(Refused::NewMinAboveMax { min, max }),
+                _ => {}
+            }
+            if alone && min > present.size {
+                return Err(Refused::NewMinAboveSize { min, size: present.size });
+            }
+        }
+        if let Some(MaxSize::Bound(max)) = self.max_size {
+            if max > limit {
+                return Err(Refused::NewMaxAboveLimit { max, limit });
+            }
+            if self.min_size.is_none() && max < present.min {
+                return Err(Refused::NewMaxBelowMin { max, min: present.min });
+            }
+            if alone && max < present.size {
+                return Err(Refused::NewMaxBelowSize { max, size: present.size });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Plain things for tests, here and above: a cluster, a node, an action, to be changed as the test needs.
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::action::{Action, ActionKind, ActionStatus, Cause, Fence, Target};
+use crate::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, ObservedSummary, WorkerGroup};
+use crate::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
+use crate::node::{Node, NodeRole, NodeStatus};
+use crate::principal::{Door, Owner, Principal, Role};
+use crate::profile::{Profile, ProfileType};
+use crate::shape::Shape;
+use crate::time::{Span, Timestamp};
+
+/// A member of the project `demo`.
+pub fn principal() -> Principal {
+    Principal {
+        scheme: "sample".to_owned(),
+        id: "ann".to_owned(),
+        name: "Ann".to_owned(),
+        project: "demo".to_owned(),
+        roles: [Role::Member].into(),
+    }
+}
+
+/// Where sample nodes run.
+pub fn instance() -> InstanceId {
+    InstanceId::new("simulated", "sample")
+}
+
+/// A cluster of one group without a head.
+pub fn cluster(desired: u32, min: u32, max: Option<u32>) -> Cluster {
+    Cluster {
+        id: ClusterId::from_uuid(Uuid::from_u128(0xc1)),
+        name: "fred".to_owned(),
+        object_name: "fred".to_owned(),
+        namespace: "demo".to_owned(),
+        project: "demo".to_owned(),
+        instance: instance(),
+        owner: Owner { scheme: "sample".to_owned(), id: "ann".to_owned(), name: "Ann".to_owned() },
+        user: "ann".to_owned(),
+        profile_id: profile().id,
+        profile_type: profile().kind,
+        framework: None,
+        flavor: None,
+        has_head: false,
+        groups: vec![WorkerGroup {
+            name: DEFAULT_GROUP.to_owned(),
+            desired,
+            min,
+            max,
+            shape: Shape::default(),
+            spec: Map::new(),
+        }],
+        status: ClusterStatus::Init,
+        status_reason: String::new(),
+        timeout: Span::from_secs(3600),
+        metadata: Map::new(),
+        config: Map::new(),
+        data: Map::new(),
+        dependents: Map::new(),
+        labels: std::collections::BTreeMap::new(),
+        annotations: std::collections::BTreeMap::new(),
+        spec: Map::new(),
+        generation: 1,
+        incarnation: 1,
+        next_index: 1,
+        observed: ObservedSummary::default(),
+        init_at: Timestamp::from_micros(1),
+        created_at: None,
+        updated_at: None,
+        deleted_at: None,
+    }
+}
+
+/// A recipe of simulated nodes.
+pub fn profile() -> Profile {
+    Profile {
+        id: ProfileId::from_uuid(Uuid::from_u128(0xf1)),
+        name: "sample".to_owned(),
+        kind: ProfileType::new("simulated.node", "1.0"),
+        project: "demo".to_owned(),
+        user: "ann".to_owned(),
+        properties: Map::new(),
+        metadata: Map::new(),
+        implicit: true,
+        created_at: Timestamp::from_micros(1),
+        updated_at: None,
+    }
+}
+
+/// A worker of [`cluster`] with this index.
+pub fn node(index: u32) -> Node {
+    Node {
+        id: NodeId::from_uuid(Uuid::from_u128(0xd000 + u128::from(index))),
+        cluster_id: Some(ClusterId::from_uuid(Uuid::from_u128(0xc1))),
+        group: Some(DEFAULT_GROUP.to_owned()),
+        role: NodeRole::Worker,
+        user_role: String::new(),
+        index: i64::from(index),
+        name: format!("node-{index}"),
+        physical_id: None,
+        profile_id: profile().id,
+        project: "demo".to_owned(),
+        user: "ann".to_owned(),
+        status: NodeStatus::Init,
+        status_reason: String::new(),
+        tainted: false,
+        data: Map::new(),
+        metadata: Map::new(),
+        dependents: Map::new(),
+        incarnation: 1,
+        starts: Vec::new(),
+        init_at: Timestamp::from_micros(1),
+        created_at: None,
+        updated_at: None,
+    }
+}
+
+/// A request of [`principal`] about a cluster.
+pub fn action(number: u128, kind: ActionKind, cluster: ClusterId) -> Action {
+    Action {
+        id: ActionId::from_uuid(Uuid::from_u128(number)),
+        kind,
+        version: 1,
+        target: Target::Cluster(cluster),
+        cluster_id: Some(cluster),
+        instance: instance(),
+        parent: None,
+        cause: Cause::Request,
+        door: Door::Core,
+        reason: String::new(),
+        principal: principal(),
+        inputs: Value::Object(Map::new()),
+        outputs: Value::Object(Map::new()),
+        data: Value::Object(Map::new()),
+        status: ActionStatus::Ready,
+        status_reason: String::new(),
+        control: None,
+        owner: None,
+        fence: Fence(0),
+        tries: 0,
+        not_before: None,
+        timeout: Span::from_secs(3600),
+        suspended_for: Span::default(),
+        created_at: Timestamp::from_micros(i64::try_from(number).unwrap_or(i64::MAX)),
+        started_at: None,
+        applied_at: None,
+        ended_at: None,
+        updated_at: Timestamp::from_micros(1),
+    }
+}

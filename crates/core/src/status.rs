@@ -1,0 +1,65 @@
+//! How a cluster is, from how its nodes are.
+
+use crate::cluster::{Cluster, ClusterStatus};
+use crate::node::{Node, NodeRole, NodeStatus};
+
+/// What is known of the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadState {
+    /// The type has none.
+    None,
+    /// It works.
+    Up,
+    /// It does not, and is being brought back.
+    Recovering,
+    /// It does not, and nobody will bring it back.
+    Lost,
+}
+
+/// The status of a cluster and the words for it; `operation` is what was just done or seen.
+pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str) -> (ClusterStatus, String) {
+    match head {
+        HeadState::Lost => {
+            return (ClusterStatus::Critical, format!("{operation}: the head is lost."));
+        }
+        HeadState::Recovering => {
+            return (ClusterStatus::Recovering, format!("{operation}: the head is being recovered."));
+        }
+        HeadState::None | HeadState::Up => {}
+    }
+    let (desired, min) = (cluster.desired(), cluster.min_size());
+    let says = |what: String| format!("{operation}: number of active nodes is {what}.");
+    if active < min {
+        return (ClusterStatus::Error, says(format!("below min_size ({min})")));
+    }
+    if active < desired {
+        return (ClusterStatus::Warning, says(format!("below desired_capacity ({desired})")));
+    }
+    match cluster.max_size() {
+        Some(max) if active > max => (ClusterStatus::Warning, says(format!("above max_size ({max})"))),
+        _ => (ClusterStatus::Active, says(format!("equal or above desired_capacity ({desired})"))),
+    }
+}
+
+/// How many workers work.
+pub fn active_workers(nodes: &[Node]) -> u32 {
+    let active = |node: &&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
+    u32::try_from(nodes.iter().filter(active).count()).unwrap_or(u32::MAX)
+}
+
+/// The head as its row says it is.
+pub fn head_state(cluster: &Cluster, nodes: &[Node]) -> HeadState {
+    if !cluster.has_head {
+        return HeadState::None;
+    }
+    match nodes.iter().find(|node| node.role == NodeRole::Head).map(|node| node.status) {
+        Some(NodeStatus::Active | NodeStatus::Warning | NodeStatus::Updating | NodeStatus::Operating) => {
+            HeadState::Up
+        }
+        Some(NodeStatus::Recovering) => HeadState::Recovering,
+        _ => HeadState::Lost,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Moments and durations as the store keeps them. The clock itself is passed in.
+
+use serde::{Deserialize, Serialize};
+
+/// A moment, in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// This many microseconds after the beginning of 1970.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since the beginning of 1970.
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// The moment so much later.
+    #[must_use]
+    pub const fn after(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// How long it is since `earlier`; nothing if that is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        let span = self.0.saturating_sub(earlier.0);
+        Span(if span < 0 { 0 } else { span })
+    }
+}
+
+/// A length of time, in microseconds; never negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Span(i64);
+
+impl Span {
+    /// This many microseconds; less than none is none.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(if micros < 0 { 0 } else { micros })
+    }
+
+    /// This many milliseconds.
+    pub const fn from_millis(millis: u32) -> Self {
+        Self(millis as i64 * 1_000)
+    }
+
+    /// This many seconds.
+    pub const fn from_secs(seconds: u32) -> Self {
+        Self(seconds as i64 * 1_000_000)
+    }
+
+    /// Microseconds.
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds.
+    pub const fn secs(self) -> i64 {
+        self.0 / 1_000_000
+    }
+}
+
+impl From<Span> for std::time::Duration {
+    fn from(span: Span) -> Self {
+        Self::from_micros(u64::try_from(span.0).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_no_time_after_a_later_one() {
+        let (early, late) = (Timestamp::from_micros(5), Timestamp::from_micros(9));
+        assert_eq!(late.since(early), Span::from_micros(4));
+        assert_eq!(early.since(late), Span::default());
+    }
+
+    #[test]
+    fn the_end_of_time_does_not_overflow() {
+        let end = Timestamp::from_micros(i64::MAX);
+        assert_eq!(end.after(Span::from_secs(1)), end);
+    }
+}

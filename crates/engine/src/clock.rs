@@ -1,0 +1,23 @@
+//! The clock, passed in: tests of time-outs and back-off need no sleep.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use muster_core::time::Timestamp;
+
+/// Tells what time it is.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        // Before 1970 only a broken clock is; the beginning is as good as anything then.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+}

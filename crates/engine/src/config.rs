@@ -1,0 +1,48 @@
+//! What can be set about the engine.
+
+use muster_core::time::Span;
+
+/// Settings of an engine.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How long an engine counts as alive without another word.
+    pub lease: Span,
+    /// How often it says that it is.
+    pub heartbeat: Span,
+    /// Actions that run at once in this engine.
+    pub parallel_actions: u32,
+    /// How often it looks for work that nobody told it of.
+    pub safety_period: Span,
+    /// How often results of a long batch are written while it goes on.
+    pub flush_period: Span,
+    /// The most nodes that any cluster may have.
+    pub max_nodes_per_cluster: u32,
+    /// The most clusters that a project may have.
+    pub max_clusters_per_project: u32,
+    /// How long the history of what has ended is kept.
+    pub retention: Span,
+    /// How long a request id is remembered.
+    pub request_memory: Span,
+    /// What this engine says of itself.
+    pub host: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            lease: Span::from_secs(15),
+            heartbeat: Span::from_secs(5),
+            parallel_actions: 64,
+            safety_period: Span::from_secs(5),
+            flush_period: Span::from_millis(250),
+            max_nodes_per_cluster: 10_000,
+            max_clusters_per_project: 1_000,
+            retention: Span::from_secs(30 * 24 * 3600),
+            request_memory: Span::from_secs(24 * 3600),
+            host: String::new(),
+            version: String::new(),
+        }
+    }
+}

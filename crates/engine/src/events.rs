@@ -1,0 +1,82 @@
+//! Events, with who, through which door, and why.
+
+use muster_core::action::Action;
+use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level, ObjectKind};
+use muster_core::ids::EventId;
+use muster_core::node::Node;
+use muster_core::time::Timestamp;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// Words that stand in events, status reasons, metrics and docs alike.
+pub mod reason {
+    /// A node stopped working without having been asked to.
+    pub const NODE_LOST: &str = "NodeLost";
+    /// A row was ended whose instance no engine serves any more.
+    pub const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
+}
+
+/// What an action did, told of its cluster.
+pub(crate) fn of_action(
+    action: &Action,
+    cluster: &Cluster,
+    phase: &str,
+    message: &str,
+    at: Timestamp,
+) -> Event {
+    let level = match phase {
+        "error" => Level::Error,
+        _ => Level::Info,
+    };
+    let mut data = Map::new();
+    data.insert("door".to_owned(), Value::from(action.door.as_str()));
+    if !action.reason.is_empty() {
+        data.insert("reason".to_owned(), Value::from(action.reason.clone()));
+    }
+    Event {
+        id: EventId::from_uuid(Uuid::now_v7()),
+        at,
+        level,
+        object_kind: ObjectKind::Cluster,
+        object_id: cluster.id.to_string(),
+        object_name: cluster.name.clone(),
+        cluster_id: Some(cluster.id),
+        action_id: Some(action.id),
+        reason: action.kind.as_str().to_owned(),
+        phase: phase.to_owned(),
+        message: message.to_owned(),
+        user: action.principal.id.clone(),
+        project: cluster.project.clone(),
+        door: action.door,
+        data,
+    }
+}
+
+/// What happened to a node, during an action or outside any.
+pub(crate) fn of_node(
+    action: Option<&Action>,
+    node: &Node,
+    level: Level,
+    reason: &str,
+    message: &str,
+    at: Timestamp,
+) -> Event {
+    Event {
+        id: EventId::from_uuid(Uuid::now_v7()),
+        at,
+        level,
+        object_kind: ObjectKind::Node,
+        object_id: node.id.to_string(),
+        object_name: node.name.clone(),
+        cluster_id: node.cluster_id,
+        action_id: action.map(|action| action.id),
+        reason: reason.to_owned(),
+        phase: if level >= Level::Error { "error".to_owned() } else { String::new() },
+        message: message.to_owned(),
+        user: action.map_or_else(|| "muster".to_owned(), |action| action.principal.id.clone()),
+        project: node.project.clone(),
+        door: action.map_or(muster_core::principal::Door::Engine, |action| action.door),
+        data: Map::new(),
+    }
+}

@@ -1,0 +1,87 @@
+//! What each kind of action does, once it has its lock and the policies agreed.
+
+mod resize;
+mod update;
+
+use muster_core::action::{Action, ActionKind};
+
+use crate::members::Aim;
+use crate::work::{Stop, Work};
+
+/// The kinds that this engine executes, up to which version of their inputs.
+pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
+    (ActionKind::ClusterCreate, 1),
+    (ActionKind::ClusterDelete, 1),
+    (ActionKind::ClusterResize, 1),
+    (ActionKind::ClusterUpdate, 1),
+    (ActionKind::ClusterCheck, 1),
+    (ActionKind::ClusterRecover, 1),
+    (ActionKind::NodeRecover, 1),
+];
+
+/// Whether the cluster is gone once this has succeeded.
+pub(crate) fn deletes(action: &Action) -> bool {
+    action.kind == ActionKind::ClusterDelete
+}
+
+/// Does it, and says how it went.
+pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
+    match work.action.kind {
+        ActionKind::ClusterCreate => create(work).await,
+        ActionKind::ClusterDelete => delete(work).await,
+        ActionKind::ClusterResize => resize::run(work).await,
+        ActionKind::ClusterUpdate => update::run(work).await,
+        ActionKind::ClusterCheck => check(work).await,
+        ActionKind::ClusterRecover => recover(work).await,
+        ActionKind::NodeRecover => restart(work).await,
+        kind => Err(Stop::Failed(format!("Unsupported action: {kind}."))),
+    }
+}
+
+fn provider_failed(error: crate::provider::ProviderError) -> Stop {
+    if error.transient { Stop::Later(error.message) } else { Stop::Failed(error.message) }
+}
+
+async fn create(work: &mut Work) -> Result<String, Stop> {
+    work.provider.create(work.call()).await.map_err(provider_failed)?;
+    work.reach(&Aim { start: true, ..Aim::default() }).await?;
+    Ok("Cluster creation succeeded.".to_owned())
+}
+
+async fn delete(work: &mut Work) -> Result<String, Stop> {
+    let leaving = work.nodes.iter().map(|node| node.id).collect();
+    work.reach(&Aim { leaving, ..Aim::default() }).await?;
+    work.provider.delete(work.call()).await.map_err(provider_failed)?;
+    Ok("Cluster deletion succeeded.".to_owned())
+}
+
+/// Brings back what is lost, and the size to what it should be.
+async fn recover(work: &mut Work) -> Result<String, Stop> {
+    work.reach(&Aim { start: true, ..Aim::default() }).await?;
+    Ok("Cluster recovery succeeded.".to_owned())
+}
+
+/// Only looks; what it sees is written at the end.
+async fn check(work: &mut Work) -> Result<String, Stop> {
+    work.reach(&Aim::default()).await?;
+    Ok("Cluster checking completed.".to_owned())
+}
+
+/// Restarts a head, and with it those workers that cannot find a new one; or brings one node back.
+async fn restart(work: &mut Work) -> Result<String, Stop> {
+    use muster_core::action::Target;
+    use muster_core::node::NodeRole;
+    let Target::Node(id) = work.action.target else {
+        return Err(Stop::Failed("its target is no node".to_owned()));
+    };
+    let role = work.node(id).map(|node| node.role);
+    let role = role.ok_or_else(|| Stop::Failed("its node is not there any more".to_owned()))?;
+    // Once the intent is committed the head's new incarnation says what is old; a take-over does not restart it again.
+    let begun = work.action.applied_at.is_some();
+    if role == NodeRole::Head && !begun {
+        work.cluster.incarnation += 1;
+        work.cluster.generation += 1;
+    }
+    work.reach(&Aim { start: true, new_intent: !begun, ..Aim::default() }).await?;
+    Ok("Recovery succeeded".to_owned())
+}

@@ -1,0 +1,71 @@
+//! Changing properties of a cluster, its groups among them.
+
+use std::collections::BTreeMap;
+
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::time::Span;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::provider_failed;
+use super::resize::{find_group, surplus};
+use crate::members::Aim;
+use crate::work::{Stop, Work};
+
+/// Writes changed properties; those of nodes reach them where the provider can change them in place.
+pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
+    // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
+    let begun = work.action.applied_at.is_some();
+    if !begun {
+        apply_changes(&mut work.cluster, &work.action.inputs).map_err(Stop::Failed)?;
+        work.cluster.generation += 1;
+    }
+    work.provider.update(work.call()).await.map_err(provider_failed)?;
+    let leaving = surplus(work);
+    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await?;
+    Ok("Cluster update completed.".to_owned())
+}
+
+/// Properties that an update may change, by key; an unknown key is an error.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Changes {
+    name: Option<String>,
+    timeout_seconds: Option<u32>,
+    metadata: Option<Map<String, Value>>,
+    config: Option<Map<String, Value>>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    spec: Option<Map<String, Value>>,
+    groups: Option<Vec<WorkerGroup>>,
+}
+
+/// Writes an update's properties into the cluster.
+fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
+    let changes: Changes = serde_json::from_value(inputs.clone()).map_err(|error| error.to_string())?;
+    let Changes { name, timeout_seconds, metadata, config, labels, annotations, spec, groups } = changes;
+    cluster.name = name.unwrap_or_else(|| std::mem::take(&mut cluster.name));
+    cluster.timeout = timeout_seconds.map_or(cluster.timeout, Span::from_secs);
+    merge(&mut cluster.metadata, metadata);
+    merge(&mut cluster.config, config);
+    merge(&mut cluster.spec, spec);
+    cluster.labels = labels.unwrap_or_else(|| std::mem::take(&mut cluster.labels));
+    cluster.annotations = annotations.unwrap_or_else(|| std::mem::take(&mut cluster.annotations));
+    for changed in groups.into_iter().flatten() {
+        let group = find_group(&mut cluster.groups, Some(&changed.name))
+            .ok_or_else(|| format!("there is no group '{}'", changed.name))?;
+        *group = changed;
+    }
+    Ok(())
+}
+
+/// Merges by key; null removes the key.
+fn merge(into: &mut Map<String, Value>, changes: Option<Map<String, Value>>) {
+    for (key, value) in changes.into_iter().flatten() {
+        if value.is_null() {
+            into.remove(&key);
+        } else {
+            into.insert(key, value);
+        }
+    }
+}

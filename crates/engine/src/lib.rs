@@ -1,0 +1,25 @@
+//! Durable actions over one store: all behaviour over time, and the ports to the world.
+//!
+//! The engine knows no provider and no door. Doors call it; providers implement its ports.
+
+pub mod clock;
+mod config;
+mod dispatcher;
+mod engine;
+pub mod events;
+mod handlers;
+mod hub;
+mod janitor;
+mod members;
+mod naming;
+mod observer;
+pub mod plan;
+pub mod policy;
+pub mod provider;
+mod runner;
+mod submit;
+mod work;
+
+pub use config::Config;
+pub use engine::{Engine, Parts};
+pub use submit::{Caller, Change, SubmitError, new_cluster_id};

@@ -1,0 +1,219 @@
+//! What to do next for the members of a cluster. Pure: the same inputs give the same plan.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::time::Timestamp;
+
+use crate::provider::Observed;
+
+/// What an action remembers between two looks at the world.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// Nodes that failed for good, and why: no new try in this action.
+    pub given_up: HashMap<NodeId, String>,
+    /// Nodes that failed for the moment: not before.
+    pub not_before: HashMap<NodeId, Timestamp>,
+}
+
+/// What is to be reached.
+#[derive(Debug, Clone, Copy)]
+pub struct Goal<'a> {
+    /// The cluster as it should be.
+    pub cluster: &'a Cluster,
+    /// Members that shall go.
+    pub leaving: &'a HashSet<NodeId>,
+    /// Workers find a new head by themselves.
+    pub workers_outlive_head: bool,
+    /// Nothing is started any more: the cluster goes, or only looks.
+    pub start: bool,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// A head is to be added.
+    pub add_head: bool,
+    /// So many workers are to be added, by group.
+    pub add: BTreeMap<String, u32>,
+    /// Members to start.
+    pub start: Vec<NodeId>,
+    /// Members to stop.
+    pub stop: Vec<NodeId>,
+    /// Members that are gone and whose rows go too.
+    pub gone: Vec<NodeId>,
+    /// Members that work, with what they are in the world.
+    pub up: Vec<(NodeId, String)>,
+    /// Members that do not, and why, as far as that is known.
+    pub down: Vec<(NodeId, String)>,
+    /// Where that leaves us.
+    pub verdict: Verdict,
+}
+
+/// Where a plan leaves the action.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is something to do.
+    #[default]
+    Act,
+    /// There is nothing to do now; look again when something changes, or then.
+    Wait(Option<Timestamp>),
+    /// It is as it should be.
+    Reached,
+    /// Nothing left to do can reach it.
+    Unreachable(Vec<String>),
+}
+
+/// Decides the next steps for the members of a cluster.
+pub fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Memory, now: Timestamp) -> Plan {
+    let mut planner = Planner {
+        goal,
+        memory,
+        now,
+        plan: Plan::default(),
+        retries: Vec::new(),
+        hopeful: false,
+        failures: Vec::new(),
+    };
+    planner.head(nodes, seen);
+    let head_is_up = planner.head_is_up(nodes, seen);
+    for node in nodes.iter().filter(|node| node.role == NodeRole::Worker) {
+        planner.member(node, &seen.of(node.id), head_is_up);
+    }
+    planner.count(nodes);
+    planner.conclude()
+}
+
+struct Planner<'a> {
+    goal: Goal<'a>,
+    memory: &'a Memory,
+    now: Timestamp,
+    plan: Plan,
+    /// Moments at which something may be tried again.
+    retries: Vec<Timestamp>,
+    /// Something may still change by itself.
+    hopeful: bool,
+    /// What will not change in this action.
+    failures: Vec<String>,
+}
+
+impl Planner<'_> {
+    fn head(&mut self, nodes: &[Node], seen: &Observed) {
+        match nodes.iter().find(|node| node.role == NodeRole::Head) {
+            Some(head) => self.member(head, &seen.of(head.id), true),
+            None if self.goal.cluster.has_head && self.goal.start => self.plan.add_head = true,
+            None => {}
+        }
+    }
+
+    /// Workers are started when there is something to work for.
+    fn head_is_up(&self, nodes: &[Node], seen: &Observed) -> bool {
+        let head = nodes.iter().find(|node| node.role == NodeRole::Head);
+        let up = |node: &Node| matches!(seen.of(node.id), Seen::Running { .. }) && !self.is_outdated(node);
+        !self.goal.cluster.has_head || head.is_some_and(up)
+    }
+
+    fn is_outdated(&self, node: &Node) -> bool {
+        let follows = node.role == NodeRole::Head || !self.goal.workers_outlive_head;
+        follows && node.incarnation < self.goal.cluster.incarnation
+    }
+
+    fn member(&mut self, node: &Node, seen: &Seen, head_is_up: bool) {
+        let leaving = self.goal.leaving.contains(&node.id);
+        match seen {
+            Seen::Absent | Seen::Exited { .. } if leaving => self.plan.gone.push(node.id),
+            _ if leaving => self.stop(node),
+            Seen::Running { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
+            Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
+            Seen::Starting { .. } if self.goal.start => self.start(node),
+            // Unknown never deletes or recovers anything.
+            Seen::Starting { .. } | Seen::Unknown { .. } => self.hopeful = true,
+            Seen::Absent => self.bring_back(node, "it is not there", head_is_up),
+            Seen::Exited { reason } => self.bring_back(node, reason, head_is_up),
+        }
+    }
+
+    fn stop(&mut self, node: &Node) {
+        if let Some(reason) = self.memory.given_up.get(&node.id) {
+            self.failures.push(format!("{}: {reason}", node.name));
+        } else if self.may_try(node) {
+            self.plan.stop.push(node.id);
+        }
+    }
+
+    fn bring_back(&mut self, node: &Node, why: &str, head_is_up: bool) {
+        self.plan.down.push((node.id, why.to_owned()));
+        if !self.goal.start {
+            return;
+        }
+        // Without a head there is nothing to work for; what becomes of the head decides.
+        if !head_is_up && node.role == NodeRole::Worker {
+            return;
+        }
+        if self.memory.given_up.contains_key(&node.id) || node.may_start(self.now) {
+            self.start(node);
+        } else {
+            self.failures.push(format!(
+                "{}: started {} times in 10 minutes: {why}",
+                node.name,
+                node.starts.len()
+            ));
+        }
+    }
+
+    fn start(&mut self, node: &Node) {
+        if let Some(reason) = self.memory.given_up.get(&node.id) {
+            self.failures.push(format!("{}: {reason}", node.name));
+        } else if self.may_try(node) {
+            self.plan.start.push(node.id);
+        }
+    }
+
+    fn may_try(&mut self, node: &Node) -> bool {
+        match self.memory.not_before.get(&node.id) {
+            Some(moment) if *moment > self.now => {
+                self.retries.push(*moment);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Adds what is missing. A member that failed keeps its place: its failure is the answer.
+    fn count(&mut self, nodes: &[Node]) {
+        if !self.goal.start {
+            return;
+        }
+        for group in &self.goal.cluster.groups {
+            let stays = |node: &&Node| {
+                node.group.as_deref() == Some(&group.name)
+                    && node.role == NodeRole::Worker
+                    && !self.goal.leaving.contains(&node.id)
+            };
+            let present = u32::try_from(nodes.iter().filter(stays).count()).unwrap_or(u32::MAX);
+            if present < group.desired {
+                self.plan.add.insert(group.name.clone(), group.desired - present);
+            }
+        }
+    }
+
+    fn conclude(mut self) -> Plan {
+        let plan = &self.plan;
+        let acts = plan.add_head || !(plan.add.is_empty() && plan.start.is_empty() && plan.stop.is_empty());
+        self.plan.verdict = if acts {
+            Verdict::Act
+        } else if self.hopeful || !self.retries.is_empty() {
+            Verdict::Wait(self.retries.iter().min().copied())
+        } else if self.failures.is_empty() {
+            Verdict::Reached
+        } else {
+            Verdict::Unreachable(std::mem::take(&mut self.failures))
+        };
+        self.plan
+    }
+}
+
+#[cfg(test)]
+mod tests;

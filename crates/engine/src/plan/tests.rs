@@ -1,0 +1,180 @@
+use muster_core::cluster::WorkerGroup;
+use muster_core::node::START_WINDOW;
+use muster_core::sample;
+use rstest::rstest;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+
+fn running(node: &Node) -> Seen {
+    Seen::Running { physical_id: format!("p{}", node.index) }
+}
+
+fn exited() -> Seen {
+    Seen::Exited { reason: "exit status 1".to_owned() }
+}
+
+fn observed(seen: impl IntoIterator<Item = (NodeId, Seen)>) -> Observed {
+    Observed { nodes: seen.into_iter().collect(), ..Observed::default() }
+}
+
+fn goal<'a>(cluster: &'a Cluster, leaving: &'a HashSet<NodeId>) -> Goal<'a> {
+    Goal { cluster, leaving, workers_outlive_head: false, start: true }
+}
+
+fn head() -> Node {
+    Node { role: NodeRole::Head, group: None, index: 0, ..sample::node(0) }
+}
+
+fn with_head(desired: u32) -> Cluster {
+    Cluster { has_head: true, ..sample::cluster(desired, 0, None) }
+}
+
+#[test]
+fn an_empty_cluster_gets_its_workers() {
+    let (cluster, nobody) = (sample::cluster(3, 0, None), HashSet::new());
+    let plan = plan(goal(&cluster, &nobody), &[], &Observed::default(), &Memory::default(), NOW);
+    assert_eq!(plan.add, BTreeMap::from([("default".to_owned(), 3)]));
+    assert_eq!(plan.verdict, Verdict::Act);
+}
+
+#[test]
+fn each_group_is_counted_by_itself() {
+    let mut cluster = sample::cluster(1, 0, None);
+    cluster.groups.push(WorkerGroup { name: "large".to_owned(), desired: 2, ..cluster.groups[0].clone() });
+    let node = sample::node(1);
+    let seen = observed([(node.id, running(&node))]);
+    let nobody = HashSet::new();
+    let plan = plan(goal(&cluster, &nobody), &[node], &seen, &Memory::default(), NOW);
+    assert_eq!(plan.add, BTreeMap::from([("large".to_owned(), 2)]));
+}
+
+#[test]
+fn a_cluster_that_is_complete_has_reached_its_goal() {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let seen = observed([(node.id, running(&node))]);
+    let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    assert_eq!(plan.up, [(node.id, "p1".to_owned())]);
+    assert_eq!(plan.verdict, Verdict::Reached);
+}
+
+#[rstest]
+#[case(Seen::Absent)]
+#[case(exited())]
+#[case(Seen::Starting { physical_id: None })]
+fn a_member_that_does_not_work_is_started(#[case] seen: Seen) {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let seen = observed([(node.id, seen)]);
+    let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    assert_eq!((plan.start, plan.verdict), (vec![node.id], Verdict::Act));
+}
+
+#[test]
+fn what_is_unknown_is_neither_started_nor_replaced() {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let plan = plan(goal(&cluster, &nobody), &[node], &Observed::default(), &Memory::default(), NOW);
+    assert_eq!(plan, Plan { verdict: Verdict::Wait(None), ..Plan::default() });
+}
+
+#[test]
+fn a_member_that_failed_for_good_is_not_tried_again_and_ends_the_action() {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let memory =
+        Memory { given_up: HashMap::from([(node.id, "no such image".to_owned())]), ..Memory::default() };
+    let seen = observed([(node.id, Seen::Absent)]);
+    let plan = plan(goal(&cluster, &nobody), &[node], &seen, &memory, NOW);
+    assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-1: no such image".to_owned()]));
+    assert!(plan.add.is_empty(), "a failed member was replaced");
+}
+
+#[test]
+fn a_member_that_failed_for_the_moment_is_tried_again_later() {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let later = Timestamp::from_micros(NOW.micros() + 5);
+    let memory = Memory { not_before: HashMap::from([(node.id, later)]), ..Memory::default() };
+    let seen = observed([(node.id, Seen::Absent)]);
+    let at = |now| plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, now);
+    assert_eq!(at(NOW).verdict, Verdict::Wait(Some(later)));
+    assert_eq!(at(later).start, [node.id]);
+}
+
+#[test]
+fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
+    let (cluster, nobody) = (sample::cluster(1, 0, None), HashSet::new());
+    let node = Node { starts: vec![NOW; 3], ..sample::node(1) };
+    let seen = observed([(node.id, exited())]);
+    let at = |now| plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), now);
+    let reason = "node-1: started 3 times in 10 minutes: exit status 1".to_owned();
+    assert_eq!(at(NOW).verdict, Verdict::Unreachable(vec![reason]));
+    assert_eq!(at(NOW.after(START_WINDOW)).start, [node.id]);
+}
+
+#[test]
+fn members_that_leave_are_stopped_and_then_gone() {
+    let (cluster, node) = (sample::cluster(0, 0, None), sample::node(1));
+    let leaving = HashSet::from([node.id]);
+    let after = |seen| {
+        plan(
+            goal(&cluster, &leaving),
+            std::slice::from_ref(&node),
+            &observed([(node.id, seen)]),
+            &Memory::default(),
+            NOW,
+        )
+    };
+    assert_eq!(after(running(&node)).stop, [node.id]);
+    assert_eq!(after(Seen::Unknown { reason: String::new() }).stop, [node.id]);
+    let gone = after(Seen::Absent);
+    assert_eq!((gone.gone, gone.verdict), (vec![node.id], Verdict::Reached));
+}
+
+#[test]
+fn workers_wait_for_their_head() {
+    let (cluster, nobody) = (with_head(1), HashSet::new());
+    let (head, worker) = (head(), sample::node(1));
+    let seen = observed([(head.id, Seen::Absent), (worker.id, Seen::Absent)]);
+    let nodes = [head.clone(), worker.clone()];
+    let first = plan(goal(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    assert_eq!(first.start, [head.id]);
+    let seen = observed([(head.id, running(&head)), (worker.id, Seen::Absent)]);
+    let second = plan(goal(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    assert_eq!(second.start, [worker.id]);
+}
+
+#[test]
+fn a_head_that_failed_for_good_ends_the_action_whatever_the_workers() {
+    let (cluster, nobody) = (with_head(1), HashSet::new());
+    let (head, worker) = (head(), sample::node(1));
+    let memory =
+        Memory { given_up: HashMap::from([(head.id, "port in use".to_owned())]), ..Memory::default() };
+    let seen = observed([(head.id, Seen::Absent), (worker.id, Seen::Absent)]);
+    let plan = plan(goal(&cluster, &nobody), &[head, worker], &seen, &memory, NOW);
+    assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-0: port in use".to_owned()]));
+}
+
+#[rstest]
+#[case(false, true)]
+#[case(true, false)]
+fn workers_of_an_old_head_are_replaced_where_they_cannot_rejoin(
+    #[case] outlive: bool,
+    #[case] stopped: bool,
+) {
+    let (mut cluster, nobody) = (with_head(1), HashSet::new());
+    cluster.incarnation = 2;
+    let (head, worker) = (Node { incarnation: 2, ..head() }, sample::node(1));
+    let seen = observed([(head.id, running(&head)), (worker.id, running(&worker))]);
+    let goal = Goal { workers_outlive_head: outlive, ..goal(&cluster, &nobody) };
+    let plan = plan(goal, &[head, worker.clone()], &seen, &Memory::default(), NOW);
+    assert_eq!(plan.stop.contains(&worker.id), stopped);
+}
+
+#[test]
+fn a_look_starts_nothing() {
+    let (cluster, nobody, node) = (sample::cluster(2, 0, None), HashSet::new(), sample::node(1));
+    let seen = observed([(node.id, exited())]);
+    let look = Goal { start: false, ..goal(&cluster, &nobody) };
+    let plan = plan(look, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    assert_eq!(plan.down, [(node.id, "exit status 1".to_owned())]);
+    assert_eq!((plan.start, plan.add, plan.verdict), (vec![], BTreeMap::new(), Verdict::Reached));
+}

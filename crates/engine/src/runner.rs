@@ -1,0 +1,210 @@
+//! Running one action from its claim to its end, whatever the end is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::action::{Action, ActionStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::node::NodeStatus;
+use muster_core::status;
+use muster_store::StoreError;
+use muster_store::commands::{Claimed, End, PutBack, Ticket};
+use tracing::Instrument as _;
+
+use crate::engine::{Inner, Life};
+use crate::events;
+use crate::handlers;
+use crate::policy::PolicyContext;
+use crate::work::{Stop, Work};
+
+/// How long to wait before an action is tried again that the database or provider did not answer.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Runs a claimed action until it has ended or is somebody else's.
+pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) {
+    let Claimed { action, mut taken_over } = claimed;
+    let span = tracing::info_span!("action", id = %action.id, kind = %action.kind, fence = action.fence.0);
+    async move {
+        loop {
+            match attempt(&inner, &life, &action, taken_over).await {
+                Ok(()) | Err(Stop::Fenced) => return,
+                Err(stop) => {
+                    tracing::warn!(?stop, "did not end; trying again");
+                    tokio::select! {
+                        () = tokio::time::sleep(AGAIN) => {}
+                        () = inner.stopping.cancelled() => return,
+                        () = life.lost.cancelled() => return,
+                    }
+                    // Whatever was done before is read back, as another engine would.
+                    taken_over = true;
+                }
+            }
+        }
+    }
+    .instrument(span)
+    .await;
+}
+
+/// One attempt: an error means that not even the end could be written.
+async fn attempt(
+    inner: &Arc<Inner>,
+    life: &Arc<Life>,
+    action: &Action,
+    taken_over: bool,
+) -> Result<(), Stop> {
+    let mut work = match Work::load(inner, life, action.clone(), taken_over).await {
+        Ok(work) => work,
+        Err(Stop::Failed(reason)) => return end_without_work(inner, life, action, reason).await,
+        Err(stop) => return Err(stop),
+    };
+    let outcome = match work.check() {
+        Ok(()) => guarded(&mut work).await,
+        Err(stop) => Err(stop),
+    };
+    match outcome {
+        Ok(reason) => work.finish(ActionStatus::Succeeded, &reason).await,
+        Err(Stop::Failed(reason)) => work.finish(ActionStatus::Failed, &reason).await,
+        Err(Stop::TimedOut) => {
+            let reason = format!("TIMEOUT: it did not end within {} seconds", work.action.timeout.secs());
+            work.finish(ActionStatus::Failed, &reason).await
+        }
+        Err(Stop::Cancelled) => work.finish(ActionStatus::Cancelled, "Action execution cancelled").await,
+        Err(Stop::Suspended) => work.put_back(true, "The action is suspended.").await,
+        Err(Stop::HandOver) => work.put_back(false, "The action was handed over: its engine stopped.").await,
+        Err(stop @ (Stop::Fenced | Stop::Later(_))) => Err(stop),
+    }
+}
+
+/// Policies are asked before; what they say is kept with the action.
+async fn guarded(work: &mut Work) -> Result<String, Stop> {
+    if !work.bindings.is_empty() && work.action.applied_at.is_none() {
+        let mut data = std::mem::take(&mut work.data);
+        let context = PolicyContext {
+            action: &work.action,
+            cluster: &work.cluster,
+            nodes: &work.nodes,
+            data: &mut data,
+            now: work.now(),
+        };
+        let allowed = work.inner.policies.before(&work.bindings, context).await;
+        work.data = data;
+        allowed.map_err(Stop::Failed)?;
+    }
+    handlers::run(work).await
+}
+
+impl Work {
+    /// The last commit: results, the cluster's status, the end of all children, the end, and no locks any more.
+    async fn finish(&mut self, status: ActionStatus, reason: &str) -> Result<(), Stop> {
+        let reason = self.tell_policies(status, reason).await;
+        let now = self.now();
+        self.settle_nodes(status, &reason);
+        let deleted = handlers::deletes(&self.action) && status == ActionStatus::Succeeded;
+        self.settle_cluster(deleted, status, &reason);
+        let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
+        self.events.push(events::of_action(&self.action, &self.cluster, phase, &reason, now));
+        let mut record = self.pending();
+        record.applied = status == ActionStatus::Succeeded;
+        record.cluster = Some(self.cluster.clone());
+        record.end_other_children = Some(End { status, reason: reason.clone() });
+        record.data = (!self.data.is_empty()).then(|| self.data.clone().into());
+        record.end = Some(End { status, reason });
+        self.record(record).await
+    }
+
+    async fn tell_policies(&mut self, status: ActionStatus, reason: &str) -> String {
+        if self.bindings.is_empty() {
+            return reason.to_owned();
+        }
+        let mut data = std::mem::take(&mut self.data);
+        let context = PolicyContext {
+            action: &self.action,
+            cluster: &self.cluster,
+            nodes: &self.nodes,
+            data: &mut data,
+            now: self.now(),
+        };
+        let told =
+            self.inner.policies.after(&self.bindings, context, status == ActionStatus::Succeeded).await;
+        self.data = data;
+        match told {
+            Ok(()) => reason.to_owned(),
+            Err(why) => format!("{reason} {why}"),
+        }
+    }
+
+    /// A node that this action began to change and did not finish says so.
+    fn settle_nodes(&mut self, status: ActionStatus, reason: &str) {
+        if status == ActionStatus::Succeeded {
+            return;
+        }
+        let now = self.now();
+        let unsettled = |status| {
+            matches!(
+                status,
+                NodeStatus::Init | NodeStatus::Creating | NodeStatus::Recovering | NodeStatus::Deleting
+            )
+        };
+        let ids: Vec<_> =
+            self.nodes.iter().filter(|node| unsettled(node.status)).map(|node| node.id).collect();
+        for id in ids {
+            if let Some(node) = self.node_mut(id) {
+                node.status = NodeStatus::Error;
+                if node.status_reason.is_empty() {
+                    reason.clone_into(&mut node.status_reason);
+                }
+                node.updated_at = Some(now);
+            }
+        }
+    }
+
+    fn settle_cluster(&mut self, deleted: bool, status: ActionStatus, reason: &str) {
+        let now = self.now();
+        let active = status::active_workers(&self.nodes);
+        let head = status::head_state(&self.cluster, &self.nodes);
+        let (mut word, mut words) = status::evaluate(&self.cluster, active, head, self.action.kind.as_str());
+        if deleted {
+            (word, words) = (ClusterStatus::Deleted, reason.to_owned());
+            self.cluster.deleted_at = Some(now);
+        } else if status != ActionStatus::Succeeded {
+            words = format!("{words} {reason}");
+        }
+        let cluster = &mut self.cluster;
+        cluster.status = word;
+        cluster.status_reason = words;
+        cluster.updated_at = Some(now);
+        if status == ActionStatus::Succeeded {
+            cluster.created_at = cluster.created_at.or(Some(now));
+        }
+        cluster.observed.ready_workers = Some(active);
+        cluster.observed.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
+        cluster.observed.at = Some(now);
+    }
+
+    /// Gives the action back; its locks stay.
+    async fn put_back(&mut self, suspend: bool, reason: &str) -> Result<(), Stop> {
+        self.flush().await?;
+        let command = PutBack {
+            ticket: self.ticket(),
+            not_before: None,
+            suspend,
+            count: false,
+            reason: reason.to_owned(),
+            now: self.now(),
+        };
+        Ok(self.inner.store.put_back(command).await?)
+    }
+}
+
+/// Ends an action whose target is not there: there is nothing to settle.
+async fn end_without_work(inner: &Inner, life: &Life, action: &Action, reason: String) -> Result<(), Stop> {
+    let ticket = Ticket { action: action.id, engine: life.id, fence: action.fence };
+    let mut record = muster_store::commands::Record::new(ticket, inner.clock.now());
+    record.end = Some(End { status: ActionStatus::Failed, reason: reason.clone() });
+    record.end_other_children = record.end.clone();
+    match inner.store.record(record).await {
+        Ok(_) => Ok(()),
+        Err(StoreError::Fenced(_)) => Err(Stop::Fenced),
+        Err(error) => Err(Stop::Later(error.to_string())),
+    }
+}

@@ -1,0 +1,256 @@
+//! The way in: every change of a cluster or node becomes a durable action here.
+
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ActionId, ClusterId, NodeId};
+use muster_core::principal::{Door, Principal};
+use muster_core::profile::Profile;
+use muster_core::time::Span;
+use muster_store::StoreError;
+use muster_store::commands::{Accept, Accepted, NewCluster, RequestKey, Signal, SignalKind};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::engine::{Engine, Inner};
+use crate::events;
+use crate::hub::Topic;
+
+/// Who asks, through which door, and whether it was asked before.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// Through which door.
+    pub door: Door,
+    /// In words, why; may be empty.
+    pub reason: String,
+    /// The caller's own name for the request, with a digest of it.
+    pub request: Option<(String, String)>,
+}
+
+impl Caller {
+    fn request_key(&self) -> Option<RequestKey> {
+        let (request_id, digest) = self.request.clone()?;
+        let principal = format!("{}/{}", self.principal.scheme, self.principal.id);
+        Some(RequestKey { principal, request_id, digest })
+    }
+}
+
+/// A change of something that exists.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What to do.
+    pub kind: ActionKind,
+    /// To which cluster.
+    pub cluster: Cluster,
+    /// To which of its nodes, if to one only.
+    pub node: Option<NodeId>,
+    /// What exactly.
+    pub inputs: Value,
+    /// What if another action has the cluster.
+    pub on_conflict: OnConflict,
+    /// How long it may take; none is what the cluster says.
+    pub timeout: Option<Span>,
+}
+
+/// Why a request was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// The store refused it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody here serves the place where it would have to run.
+    #[error("no provider serves '{0}' here: start one, or choose another")]
+    NoProvider(String),
+    /// The provider does not know the type.
+    #[error("'{provider}' cannot make nodes of type {kind}")]
+    UnknownType {
+        /// The provider.
+        provider: String,
+        /// The type.
+        kind: String,
+    },
+    /// The provider cannot do this with that type.
+    #[error("{0}")]
+    NotSupported(String),
+    /// A value is not possible.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Engine {
+    /// Accepts a new cluster.
+    pub async fn create_cluster(
+        &self,
+        cluster: Cluster,
+        profile: Option<Profile>,
+        unique_name: bool,
+        caller: Caller,
+    ) -> Result<Accepted, SubmitError> {
+        let provider = self
+            .provider(&cluster.instance)
+            .ok_or_else(|| SubmitError::NoProvider(cluster.instance.to_string()))?;
+        let kind = &cluster.profile_type;
+        let unknown = || SubmitError::UnknownType {
+            provider: cluster.instance.provider().to_owned(),
+            kind: kind.to_string(),
+        };
+        let capabilities = provider.capabilities(kind).ok_or_else(unknown)?;
+        if let Some(profile) = &profile {
+            provider.check_profile(profile).map_err(SubmitError::Invalid)?;
+        }
+        if cluster.groups.len() > 1 && !capabilities.several_groups {
+            let groups = cluster.groups.len();
+            return Err(SubmitError::NotSupported(format!(
+                "{kind} has one worker group, and {groups} were given"
+            )));
+        }
+        let limit = self.inner.config.max_nodes_per_cluster;
+        if cluster.desired() > limit {
+            let desired = cluster.desired();
+            return Err(SubmitError::Invalid(format!(
+                "{desired} workers are more than the {limit} that a cluster may have"
+            )));
+        }
+        let cluster = Cluster { has_head: capabilities.head, ..cluster };
+        let action = self.inner.action(ActionKind::ClusterCreate, &cluster, None, &caller);
+        let accept = Accept {
+            events: vec![events::of_action(
+                &action,
+                &cluster,
+                "start",
+                &action.id.short(),
+                action.created_at,
+            )],
+            action,
+            on_conflict: OnConflict::Queue,
+            nodes: Vec::new(),
+            depends_on: Vec::new(),
+            request: caller.request_key(),
+            cluster: Some(NewCluster {
+                cluster,
+                profile,
+                unique_name,
+                quota: Some(self.inner.config.max_clusters_per_project),
+            }),
+        };
+        Ok(self.inner.store.accept(accept).await?)
+    }
+
+    /// Accepts a change of a cluster or node.
+    pub async fn submit(&self, change: Change, caller: Caller) -> Result<Accepted, SubmitError> {
+        let Change { kind, cluster, node, inputs, on_conflict, timeout } = change;
+        let mut action = self.inner.action(kind, &cluster, node, &caller);
+        action.inputs = inputs;
+        action.timeout = timeout.unwrap_or(action.timeout);
+        let accept = Accept {
+            events: vec![events::of_action(
+                &action,
+                &cluster,
+                "start",
+                &action.id.short(),
+                action.created_at,
+            )],
+            action,
+            on_conflict,
+            cluster: None,
+            nodes: Vec::new(),
+            depends_on: Vec::new(),
+            request: caller.request_key(),
+        };
+        Ok(self.inner.store.accept(accept).await?)
+    }
+
+    /// Tells an action to end, to stop for a while, or to go on.
+    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
+        self.inner.store.signal(Signal { id, kind, now: self.now() }).await
+    }
+
+    /// Waits until an action has reached a milestone or ended, at most so long; tells how it then is.
+    pub async fn wait(
+        &self,
+        id: ActionId,
+        milestone: Milestone,
+        at_most: Span,
+    ) -> Result<Action, StoreError> {
+        let follow = self.inner.hub.follow(Topic::Action(id));
+        let deadline = tokio::time::sleep(at_most.into());
+        tokio::pin!(deadline);
+        loop {
+            let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
+            let action = self.inner.store.action(id).await?.ok_or_else(missing)?;
+            if action.status.is_final() || action.has_reached(milestone) {
+                return Ok(action);
+            }
+            tokio::select! {
+                () = follow.changed() => {}
+                () = tokio::time::sleep(self.inner.config.safety_period.into()) => {}
+                () = &mut deadline => return Ok(action),
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn action(&self, kind: ActionKind, cluster: &Cluster, node: Option<NodeId>, caller: &Caller) -> Action {
+        let now = self.clock.now();
+        Action {
+            id: ActionId::from_uuid(Uuid::now_v7()),
+            kind,
+            version: 1,
+            target: node.map_or(Target::Cluster(cluster.id), Target::Node),
+            cluster_id: Some(cluster.id),
+            instance: cluster.instance.clone(),
+            parent: None,
+            cause: Cause::Request,
+            door: caller.door,
+            reason: caller.reason.clone(),
+            principal: caller.principal.clone(),
+            inputs: Value::Object(Map::new()),
+            outputs: Value::Object(Map::new()),
+            data: Value::Object(Map::new()),
+            status: ActionStatus::Ready,
+            status_reason: String::new(),
+            control: None,
+            owner: None,
+            fence: Fence(0),
+            tries: 0,
+            not_before: None,
+            timeout: cluster.timeout,
+            suspended_for: Span::default(),
+            created_at: now,
+            started_at: None,
+            applied_at: None,
+            ended_at: None,
+            updated_at: now,
+        }
+    }
+}
+
+/// Asks for what is lost to be brought back, unless something is under way already.
+pub(crate) async fn heal(inner: &Inner, cluster: &Cluster) -> Result<(), StoreError> {
+    let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
+    let caller =
+        Caller { principal, door: Door::Engine, reason: events::reason::NODE_LOST.to_owned(), request: None };
+    let mut action = inner.action(ActionKind::ClusterRecover, cluster, None, &caller);
+    action.cause = Cause::Healing;
+    let accept = Accept {
+        events: vec![events::of_action(&action, cluster, "start", &action.id.short(), action.created_at)],
+        action,
+        on_conflict: OnConflict::Queue,
+        cluster: None,
+        nodes: Vec::new(),
+        depends_on: Vec::new(),
+        request: None,
+    };
+    match inner.store.accept(accept).await {
+        // Whoever has the cluster sees the same world, and part of its goal is that nothing is lost.
+        Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// An id for something new, in the order of time.
+pub fn new_cluster_id() -> ClusterId {
+    ClusterId::from_uuid(Uuid::now_v7())
+}

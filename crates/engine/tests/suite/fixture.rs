@@ -1,0 +1,196 @@
+//! An engine over a fresh database and a world in memory.
+
+use std::sync::Arc;
+
+use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::ids::{ActionId, ClusterId, ProfileId};
+use muster_core::node::Node;
+use muster_core::principal::Door;
+use muster_core::profile::Profile;
+use muster_core::sample;
+use muster_core::time::{Span, Timestamp};
+use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::policy::Policies;
+use muster_engine::{Caller, Change, Config, Engine, Parts};
+use muster_store::Store;
+pub(crate) use muster_testkit::DatabaseKind as Kind;
+use muster_testkit::FreshStore;
+use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Longer than anything here takes; only a hang reaches it.
+pub(crate) const PATIENCE: Span = Span::from_secs(30);
+
+pub(crate) struct Fixture {
+    pub(crate) engine: Engine,
+    pub(crate) world: Arc<World>,
+    pub(crate) fresh: FreshStore,
+}
+
+impl Fixture {
+    pub(crate) async fn open(kind: Kind) -> Option<Self> {
+        let fresh = FreshStore::open(kind).await?;
+        let world = Arc::new(World::default());
+        let engine = engine(fresh.store.clone(), &world).await;
+        Some(Self { engine, world, fresh })
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.fresh.store
+    }
+
+    /// Creates a cluster of plain nodes and waits for the end of that.
+    pub(crate) async fn created(&self, workers: u32) -> (Cluster, Action) {
+        let cluster = cluster(FAKE_NODE, workers);
+        let action = self.create(&cluster).await;
+        (cluster, self.ended(action).await)
+    }
+
+    /// Creates a cluster with a head and waits for the end of that.
+    pub(crate) async fn created_with_head(&self, workers: u32) -> Cluster {
+        let cluster = cluster(FAKE_CLUSTER, workers);
+        let action = self.create(&cluster).await;
+        self.ended(action).await;
+        cluster
+    }
+
+    pub(crate) async fn create(&self, cluster: &Cluster) -> ActionId {
+        let profile =
+            Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
+        let accepted = self.engine.create_cluster(cluster.clone(), Some(profile), true, caller()).await;
+        accepted.expect("a new cluster").action.id
+    }
+
+    pub(crate) async fn submit(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
+        self.submit_or(kind, cluster, inputs, OnConflict::Queue).await
+    }
+
+    pub(crate) async fn submit_or(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        inputs: Value,
+        on_conflict: OnConflict,
+    ) -> ActionId {
+        let change =
+            Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
+        self.engine.submit(change, caller()).await.expect("accepted").action.id
+    }
+
+    pub(crate) async fn resized(&self, cluster: &Cluster, workers: u32) -> Action {
+        let action = self.submit(ActionKind::ClusterResize, cluster, exactly(workers)).await;
+        self.ended(action).await
+    }
+
+    /// Waits for the end of an action.
+    pub(crate) async fn ended(&self, id: ActionId) -> Action {
+        let action = self.engine.wait(id, Milestone::Reached, PATIENCE).await.expect("the action is there");
+        assert!(action.status.is_final(), "it did not end: {action:?}");
+        action
+    }
+
+    pub(crate) async fn applied(&self, id: ActionId) -> Action {
+        self.engine.wait(id, Milestone::Applied, PATIENCE).await.expect("the action is there")
+    }
+
+    pub(crate) async fn cluster(&self, id: ClusterId) -> Cluster {
+        self.store().cluster(id).await.expect("the store answers").expect("the cluster is there")
+    }
+
+    pub(crate) async fn action(&self, id: ActionId) -> Action {
+        self.store().action(id).await.expect("the store answers").expect("the action is there")
+    }
+
+    pub(crate) async fn nodes(&self, id: ClusterId) -> Vec<Node> {
+        self.store().members(id).await.expect("the store answers")
+    }
+
+    /// Rows and world agree: exactly the members run, and nobody holds a lock or a running action.
+    pub(crate) async fn assert_agreement(&self, id: ClusterId) {
+        let mut members: Vec<_> = self.nodes(id).await.iter().map(|node| node.id).collect();
+        members.sort_unstable();
+        assert_eq!(members, self.world.running(), "rows and world differ");
+    }
+}
+
+pub(crate) async fn engine(store: Store, world: &Arc<World>) -> Engine {
+    engine_with(store, world, Config::default()).await
+}
+
+pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config) -> Engine {
+    let parts = Parts {
+        store,
+        providers: vec![Arc::new(Fake::new(world))],
+        policies: Policies::default(),
+        clock: Arc::new(SystemClock),
+        config,
+    };
+    Engine::start(parts).await.expect("an engine starts")
+}
+
+pub(crate) fn caller() -> Caller {
+    Caller { principal: sample::principal(), door: Door::Core, reason: String::new(), request: None }
+}
+
+pub(crate) fn exactly(workers: u32) -> Value {
+    json!({"adjustment_type": "EXACT_CAPACITY", "number": workers})
+}
+
+pub(crate) fn cluster(kind: &str, workers: u32) -> Cluster {
+    let id = Uuid::now_v7();
+    let name = format!("c-{}", id.simple());
+    let sample = sample::cluster(workers, 0, None);
+    let groups = vec![WorkerGroup { desired: workers, ..sample.groups[0].clone() }];
+    Cluster {
+        id: ClusterId::from_uuid(id),
+        object_name: name.clone(),
+        name,
+        instance: Fake::instance_id(),
+        profile_id: ProfileId::from_uuid(Uuid::now_v7()),
+        profile_type: kind.parse().expect("a profile type"),
+        groups,
+        init_at: now(),
+        ..sample
+    }
+}
+
+pub(crate) fn now() -> Timestamp {
+    SystemClock.now()
+}
+
+impl Fixture {
+    /// Returns when an action is in a state; told by commits, not by time.
+    pub(crate) async fn until(&self, id: ActionId, status: muster_core::action::ActionStatus) {
+        let mut commits = self.store().subscribe();
+        while self.action(id).await.status != status {
+            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
+            drop(told.unwrap_or_else(|_| panic!("it never became {status}")));
+        }
+    }
+
+    /// Returns when a cluster is in a state.
+    pub(crate) async fn until_status(&self, id: ClusterId, status: muster_core::cluster::ClusterStatus) {
+        let mut commits = self.store().subscribe();
+        while self.cluster(id).await.status != status {
+            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
+            drop(told.unwrap_or_else(|_| panic!("it never became {status}")));
+        }
+    }
+
+    /// Returns when a healing of a cluster has ended.
+    pub(crate) async fn until_healed(&self, id: ClusterId) {
+        let mut commits = self.store().subscribe();
+        loop {
+            let query = muster_store::reads::ActionQuery { cluster: Some(id), ..Default::default() };
+            let actions = self.store().actions(&query).await.expect("the store answers").items;
+            let healing = |action: &Action| action.cause == muster_core::action::Cause::Healing;
+            if actions.iter().any(|action| healing(action) && action.status.is_final()) {
+                return;
+            }
+            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
+            drop(told.expect("it is healed"));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What dies is seen, told, and brought back.
+
+use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
+use muster_core::cluster::ClusterStatus;
+use muster_core::node::{NodeRole, NodeStatus};
+use muster_engine::Change;
+use muster_store::reads::{ActionQuery, EventQuery};
+use muster_testkit::fake::Verb;
+use rstest::rstest;
+use serde_json::json;
+
+use crate::fixture::{Fixture, Kind, caller};
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_lost_worker_is_told_and_brought_back(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let cluster = world.created_with_head(2).await;
+    let worker =
+        world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Worker).unwrap();
+    world.world.kill(worker.id, "killed by signal 9");
+    world.until_healed(cluster.id).await;
+    let events =
+        world.store().events(&EventQuery { cluster: Some(cluster.id), ..EventQuery::default() }).await;
+    let told: Vec<_> = events.unwrap().items.into_iter().filter(|event| event.reason == "NodeLost").collect();
+    assert_eq!((told.len(), told[0].message.as_str()), (1, "killed by signal 9"));
+    let node = world.store().node(worker.id).await.unwrap().unwrap();
+    assert_eq!((node.status, node.starts.len()), (NodeStatus::Active, 2));
+    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+    world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_type_without_default_healing_only_tells(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(2).await;
+    let worker = world.nodes(cluster.id).await[0].id;
+    world.world.kill(worker, "killed by signal 9");
+    world.until_status(cluster.id, ClusterStatus::Warning).await;
+    let actions =
+        world.store().actions(&ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() }).await;
+    assert!(actions.unwrap().items.iter().all(|action| action.cause != Cause::Healing));
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn restarting_the_head_replaces_the_workers_that_cannot_outlive_it(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let cluster = world.created_with_head(2).await;
+    let before = world.nodes(cluster.id).await;
+    let head = before.iter().find(|node| node.role == NodeRole::Head).unwrap();
+    let started = world.world.count(Verb::Start);
+    let change = Change {
+        kind: ActionKind::NodeRecover,
+        cluster: world.cluster(cluster.id).await,
+        node: Some(head.id),
+        inputs: json!({}),
+        on_conflict: OnConflict::Queue,
+        timeout: None,
+    };
+    let action = world.engine.submit(change, caller()).await.unwrap().action.id;
+    assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.incarnation, row.status), (2, ClusterStatus::Active));
+    let after = world.nodes(cluster.id).await;
+    assert!(after.iter().all(|node| node.incarnation == 2 && node.status == NodeStatus::Active));
+    assert!(after.iter().all(|node| node.starts.len() == 1), "it counts as a crash");
+    assert_eq!(world.world.count(Verb::Start) - started, 3, "the head and both workers");
+    assert_eq!(
+        before.iter().map(|node| node.id).collect::<Vec<_>>(),
+        after.iter().map(|node| node.id).collect::<Vec<_>>()
+    );
+}

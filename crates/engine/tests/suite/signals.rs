@@ -1,0 +1,106 @@
+//! Cancel, suspend, resume, time-outs.
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::time::Span;
+use muster_engine::Change;
+use muster_store::commands::SignalKind;
+use muster_testkit::fake::Verb;
+use rstest::rstest;
+use serde_json::json;
+
+use crate::fixture::{Fixture, Kind, caller, exactly};
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn cancelling_reaches_node_work_that_is_under_way(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    world.world.hold(Verb::Start);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    world.world.begun(Verb::Start, 2).await;
+    world.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    let action = world.ended(resize).await;
+    assert_eq!(
+        (action.status, action.status_reason.as_str()),
+        (ActionStatus::Cancelled, "Action execution cancelled")
+    );
+    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Warning);
+    world.world.release();
+    // What the cancelled action left is in the rows, so the next one can deal with it.
+    assert_eq!(world.resized(&cluster, 1).await.status, ActionStatus::Succeeded);
+    world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_suspended_action_keeps_its_lock_and_goes_on_when_resumed(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    world.world.hold(Verb::Start);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    world.applied(resize).await;
+    world.engine.signal(resize, SignalKind::Suspend).await.unwrap();
+    world.until(resize, ActionStatus::Suspended).await;
+    world.world.release();
+    let check = world.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    assert_eq!(world.action(check).await.status, ActionStatus::Ready, "the lock was lost");
+    world.engine.signal(resize, SignalKind::Resume).await.unwrap();
+    assert_eq!(world.ended(resize).await.status, ActionStatus::Succeeded);
+    world.ended(check).await;
+    world.assert_agreement(cluster.id).await;
+    assert_eq!(world.world.running().len(), 3);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_suspended_action_can_be_cancelled(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    world.world.hold(Verb::Start);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    world.applied(resize).await;
+    world.engine.signal(resize, SignalKind::Suspend).await.unwrap();
+    world.until(resize, ActionStatus::Suspended).await;
+    world.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    assert_eq!(world.ended(resize).await.status, ActionStatus::Cancelled);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_action_that_takes_too_long_fails_with_its_limit(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    world.world.hold(Verb::Start);
+    let change = Change {
+        kind: ActionKind::ClusterResize,
+        cluster: cluster.clone(),
+        node: None,
+        inputs: exactly(2),
+        on_conflict: muster_core::action::OnConflict::Queue,
+        timeout: Some(Span::from_secs(1)),
+    };
+    let action = world.engine.submit(change, caller()).await.unwrap().action.id;
+    let action = world.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert_eq!(action.status_reason, "TIMEOUT: it did not end within 1 seconds");
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_has_ended_cannot_be_told_anything(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (_, action) = world.created(1).await;
+    let error = world.engine.signal(action.id, SignalKind::Cancel).await.unwrap_err();
+    assert!(error.to_string().contains("it has ended"), "{error}");
+}

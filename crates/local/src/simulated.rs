@@ -1,0 +1,170 @@
+//! Nodes that cost nothing, for tests, demos and benchmarks.
+//!
+//! Their world is a function of the rows: nothing else remembers them, so any `--dev` server can serve them.
+
+mod properties;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use muster_core::cluster::Cluster;
+use muster_core::ids::InstanceId;
+use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::profile::{Profile, ProfileType};
+use muster_engine::clock::Clock;
+use muster_engine::provider::{
+    Call, Capabilities, Change, Membership, NodeResult, Observed, Provider, ProviderError,
+};
+use uuid::Uuid;
+
+use properties::{Failure, Properties};
+
+/// The name of the profile type.
+pub const SIMULATED_NODE: &str = "simulated.node";
+
+/// The version of the profile type.
+const VERSION: &str = "1.0";
+
+/// The provider of simulated nodes.
+pub struct Simulated<C> {
+    instance: InstanceId,
+    clock: C,
+}
+
+impl<C: Clock> Simulated<C> {
+    /// The simulated instance of a database.
+    pub fn new(database_id: &str, clock: C) -> Self {
+        Self { instance: InstanceId::new("simulated", database_id), clock }
+    }
+
+    /// How long a node still takes to come up: its wait counts from its last start, whoever made that.
+    fn still_to_wait(&self, node: &Node, properties: &Properties) -> Duration {
+        let begun = node.starts.last().copied().unwrap_or(node.init_at);
+        let waited: Duration = self.clock.now().since(begun).into();
+        properties.wait.saturating_sub(waited)
+    }
+}
+
+/// The same node is the same thing, whoever asks.
+fn physical_id(node: &Node) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()).to_string()
+}
+
+fn fails(what: &str) -> ProviderError {
+    ProviderError::permanent(
+        "SimulatedFailure",
+        format!("the profile says that {what} fails (simulated_failure)"),
+    )
+}
+
+#[async_trait]
+impl<C: Clock> Provider for Simulated<C> {
+    fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+        (kind.name == SIMULATED_NODE && kind.version == VERSION).then_some(Capabilities {
+            membership: Membership::Individual,
+            head: false,
+            workers_outlive_head: true,
+            several_groups: true,
+            orphans: true,
+            choose_victims: true,
+            update_in_place: true,
+            heals_by_default: false,
+            adopt: true,
+        })
+    }
+
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        Properties::of(profile).map(drop)
+    }
+
+    async fn create(&self, _: Call<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    async fn delete(&self, _: Call<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    async fn set_workers(&self, call: Call<'_>, _: &str, _: u32, _: &[Node]) -> Result<(), ProviderError> {
+        Err(not_delegated(call.cluster))
+    }
+
+    async fn set_bounds(&self, _: Call<'_>, _: &str, _: u32, _: Option<u32>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let properties = match Properties::of(call.profile) {
+            Ok(properties) => properties,
+            Err(why) => return all(nodes, &Err(ProviderError::permanent("InvalidProfile", why))),
+        };
+        if properties.failure == Some(Failure::Create) {
+            return all(nodes, &Err(fails("creation")));
+        }
+        let longest =
+            nodes.iter().map(|node| self.still_to_wait(node, &properties)).max().unwrap_or_default();
+        let up = |node: Node| NodeResult { node: node.id, result: Ok(Some(physical_id(&node))) };
+        if longest.is_zero() {
+            return stream::iter(nodes).map(up).boxed();
+        }
+        stream::once(tokio::time::sleep(longest))
+            .flat_map(move |()| stream::iter(nodes.clone()).map(up))
+            .boxed()
+    }
+
+    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
+        let result = if failure == Some(Failure::Delete) { Err(fails("deletion")) } else { Ok(None) };
+        all(nodes, &result)
+    }
+
+    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(()) }
+    }
+
+    async fn restart_head(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        Err(not_delegated(call.cluster))
+    }
+
+    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
+        let look = |node: &Node| {
+            let seen = match (&node.physical_id, node.status) {
+                (Some(_), _) if failure == Some(Failure::Check) => {
+                    Seen::Exited { reason: "the profile says that it fails (simulated_failure)".to_owned() }
+                }
+                (Some(physical_id), _) => Seen::Running { physical_id: physical_id.clone() },
+                (None, NodeStatus::Creating | NodeStatus::Recovering) => Seen::Starting { physical_id: None },
+                (None, _) => Seen::Absent,
+            };
+            (node.id, seen)
+        };
+        Ok(Observed { nodes: nodes.iter().map(look).collect::<HashMap<_, _>>(), ..Observed::default() })
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        // Rows change only by actions, and those need not be told.
+        stream::pending().boxed()
+    }
+}
+
+fn not_delegated(cluster: &Cluster) -> ProviderError {
+    let message = format!("nodes of '{}' are started and stopped one by one", cluster.name);
+    ProviderError::permanent("NotDelegated", message)
+}
+
+fn all(nodes: Vec<Node>, result: &Result<Option<String>, ProviderError>) -> BoxStream<'static, NodeResult> {
+    let result = result.clone();
+    stream::iter(nodes).map(move |node| NodeResult { node: node.id, result: result.clone() }).boxed()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Many rows in few statements.
+
+use std::fmt::Write as _;
+
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+use crate::value::Value;
+
+/// Rows a statement takes. Few sizes, so that prepared statements are used again; the largest keeps the
+/// widest table below the 32,766 arguments of SQLite.
+const SIZES: [usize; 4] = [500, 50, 5, 1];
+
+/// Inserts `rows` into `table (columns)`, with `conflict` behind each statement.
+pub(crate) async fn insert(
+    tx: &mut Transaction<'_>,
+    table: &'static str,
+    columns: &'static [&'static str],
+    conflict: &str,
+    rows: Vec<Vec<Value>>,
+) -> Result<(), StoreError> {
+    let mut rows = rows.into_iter();
+    while rows.len() > 0 {
+        let size = SIZES.into_iter().find(|size| *size <= rows.len()).unwrap_or(1);
+        let arguments: Vec<Value> = rows.by_ref().take(size).flatten().collect();
+        tx.execute(statement(table, columns, conflict, size), arguments).await?;
+    }
+    Ok(())
+}
+
+fn statement(table: &str, columns: &[&str], conflict: &str, rows: usize) -> String {
+    let mut text = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
+    for row in 0..rows {
+        text.push_str(if row == 0 { "(" } else { ", (" });
+        for column in 0..columns.len() {
+            let comma = if column == 0 { "" } else { ", " };
+            let _ = write!(text, "{comma}${}", row * columns.len() + column + 1);
+        }
+        text.push(')');
+    }
+    if !conflict.is_empty() {
+        let _ = write!(text, " {conflict}");
+    }
+    text
+}
+
+/// `ON CONFLICT (key) DO UPDATE SET a = excluded.a, …`.
+pub(crate) fn update_on_conflict(key: &str, columns: &[&str]) -> String {
+    let set: Vec<String> = columns.iter().map(|column| format!("{column} = excluded.{column}")).collect();
+    format!("ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_numbered_through_all_rows() {
+        assert_eq!(statement("t", &["a", "b"], "", 2), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)");
+    }
+
+    #[test]
+    fn what_is_there_already_is_updated() {
+        let conflict = update_on_conflict("id", &["a", "b"]);
+        assert_eq!(conflict, "ON CONFLICT (id) DO UPDATE SET a = excluded.a, b = excluded.b");
+    }
+}

@@ -1,0 +1,19 @@
+//! Commands of the domain: each is one atomic change.
+
+mod accept;
+mod claim;
+mod duty;
+mod lease;
+mod observe;
+mod purge;
+mod record;
+mod signal;
+
+pub use accept::{Accept, Accepted, NewCluster, RequestKey};
+pub use claim::{Claim, Claimed};
+pub use duty::TakeDuty;
+pub use lease::{Heartbeat, Register, Retire};
+pub use observe::{Observe, SeenCluster};
+pub use purge::{Purge, Purged};
+pub use record::{End, PutBack, Record, Ticket};
+pub use signal::{Signal, SignalKind};

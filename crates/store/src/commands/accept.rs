@@ -1,0 +1,203 @@
+//! Accepting an action: from here on it survives anything.
+
+use futures::future::BoxFuture;
+use muster_core::action::{Action, ActionStatus, Cause, Control, OnConflict, Target};
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+use muster_core::node::Node;
+use muster_core::profile::Profile;
+
+use crate::error::StoreError;
+use crate::rows::{actions, clusters, events, nodes, profiles};
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::args;
+
+/// Stores an action, with the new cluster or nodes that it is about.
+#[derive(Debug, Clone)]
+pub struct Accept {
+    /// The action, READY, or WAITING if it has dependencies.
+    pub action: Action,
+    /// What to do if another action holds the target.
+    pub on_conflict: OnConflict,
+    /// A cluster that is made by it.
+    pub cluster: Option<NewCluster>,
+    /// Nodes that are made by it.
+    pub nodes: Vec<Node>,
+    /// Actions that have to end first.
+    pub depends_on: Vec<muster_core::ids::ActionId>,
+    /// The caller's own name for the request, so that it may safely ask again.
+    pub request: Option<RequestKey>,
+    /// What is worth telling.
+    pub events: Vec<Event>,
+}
+
+/// A cluster that does not exist yet.
+#[derive(Debug, Clone)]
+pub struct NewCluster {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The recipe that is made for it alone, if it is.
+    pub profile: Option<Profile>,
+    /// Whether the door refuses a second cluster of that name in its namespace.
+    pub unique_name: bool,
+    /// How many clusters its project may have.
+    pub quota: Option<u32>,
+}
+
+/// A caller's name for a request, and what the request was.
+#[derive(Debug, Clone)]
+pub struct RequestKey {
+    /// Who calls, with the scheme.
+    pub principal: String,
+    /// The caller's name for it.
+    pub request_id: String,
+    /// A digest of the request.
+    pub digest: String,
+}
+
+/// What became of it.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    /// The action that was stored, now or when the same request first came.
+    pub action: Action,
+    /// Whether it was there already.
+    pub replayed: bool,
+}
+
+impl Command for Accept {
+    type Output = Accepted;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Accepted, StoreError>> {
+        Box::pin(self.accept(tx))
+    }
+}
+
+impl Accept {
+    async fn accept(&self, tx: &mut Transaction<'_>) -> Result<Accepted, StoreError> {
+        if let Some(action) = self.replayed(tx).await? {
+            return Ok(Accepted { action, replayed: true });
+        }
+        match &self.cluster {
+            Some(new) => make_cluster(tx, new).await?,
+            None => self.settle_conflicts(tx).await?,
+        }
+        nodes::insert(tx, &self.nodes).await?;
+        actions::insert(tx, std::slice::from_ref(&self.action)).await?;
+        for dependency in &self.depends_on {
+            const DEPEND: &str = "INSERT INTO dependencies (action_id, depends_on) VALUES ($1, $2)";
+            tx.execute(DEPEND, args![self.action.id.to_string(), dependency.to_string()]).await?;
+        }
+        events::insert(tx, &self.events).await?;
+        self.remember_request(tx).await?;
+        tx.touch(Touched::Action(self.action.id));
+        tx.touch(Touched::Work);
+        Ok(Accepted { action: self.action.clone(), replayed: false })
+    }
+
+    async fn replayed(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
+        const FIND: &str =
+            "SELECT digest, action_id FROM idempotency WHERE principal = $1 AND request_id = $2";
+        let Some(key) = &self.request else { return Ok(None) };
+        let Some(row) = tx.row(FIND, args![&key.principal, &key.request_id]).await? else { return Ok(None) };
+        if row.text(0)? != key.digest {
+            return Err(StoreError::RequestIdReused(key.request_id.clone()));
+        }
+        let found = tx.row(actions::select("WHERE a.id = $1"), args![row.text(1)?]).await?;
+        found.as_ref().map(actions::read).transpose()
+    }
+
+    async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        const REMEMBER: &str = "INSERT INTO idempotency (principal, request_id, digest, action_id, created_at) \
+                                VALUES ($1, $2, $3, $4, $5)";
+        let Some(key) = &self.request else { return Ok(()) };
+        let action = &self.action;
+        let row =
+            args![&key.principal, &key.request_id, &key.digest, action.id.to_string(), action.created_at];
+        match tx.execute(REMEMBER, row).await {
+            // The same request came to two replicas at once: run again, and find the other's answer.
+            Err(StoreError::Duplicate(why)) => Err(StoreError::Contended(why)),
+            other => other.map(drop),
+        }
+    }
+
+    /// Healing gives way to users; among users the rule decides.
+    async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let open = self.open_actions(tx).await?;
+        let (healing, users): (Vec<Action>, Vec<Action>) =
+            open.into_iter().partition(|action| action.cause == Cause::Healing);
+        if self.action.cause == Cause::Healing {
+            // One healing per target at a time, and never beside a user's action.
+            return if healing.is_empty() && users.is_empty() {
+                Ok(())
+            } else {
+                Err(StoreError::Conflict(healing.into_iter().chain(users).collect()))
+            };
+        }
+        let ends: Vec<Action> = match self.on_conflict {
+            OnConflict::Reject if !users.is_empty() => return Err(StoreError::Conflict(users)),
+            OnConflict::Reject | OnConflict::Queue => healing,
+            OnConflict::Preempt => healing.into_iter().chain(users).collect(),
+        };
+        for action in &ends {
+            super::signal::cancel(tx, action, self.action.created_at).await?;
+        }
+        Ok(())
+    }
+
+    /// Actions that somebody asked for and that have not ended, on the same cluster or node.
+    async fn open_actions(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
+        let (column, id) = match (self.action.target, self.action.cluster_id) {
+            (Target::Cluster(id), _) | (Target::Node(_), Some(id)) => ("cluster_id", id.to_string()),
+            (Target::Node(id), None) => ("target", id.to_string()),
+        };
+        if tx.dialect() == crate::connection::Dialect::Postgres && column == "cluster_id" {
+            // Two replicas that accept for one cluster at once have to see each other.
+            tx.row("SELECT id FROM clusters WHERE id = $1 FOR UPDATE", args![&id]).await?;
+        }
+        let rest = format!(
+            "WHERE a.{column} = $1 AND a.parent_id IS NULL AND a.status NOT IN ($2, $3, $4) ORDER BY a.created_at, a.id"
+        );
+        let [succeeded, failed, cancelled] =
+            [ActionStatus::Succeeded, ActionStatus::Failed, ActionStatus::Cancelled]
+                .map(ActionStatus::as_str);
+        let rows = tx.rows(actions::select(&rest), args![id, succeeded, failed, cancelled]).await?;
+        let open: Vec<Action> = rows.iter().map(actions::read).collect::<Result<_, _>>()?;
+        // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'.
+        let in_the_way = |action: &Action| match (self.action.target, action.target) {
+            (Target::Node(own), Target::Node(other)) => own == other,
+            _ => true,
+        };
+        let cancelling = |action: &Action| action.control == Some(Control::Cancel);
+        Ok(open.into_iter().filter(|action| in_the_way(action) && !cancelling(action)).collect())
+    }
+}
+
+async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), StoreError> {
+    let NewCluster { cluster, profile, unique_name, quota } = new;
+    let taken = || StoreError::NameTaken { name: cluster.name.clone(), namespace: cluster.namespace.clone() };
+    if *unique_name {
+        const FIND: &str =
+            "SELECT id FROM clusters WHERE namespace = $1 AND name = $2 AND deleted_at IS NULL LIMIT 1";
+        if tx.row(FIND, args![&cluster.namespace, &cluster.name]).await?.is_some() {
+            return Err(taken());
+        }
+    }
+    if let Some(limit) = quota {
+        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
+        let row = tx.row(COUNT, args![&cluster.project]).await?;
+        let count = row.ok_or_else(|| StoreError::corrupt("no count"))?.int(0)?;
+        let limit = i64::from(*limit);
+        if count >= limit {
+            return Err(StoreError::OverQuota { project: cluster.project.clone(), count, limit });
+        }
+    }
+    if let Some(profile) = profile {
+        profiles::insert(tx, profile).await?;
+    }
+    let claim = unique_name.then(|| format!("{}/{}", cluster.namespace, cluster.name));
+    match clusters::insert(tx, cluster, claim).await {
+        // Two replicas looked at the same moment; the index let one through.
+        Err(StoreError::Duplicate(_)) => Err(taken()),
+        other => other,
+    }
+}

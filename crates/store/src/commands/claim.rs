@@ -1,0 +1,184 @@
+//! Taking actions: those that wait, and those whose engine is dead.
+
+use futures::future::BoxFuture;
+use muster_core::action::{Action, ActionKind, ActionStatus, Target};
+use muster_core::cluster::ClusterStatus;
+use muster_core::ids::{EngineId, InstanceId};
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::rows::actions;
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::{Value, args};
+
+/// Takes actions for an engine, with the locks that they need.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Who takes.
+    pub engine: EngineId,
+    /// Where it can execute.
+    pub instances: Vec<InstanceId>,
+    /// What it knows to execute, up to which version.
+    pub kinds: Vec<(ActionKind, u32)>,
+    /// At most so many.
+    pub limit: u32,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// An action that is now this engine's.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// The action, with its new fence.
+    pub action: Action,
+    /// Whether another engine had begun it.
+    pub taken_over: bool,
+}
+
+impl Command for Claim {
+    type Output = Vec<Claimed>;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Vec<Claimed>, StoreError>> {
+        Box::pin(async move {
+            if self.instances.is_empty() || self.kinds.is_empty() {
+                return Ok(Vec::new());
+            }
+            let mut claimed = Vec::new();
+            for action in self.abandoned(tx).await? {
+                claimed.push(Claimed { action: self.take(tx, action).await?, taken_over: true });
+            }
+            let left = self.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
+            for action in self.waiting(tx, left).await? {
+                if lock(tx, &action).await? {
+                    claimed.push(Claimed { action: self.take(tx, action).await?, taken_over: false });
+                }
+            }
+            Ok(claimed)
+        })
+    }
+}
+
+impl Claim {
+    /// Actions of engines whose lease has run out. Their locks are theirs still.
+    async fn abandoned(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
+        let now = tx.database_now().await?;
+        let mut arguments = args![ActionStatus::Running.as_str(), now];
+        let filter = self.filter(&mut arguments);
+        let rest = format!(
+            "WHERE a.status = $1 AND a.parent_id IS NULL AND {filter} AND NOT EXISTS \
+             (SELECT 1 FROM engines e WHERE e.id = a.owner AND e.lease_until >= $2) ORDER BY a.created_at, a.id LIMIT {}{}",
+            self.limit,
+            of_actions(tx),
+        );
+        let rows = tx.rows(actions::select(&rest), arguments).await?;
+        rows.iter().map(actions::read).collect()
+    }
+
+    /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked.
+    async fn waiting(&self, tx: &mut Transaction<'_>, limit: u32) -> Result<Vec<Action>, StoreError> {
+        let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
+        let filter = self.filter(&mut arguments);
+        let rest = format!(
+            "WHERE a.status = $1 AND a.parent_id IS NULL AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
+             AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
+             OR (l.target = a.cluster_id AND (l.exclusive = 1 OR a.target = a.cluster_id)))) \
+             AND NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
+             AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id)))) \
+             ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{}",
+            of_actions(tx),
+        );
+        let rows = tx.rows(actions::select(&rest), arguments).await?;
+        rows.iter().map(actions::read).collect()
+    }
+
+    /// `instance IN (…) AND (kind = … AND version <= … OR …)`.
+    fn filter(&self, arguments: &mut Vec<Value>) -> String {
+        let mut place = |value: Value| {
+            arguments.push(value);
+            format!("${}", arguments.len())
+        };
+        let instances: Vec<String> =
+            self.instances.iter().map(|id| place(Value::Text(Some(id.as_str().to_owned())))).collect();
+        let kinds: Vec<String> = self
+            .kinds
+            .iter()
+            .map(|(kind, version)| format!("(a.kind = '{kind}' AND a.version <= {version})"))
+            .collect();
+        format!("a.instance IN ({}) AND ({})", instances.join(", "), kinds.join(" OR "))
+    }
+
+    async fn take(&self, tx: &mut Transaction<'_>, mut action: Action) -> Result<Action, StoreError> {
+        const TAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, owner = $4, fence = $5, \
+                            started_at = coalesce(started_at, $6), updated_at = $6, not_before = NULL WHERE id = $1";
+        let fence = tx.next_fence().await?;
+        action.status = ActionStatus::Running;
+        "The action is being processed.".clone_into(&mut action.status_reason);
+        action.owner = Some(self.engine);
+        action.fence = muster_core::action::Fence(fence);
+        action.started_at = action.started_at.or(Some(self.now));
+        action.updated_at = self.now;
+        let row = args![
+            action.id.to_string(),
+            action.status.as_str(),
+            &action.status_reason,
+            self.engine.to_string(),
+            fence,
+            self.now,
+        ];
+        tx.execute(TAKE, row).await?;
+        if let (Some(id), Some(status)) = (action.cluster_id, ClusterStatus::during(action.kind)) {
+            const SHOW: &str =
+                "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5 WHERE id = $1";
+            let change = tx.change().await?;
+            tx.execute(SHOW, args![id.to_string(), status.as_str(), fence, change, self.now]).await?;
+            tx.touch(Touched::Cluster(id));
+        }
+        tx.touch(Touched::Action(action.id));
+        Ok(action)
+    }
+}
+
+fn of_actions(tx: &Transaction<'_>) -> &'static str {
+    match tx.dialect() {
+        crate::connection::Dialect::Sqlite => "",
+        crate::connection::Dialect::Postgres => " FOR UPDATE OF a SKIP LOCKED",
+    }
+}
+
+/// Takes what the action needs: its cluster alone, or its node and a share of the node's cluster.
+///
+/// The query that chose it may have been overtaken: by another engine on PostgreSQL, and always by actions that
+/// were chosen before it in the same claim.
+async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
+    const TAKE: &str = "INSERT INTO locks (target, action_id, exclusive) VALUES ($1, $2, $3) \
+                        ON CONFLICT (target, action_id) DO NOTHING";
+    let id = action.id.to_string();
+    let (wanted, cluster): (Vec<(String, bool)>, Option<String>) = match (action.target, action.cluster_id) {
+        (Target::Cluster(cluster), _) => (vec![(cluster.to_string(), true)], Some(cluster.to_string())),
+        (Target::Node(node), Some(cluster)) => {
+            let alone = action.kind.takes_cluster();
+            (vec![(cluster.to_string(), alone), (node.to_string(), true)], Some(cluster.to_string()))
+        }
+        (Target::Node(node), None) => (vec![(node.to_string(), true)], None),
+    };
+    if let Some(cluster) = &cluster
+        && tx.dialect() == crate::connection::Dialect::Postgres
+    {
+        let skip = tx.dialect().skip_locked();
+        let sql = format!("SELECT id FROM clusters WHERE id = $1{skip}");
+        if tx.row(sql, args![cluster]).await?.is_none() {
+            return Ok(false);
+        }
+    }
+    for (target, exclusive) in &wanted {
+        const HELD: &str =
+            "SELECT 1 FROM locks WHERE target = $1 AND action_id <> $2 AND (exclusive = 1 OR $3 = 1) LIMIT 1";
+        if tx.row(HELD, args![target, &id, i64::from(*exclusive)]).await?.is_some() {
+            return Ok(false);
+        }
+    }
+    for (target, exclusive) in wanted {
+        tx.execute(TAKE, args![target, &id, exclusive]).await?;
+    }
+    Ok(true)
+}

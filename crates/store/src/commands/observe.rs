@@ -1,0 +1,83 @@
+//! What observers saw, outside any action.
+
+use futures::future::BoxFuture;
+use muster_core::cluster::{ClusterStatus, ObservedSummary};
+use muster_core::event::Event;
+use muster_core::ids::{ClusterId, EngineId};
+use muster_core::node::Node;
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::rows::{events, nodes};
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::{args, json};
+
+/// Writes what was seen of clusters.
+#[derive(Debug, Clone)]
+pub struct Observe {
+    /// The duty that the writer has to have still.
+    pub duty: String,
+    /// The writer.
+    pub engine: EngineId,
+    /// What was seen.
+    pub clusters: Vec<SeenCluster>,
+    /// What is worth telling.
+    pub events: Vec<Event>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What was seen of one cluster.
+#[derive(Debug, Clone)]
+pub struct SeenCluster {
+    /// The cluster.
+    pub id: ClusterId,
+    /// The summary.
+    pub observed: ObservedSummary,
+    /// How it is now, and why; not written while an action has the cluster.
+    pub status: Option<(ClusterStatus, String)>,
+    /// Nodes that are other than their rows said; not written while an action has the cluster.
+    pub nodes: Vec<Node>,
+}
+
+impl Command for Observe {
+    /// Whether it was written: false if the duty is another engine's by now.
+    type Output = bool;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
+        const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
+        const SUMMARY: &str =
+            "UPDATE clusters SET observed = $2, change = $3 WHERE id = $1 AND deleted_at IS NULL";
+        Box::pin(async move {
+            if tx.row(MINE, args![&self.duty, self.engine.to_string()]).await?.is_none() {
+                return Ok(false);
+            }
+            let change = tx.change().await?;
+            for seen in &self.clusters {
+                let id = seen.id.to_string();
+                tx.execute(SUMMARY, args![&id, json(&seen.observed), change]).await?;
+                self.write_unlocked(tx, seen).await?;
+                tx.touch(Touched::Cluster(seen.id));
+            }
+            events::insert(tx, &self.events).await?;
+            Ok(true)
+        })
+    }
+}
+
+impl Observe {
+    /// While an action has the cluster it alone writes how the nodes are: it sees the same world.
+    async fn write_unlocked(&self, tx: &mut Transaction<'_>, seen: &SeenCluster) -> Result<(), StoreError> {
+        const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 AND exclusive = 1 LIMIT 1";
+        const STATUS: &str =
+            "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 WHERE id = $1";
+        let id = seen.id.to_string();
+        if tx.row(HELD, args![&id]).await?.is_some() {
+            return Ok(());
+        }
+        if let Some((status, reason)) = &seen.status {
+            tx.execute(STATUS, args![id, status.as_str(), reason, self.now]).await?;
+        }
+        nodes::update(tx, &seen.nodes).await
+    }
+}

@@ -1,0 +1,51 @@
+//! History does not grow for ever.
+
+use futures::future::BoxFuture;
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::transaction::{Command, Transaction};
+use crate::value::args;
+
+/// Removes what ended before a moment.
+#[derive(Debug, Clone)]
+pub struct Purge {
+    /// Deleted clusters, ended actions and events older than this go.
+    pub history_before: Timestamp,
+    /// Request ids older than this go.
+    pub requests_before: Timestamp,
+    /// At most so many rows of each at once, so that writers do not wait long.
+    pub limit: u32,
+}
+
+/// How many rows went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// All together.
+    pub rows: u64,
+}
+
+impl Command for Purge {
+    type Output = Purged;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Purged, StoreError>> {
+        const EDGES: &str = "DELETE FROM dependencies WHERE NOT EXISTS \
+                                 (SELECT 1 FROM actions a WHERE a.id = dependencies.action_id)";
+        Box::pin(async move {
+            let limit = self.limit;
+            let mut rows = 0;
+            for (table, key, column) in
+                [("events", "id", "at"), ("actions", "id", "ended_at"), ("clusters", "id", "deleted_at")]
+            {
+                let sql = format!(
+                    "DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {column} < $1 LIMIT {limit})"
+                );
+                rows += tx.execute(sql, args![self.history_before]).await?;
+            }
+            rows += tx.execute(EDGES, args![]).await?;
+            let requests = "DELETE FROM idempotency WHERE created_at < $1";
+            rows += tx.execute(requests, args![self.requests_before]).await?;
+            Ok(Purged { rows })
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! What a running action writes: its plan before it acts, its results, and its end.
+
+use futures::future::BoxFuture;
+use muster_core::action::{Action, ActionStatus, Control, Fence};
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, EngineId, NodeId};
+use muster_core::node::Node;
+use muster_core::profile::Profile;
+use muster_core::time::Timestamp;
+use serde_json::Value as Json;
+
+use crate::error::StoreError;
+use crate::rows::{actions, clusters, events, nodes, profiles};
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::{Value, args, json};
+
+/// Proof that an action is this engine's: without the latest fence nothing is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The action.
+    pub action: ActionId,
+    /// The engine.
+    pub engine: EngineId,
+    /// The fence drawn when it took the action.
+    pub fence: Fence,
+}
+
+/// How an action ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// SUCCEEDED, FAILED or CANCELLED.
+    pub status: ActionStatus,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// One commit of a running action.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Proof that the action is ours.
+    pub ticket: Ticket,
+    /// Now.
+    pub now: Timestamp,
+    /// The cluster as it is from now on.
+    pub cluster: Option<Cluster>,
+    /// A recipe that it is made from, from now on.
+    pub profile: Option<Profile>,
+    /// Nodes that are new.
+    pub new_nodes: Vec<Node>,
+    /// Nodes that changed.
+    pub nodes: Vec<Node>,
+    /// Nodes that changed their cluster, index or recipe.
+    pub moved_nodes: Vec<Node>,
+    /// Nodes that are gone.
+    pub gone_nodes: Vec<NodeId>,
+    /// Children that are new, already RUNNING under this action.
+    pub children: Vec<Action>,
+    /// Children that ended, by how they did.
+    pub ended_children: Vec<(End, Vec<ActionId>)>,
+    /// How all other running children ended; their number does not matter.
+    pub end_other_children: Option<End>,
+    /// The milestone `applied` is behind us.
+    pub applied: bool,
+    /// What policies and steps left for each other.
+    pub data: Option<Json>,
+    /// What came out.
+    pub outputs: Option<Json>,
+    /// What is worth telling.
+    pub events: Vec<Event>,
+    /// The end, which also releases the locks.
+    pub end: Option<End>,
+}
+
+impl Record {
+    /// A commit that writes nothing yet.
+    pub fn new(ticket: Ticket, now: Timestamp) -> Self {
+        Self {
+            ticket,
+            now,
+            cluster: None,
+            profile: None,
+            new_nodes: Vec::new(),
+            nodes: Vec::new(),
+            moved_nodes: Vec::new(),
+            gone_nodes: Vec::new(),
+            children: Vec::new(),
+            ended_children: Vec::new(),
+            end_other_children: None,
+            applied: false,
+            data: None,
+            outputs: None,
+            events: Vec::new(),
+            end: None,
+        }
+    }
+}
+
+impl Command for Record {
+    /// What the action was told meanwhile.
+    type Output = Option<Control>;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Option<Control>, StoreError>> {
+        Box::pin(async move {
+            let control = self.write_action(tx).await?;
+            if let Some(profile) = &self.profile {
+                profiles::insert(tx, profile).await?;
+            }
+            nodes::insert(tx, &self.new_nodes).await?;
+            nodes::update(tx, &self.nodes).await?;
+            nodes::update_place(tx, &self.moved_nodes).await?;
+            delete_nodes(tx, &self.gone_nodes).await?;
+            if let Some(cluster) = &self.cluster {
+                clusters::update(tx, cluster).await?;
+                if cluster.deleted_at.is_some() {
+                    forget_cluster(tx, cluster).await?;
+                }
+            }
+            actions::insert(tx, &self.children).await?;
+            self.end_children(tx).await?;
+            events::insert(tx, &self.events).await?;
+            if self.end.is_some() {
+                tx.execute("DELETE FROM locks WHERE action_id = $1", args![self.ticket.action.to_string()])
+                    .await?;
+                wake_dependents(tx, self.ticket.action, self.now).await?;
+                tx.touch(Touched::Work);
+            }
+            tx.touch(Touched::Action(self.ticket.action));
+            Ok(control)
+        })
+    }
+}
+
+impl Record {
+    /// Writes the action's own row, if it is ours still, and reads what it was told.
+    async fn write_action(&self, tx: &mut Transaction<'_>) -> Result<Option<Control>, StoreError> {
+        let Ticket { action, engine, fence } = self.ticket;
+        let mut row =
+            args![action.to_string(), engine.to_string(), fence.0, ActionStatus::Running.as_str(), self.now];
+        let mut set = vec!["updated_at = $5".to_owned()];
+        let mut assign = |column: &str, value: Value| {
+            row.push(value);
+            set.push(format!("{column} = ${}", row.len()));
+        };
+        if let Some(data) = &self.data {
+            assign("data", json(data));
+        }
+        if let Some(outputs) = &self.outputs {
+            assign("outputs", json(outputs));
+        }
+        if let Some(End { status, reason }) = &self.end {
+            assign("status", Value::Text(Some(status.as_str().to_owned())));
+            assign("status_reason", Value::Text(Some(reason.clone())));
+            set.push("ended_at = $5".to_owned());
+        }
+        if self.applied {
+            set.push("applied_at = coalesce(applied_at, $5)".to_owned());
+        }
+        let sql = format!(
+            "UPDATE actions SET {} WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4 RETURNING control",
+            set.join(", ")
+        );
+        let written = tx.update(sql, row).await?;
+        written.ok_or(StoreError::Fenced(action))?.opt_parse(0)
+    }
+
+    async fn end_children(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        const END_OTHERS: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 \
+                                  WHERE parent_id = $1 AND ended_at IS NULL";
+        for (end, children) in &self.ended_children {
+            for some in children.chunks(IDS_AT_ONCE) {
+                let mut row = args![end.status.as_str(), &end.reason, self.now];
+                let ids = places(&mut row, some);
+                let sql = format!(
+                    "UPDATE actions SET status = $1, status_reason = $2, ended_at = $3, updated_at = $3 WHERE id IN ({ids})"
+                );
+                tx.execute(sql, row).await?;
+            }
+        }
+        if let Some(end) = &self.end_other_children {
+            let parent = self.ticket.action.to_string();
+            tx.execute(END_OTHERS, args![parent, end.status.as_str(), &end.reason, self.now]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Ids in one IN list.
+const IDS_AT_ONCE: usize = 1000;
+
+async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> Result<(), StoreError> {
+    for some in gone.chunks(IDS_AT_ONCE) {
+        let mut row = Vec::with_capacity(some.len());
+        let ids = places(&mut row, some);
+        tx.execute(format!("DELETE FROM nodes WHERE id IN ({ids})"), row).await?;
+    }
+    Ok(())
+}
+
+/// Appends ids to the arguments, and gives their places: `$4, $5, …`.
+fn places(arguments: &mut Vec<Value>, ids: &[impl ToString]) -> String {
+    let place = |id: &_| {
+        arguments.push(Value::Text(Some(ToString::to_string(id))));
+        format!("${}", arguments.len())
+    };
+    ids.iter().map(place).collect::<Vec<String>>().join(", ")
+}
+
+/// What belonged to a cluster that is gone: members, bindings, the recipe made for it alone. Its row stays as history.
+async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+    let id = cluster.id.to_string();
+    tx.execute("DELETE FROM nodes WHERE cluster_id = $1", args![&id]).await?;
+    tx.execute("DELETE FROM bindings WHERE cluster_id = $1", args![&id]).await?;
+    let profile = cluster.profile_id.to_string();
+    tx.execute("DELETE FROM profiles WHERE id = $1 AND implicit = 1", args![profile]).await?;
+    Ok(())
+}
+
+/// Makes those READY whose last dependency this was.
+pub(super) async fn wake_dependents(
+    tx: &mut Transaction<'_>,
+    ended: ActionId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    const WAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, updated_at = $4 WHERE status = $5 AND id IN \
+                        (SELECT action_id FROM dependencies WHERE depends_on = $1) AND NOT EXISTS \
+                        (SELECT 1 FROM dependencies d JOIN actions a ON a.id = d.depends_on \
+                        WHERE d.action_id = actions.id AND a.ended_at IS NULL)";
+    let (ready, waiting) = (ActionStatus::Ready.as_str(), ActionStatus::Waiting.as_str());
+    let reason = "All depended actions completed.";
+    tx.execute(WAKE, args![ended.to_string(), ready, reason, now, waiting]).await?;
+    Ok(())
+}
+
+/// Gives an action back, to be claimed again: after a transient failure, or because the engine stops.
+#[derive(Debug, Clone)]
+pub struct PutBack {
+    /// Proof that the action is ours.
+    pub ticket: Ticket,
+    /// Not to be claimed before.
+    pub not_before: Option<Timestamp>,
+    /// READY, or SUSPENDED if it was told so.
+    pub suspend: bool,
+    /// Whether this counts as a try.
+    pub count: bool,
+    /// Why, in words.
+    pub reason: String,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Command for PutBack {
+    type Output = ();
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        // Only the signal that is obeyed here is taken away: one to cancel that came meanwhile stays.
+        const PUT_BACK: &str = "UPDATE actions SET status = CASE WHEN control = $5 AND $6 = 1 THEN $7 ELSE $8 END, \
+                                control = CASE WHEN control = $5 AND $6 = 1 THEN NULL ELSE control END, \
+                                suspended_at = CASE WHEN control = $5 AND $6 = 1 THEN $9 ELSE NULL END, \
+                                status_reason = $10, not_before = $11, tries = tries + $12, owner = NULL, updated_at = $9 \
+                                WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4";
+        Box::pin(async move {
+            let Ticket { action, engine, fence } = self.ticket;
+            let row = args![
+                action.to_string(),
+                engine.to_string(),
+                fence.0,
+                ActionStatus::Running.as_str(),
+                Control::Suspend.as_str(),
+                self.suspend,
+                ActionStatus::Suspended.as_str(),
+                ActionStatus::Ready.as_str(),
+                self.now,
+                &self.reason,
+                self.not_before,
+                i64::from(self.count),
+            ];
+            if tx.execute(PUT_BACK, row).await? == 0 {
+                return Err(StoreError::Fenced(action));
+            }
+            tx.touch(Touched::Action(action));
+            tx.touch(Touched::Work);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Telling an action to end, to stop for a while, or to go on.
+
+use futures::future::BoxFuture;
+use muster_core::action::{Action, ActionStatus, Control};
+use muster_core::ids::ActionId;
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::rows::actions;
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::args;
+
+/// What an action is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalKind {
+    /// To end at its next step.
+    Cancel,
+    /// To stop at its next step; locks stay, its clock stands still.
+    Suspend,
+    /// To go on.
+    Resume,
+}
+
+/// Tells an action something.
+#[derive(Debug, Clone)]
+pub struct Signal {
+    /// The action.
+    pub id: ActionId,
+    /// What it is told.
+    pub kind: SignalKind,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Command for Signal {
+    type Output = Action;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Action, StoreError>> {
+        Box::pin(async move {
+            let action = find(tx, self.id).await?;
+            let wrong =
+                |wanted| StoreError::WrongState { id: self.id, status: action.status.as_str(), wanted };
+            match (self.kind, action.status) {
+                (_, status) if status.is_final() => {
+                    return Err(wrong("it has ended, and nothing can be told to it any more"));
+                }
+                (SignalKind::Cancel, _) => cancel(tx, &action, self.now).await?,
+                (SignalKind::Suspend, ActionStatus::Suspended) => {}
+                (SignalKind::Suspend, _) => suspend(tx, &action, self.now).await?,
+                (SignalKind::Resume, ActionStatus::Suspended) => resume(tx, &action, self.now).await?,
+                (SignalKind::Resume, _) if action.control == Some(Control::Suspend) => {
+                    control(tx, &action, None, self.now).await?;
+                }
+                (SignalKind::Resume, _) => return Err(wrong("only a suspended action can be resumed")),
+            }
+            find(tx, self.id).await
+        })
+    }
+}
+
+async fn find(tx: &mut Transaction<'_>, id: ActionId) -> Result<Action, StoreError> {
+    let lock = match tx.dialect() {
+        crate::connection::Dialect::Sqlite => "WHERE a.id = $1",
+        crate::connection::Dialect::Postgres => "WHERE a.id = $1 FOR UPDATE",
+    };
+    let row = tx.row(actions::select(lock), args![id.to_string()]).await?;
+    let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
+    actions::read(&row.ok_or_else(missing)?)
+}
+
+/// Ends what has not begun; tells what has.
+pub(super) async fn cancel(
+    tx: &mut Transaction<'_>,
+    action: &Action,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    const END: &str =
+        "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 WHERE id = $1";
+    // Begun: it has to put its target in order, so an engine ends it.
+    let begun = action.started_at.is_some();
+    if begun {
+        control(tx, action, Some(Control::Cancel), now).await?;
+        if action.status == ActionStatus::Suspended {
+            resume(tx, action, now).await?;
+        }
+        return Ok(());
+    }
+    let reason = "Action execution cancelled";
+    let status = ActionStatus::Cancelled.as_str();
+    tx.execute(END, args![action.id.to_string(), status, reason, now]).await?;
+    tx.execute("DELETE FROM locks WHERE action_id = $1", args![action.id.to_string()]).await?;
+    super::record::wake_dependents(tx, action.id, now).await?;
+    tx.touch(Touched::Action(action.id));
+    tx.touch(Touched::Work);
+    Ok(())
+}
+
+async fn suspend(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
+    const SUSPEND: &str = "UPDATE actions SET status = $2, suspended_at = $3, updated_at = $3 WHERE id = $1";
+    if action.status == ActionStatus::Running {
+        return control(tx, action, Some(Control::Suspend), now).await;
+    }
+    tx.execute(SUSPEND, args![action.id.to_string(), ActionStatus::Suspended.as_str(), now]).await?;
+    tx.touch(Touched::Action(action.id));
+    Ok(())
+}
+
+async fn resume(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
+    const RESUME: &str = "UPDATE actions SET status = $2, updated_at = $3, suspended_at = NULL, \
+                          suspended_for = suspended_for + ($3 - coalesce(suspended_at, $3)) WHERE id = $1";
+    tx.execute(RESUME, args![action.id.to_string(), ActionStatus::Ready.as_str(), now]).await?;
+    tx.touch(Touched::Action(action.id));
+    tx.touch(Touched::Work);
+    Ok(())
+}
+
+async fn control(
+    tx: &mut Transaction<'_>,
+    action: &Action,
+    control: Option<Control>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    const TELL: &str = "UPDATE actions SET control = $2, updated_at = $3 WHERE id = $1";
+    let word = control.map(|control| control.as_str().to_owned());
+    tx.execute(TELL, args![action.id.to_string(), word, now]).await?;
+    tx.touch(Touched::Action(action.id));
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What can go wrong with the store.
+
+use muster_core::action::Action;
+use muster_core::ids::ActionId;
+
+/// Why a command was not carried out. Nothing of it was.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached, is locked, or its disk is full.
+    #[error("the database cannot be used now: {0}")]
+    Unavailable(String),
+    /// Another command was faster; the same one may work now.
+    #[error("the database was busy with a conflicting change: {0}")]
+    Contended(String),
+    /// A unique index refused a row.
+    #[error("there is such a row already: {0}")]
+    Duplicate(String),
+    /// A row says something that this version cannot read.
+    #[error("the database holds something unreadable: {0}")]
+    Corrupt(String),
+    /// The database was made for a newer Muster.
+    #[error("the database needs a Muster that reads version {needed}; this one reads up to {known}")]
+    TooNew {
+        /// What it needs.
+        needed: i64,
+        /// What we know.
+        known: i64,
+    },
+    /// Another engine has taken the action over, or it has ended.
+    #[error("action {0} is not this engine's any more")]
+    Fenced(ActionId),
+    /// Another action is in the way.
+    #[error("{}", conflict(.0))]
+    Conflict(Vec<Action>),
+    /// A cluster of that name is there already.
+    #[error("a cluster named '{name}' exists already in namespace '{namespace}'")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The namespace.
+        namespace: String,
+    },
+    /// A project has as many clusters as it may have.
+    #[error(
+        "project '{project}' has {count} clusters, and may have {limit}: delete one, or ask for a higher limit"
+    )]
+    OverQuota {
+        /// The project.
+        project: String,
+        /// How many it has.
+        count: i64,
+        /// How many it may have.
+        limit: i64,
+    },
+    /// The same request id came with another request.
+    #[error("request id '{0}' was used before for a different request: use a new one")]
+    RequestIdReused(String),
+    /// There is no such object.
+    #[error("the {kind} '{given}' could not be found")]
+    NotFound {
+        /// What was looked for.
+        kind: &'static str,
+        /// By which name or id.
+        given: String,
+    },
+    /// The action is not in a state where this is possible.
+    #[error("action {id} is {status}: {wanted}")]
+    WrongState {
+        /// The action.
+        id: ActionId,
+        /// Where it stands.
+        status: &'static str,
+        /// What would be possible when.
+        wanted: &'static str,
+    },
+}
+
+fn conflict(holders: &[Action]) -> String {
+    let ids: Vec<String> = holders.iter().map(|action| format!("{} ({})", action.id, action.kind)).collect();
+    format!("another action is under way: {}; wait for it, or cancel it", ids.join(", "))
+}
+
+impl StoreError {
+    pub(crate) fn corrupt(what: impl Into<String>) -> Self {
+        Self::Corrupt(what.into())
+    }
+
+    /// Whether the same command may work in a moment.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Contended(_))
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_)
+            | sqlx::Error::ColumnIndexOutOfBounds { .. } => Self::Corrupt(error.to_string()),
+            sqlx::Error::Database(database) if database.is_unique_violation() => {
+                Self::Duplicate(error.to_string())
+            }
+            sqlx::Error::Database(database) if database.code().is_some_and(|code| is_contention(&code)) => {
+                Self::Contended(error.to_string())
+            }
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// PostgreSQL's codes for "serialization failure" and "deadlock detected".
+fn is_contention(code: &str) -> bool {
+    matches!(code, "40001" | "40P01")
+}

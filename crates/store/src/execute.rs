@@ -1,0 +1,67 @@
+//! The commands, as methods of the store.
+
+use muster_core::action::{Action, Control};
+
+use crate::commands::{
+    Accept, Accepted, Claim, Claimed, Heartbeat, Observe, Purge, Purged, PutBack, Record, Register, Retire,
+    Signal, TakeDuty,
+};
+use crate::error::StoreError;
+use crate::store::Store;
+
+impl Store {
+    /// Stores an action, with what it is about.
+    pub async fn accept(&self, command: Accept) -> Result<Accepted, StoreError> {
+        self.write(command).await
+    }
+
+    /// Takes actions for an engine.
+    pub async fn claim(&self, command: Claim) -> Result<Vec<Claimed>, StoreError> {
+        self.write(command).await
+    }
+
+    /// Writes one step of a running action, and tells what it was told.
+    pub async fn record(&self, command: Record) -> Result<Option<Control>, StoreError> {
+        self.write(command).await
+    }
+
+    /// Gives an action back.
+    pub async fn put_back(&self, command: PutBack) -> Result<(), StoreError> {
+        self.write(command).await
+    }
+
+    /// Tells an action something.
+    pub async fn signal(&self, command: Signal) -> Result<Action, StoreError> {
+        self.write(command).await
+    }
+
+    /// An engine begins.
+    pub async fn register(&self, command: Register) -> Result<(), StoreError> {
+        self.write(command).await
+    }
+
+    /// An engine is still there; false if it was given up already.
+    pub async fn heartbeat(&self, command: Heartbeat) -> Result<bool, StoreError> {
+        self.write(command).await
+    }
+
+    /// An engine ends.
+    pub async fn retire(&self, command: Retire) -> Result<(), StoreError> {
+        self.write(command).await
+    }
+
+    /// Takes a single duty, if it is free.
+    pub async fn take_duty(&self, command: TakeDuty) -> Result<bool, StoreError> {
+        self.write(command).await
+    }
+
+    /// Writes what was seen; false if the duty is another's.
+    pub async fn observe(&self, command: Observe) -> Result<bool, StoreError> {
+        self.write(command).await
+    }
+
+    /// Removes old history.
+    pub async fn purge(&self, command: Purge) -> Result<Purged, StoreError> {
+        self.write(command).await
+    }
+}

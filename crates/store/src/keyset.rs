@@ -1,0 +1,183 @@
+//! Lists in pages that stay right while rows come and go: each page begins behind the last row of the one before.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::value::{Row, Value};
+
+/// Where a page ended: the sorted values of its last row, and that row's id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    keys: Vec<Key>,
+    id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Key {
+    Int(i64),
+    Text(String),
+}
+
+/// A column to sort by. Where it may be NULL, `expression` says where those go: first when ascending.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SortColumn {
+    pub(crate) expression: &'static str,
+    pub(crate) is_text: bool,
+}
+
+/// Up or down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Small ones first.
+    #[default]
+    Ascending,
+    /// Large ones first.
+    Descending,
+}
+
+impl Direction {
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Ascending => ("ASC", ">"),
+            Self::Descending => ("DESC", "<"),
+        }
+    }
+}
+
+/// Conditions that are put together with their arguments.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    conditions: Vec<String>,
+    pub(crate) arguments: Vec<Value>,
+}
+
+impl Filter {
+    /// The place of one more argument.
+    pub(crate) fn place(&mut self, value: impl crate::value::IntoValue) -> String {
+        self.arguments.push(value.into_value());
+        format!("${}", self.arguments.len())
+    }
+
+    pub(crate) fn add(&mut self, condition: impl Into<String>) {
+        self.conditions.push(condition.into());
+    }
+
+    /// `column IN (…)`; an empty list asks for nothing in particular.
+    pub(crate) fn any_of(
+        &mut self,
+        column: &str,
+        values: impl IntoIterator<Item = impl crate::value::IntoValue>,
+    ) {
+        let places: Vec<String> = values.into_iter().map(|value| self.place(value)).collect();
+        if !places.is_empty() {
+            self.add(format!("{column} IN ({})", places.join(", ")));
+        }
+    }
+
+    /// Only what comes behind the cursor.
+    pub(crate) fn after(&mut self, sort: &[(SortColumn, Direction)], id: &str, cursor: &Cursor) {
+        let mut equal: Vec<String> = Vec::new();
+        let mut choices = Vec::new();
+        for ((column, direction), key) in sort.iter().zip(&cursor.keys) {
+            let place = match key {
+                Key::Int(value) => self.place(*value),
+                Key::Text(value) => self.place(value),
+            };
+            let (_, beyond) = direction.words();
+            let expression = column.expression;
+            choices
+                .push([equal.as_slice(), &[format!("{expression} {beyond} {place}")]].concat().join(" AND "));
+            equal.push(format!("{expression} = {place}"));
+        }
+        let place = self.place(&cursor.id);
+        choices.push([equal.as_slice(), &[format!("{id} > {place}")]].concat().join(" AND "));
+        self.add(format!("({})", choices.join(" OR ")));
+    }
+
+    /// `WHERE … AND …`, or nothing.
+    pub(crate) fn to_where(&self) -> String {
+        if self.conditions.is_empty() {
+            String::new()
+        } else {
+            format!("WHERE {}", self.conditions.join(" AND "))
+        }
+    }
+}
+
+/// `ORDER BY …, id`.
+pub(crate) fn order_by(sort: &[(SortColumn, Direction)], id: &str) -> String {
+    let mut columns: Vec<String> = sort
+        .iter()
+        .map(|(column, direction)| format!("{} {}", column.expression, direction.words().0))
+        .collect();
+    columns.push(format!("{id} ASC"));
+    format!("ORDER BY {}", columns.join(", "))
+}
+
+/// The sorted values as extra columns, so that the last row of a page becomes a cursor.
+pub(crate) fn key_columns(sort: &[(SortColumn, Direction)]) -> String {
+    sort.iter().flat_map(|(column, _)| [", ", column.expression]).collect()
+}
+
+/// The cursor behind a row whose extra columns begin at `first`.
+pub(crate) fn cursor(
+    row: &Row,
+    first: usize,
+    sort: &[(SortColumn, Direction)],
+    id: String,
+) -> Result<Cursor, StoreError> {
+    let key = |(offset, (column, _)): (usize, &(SortColumn, Direction))| {
+        Ok(if column.is_text {
+            Key::Text(row.text(first + offset)?)
+        } else {
+            Key::Int(row.int(first + offset)?)
+        })
+    };
+    Ok(Cursor { keys: sort.iter().enumerate().map(key).collect::<Result<_, StoreError>>()?, id })
+}
+
+/// One page of a list.
+#[derive(Debug, Clone)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Where the next one begins, if there is one.
+    pub next: Option<Cursor>,
+    /// How many there are on all pages, if that was asked or is known anyway.
+    pub total: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: SortColumn = SortColumn { expression: "name", is_text: true };
+    const AGE: SortColumn = SortColumn { expression: "init_at", is_text: false };
+
+    #[test]
+    fn a_page_begins_behind_the_last_row_of_the_one_before() {
+        let cursor = Cursor { keys: vec![Key::Text("b".into()), Key::Int(7)], id: "x".into() };
+        let mut filter = Filter::default();
+        filter.after(&[(NAME, Direction::Ascending), (AGE, Direction::Descending)], "id", &cursor);
+        assert_eq!(
+            filter.to_where(),
+            "WHERE (name > $1 OR name = $1 AND init_at < $2 OR name = $1 AND init_at = $2 AND id > $3)"
+        );
+        assert_eq!(filter.arguments.len(), 3);
+    }
+
+    #[test]
+    fn an_empty_list_of_values_asks_for_nothing() {
+        let mut filter = Filter::default();
+        filter.any_of("status", Vec::<String>::new());
+        assert_eq!(filter.to_where(), "");
+        filter.any_of("status", ["ACTIVE", "ERROR"]);
+        assert_eq!(filter.to_where(), "WHERE status IN ($1, $2)");
+    }
+
+    #[test]
+    fn ties_are_broken_by_id() {
+        assert_eq!(order_by(&[(NAME, Direction::Descending)], "c.id"), "ORDER BY name DESC, c.id ASC");
+    }
+}

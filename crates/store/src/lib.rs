@@ -1,0 +1,27 @@
+//! All rows of Muster, in SQLite or PostgreSQL.
+//!
+//! Changes are commands of the domain, each atomic; no transaction leaves this crate.
+
+mod bulk;
+pub mod commands;
+mod connection;
+mod error;
+mod execute;
+mod keyset;
+mod migrate;
+mod notice;
+mod paging;
+pub mod reads;
+mod rows;
+mod shared;
+mod store;
+mod transaction;
+mod value;
+mod writer;
+
+pub use connection::Dialect;
+pub use error::StoreError;
+pub use keyset::{Cursor, Direction, Page};
+pub use migrate::SCHEMA_VERSION;
+pub use store::Store;
+pub use transaction::Touched;

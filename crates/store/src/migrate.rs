@@ -1,0 +1,116 @@
+//! Bringing a database to the present schema, or refusing one that is too new.
+
+use sqlx::{Connection as _, Executor as _, PgPool, SqliteConnection};
+use uuid::Uuid;
+
+use crate::connection::Connection;
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+use crate::value::args;
+
+/// One step of the schema.
+struct Migration {
+    version: i64,
+    /// The oldest Muster that can work with a database after this step.
+    min_reader: i64,
+    sql: &'static str,
+    /// What only PostgreSQL has: sequences, in place of rows that everybody would wait for.
+    postgres: &'static str,
+    /// What only SQLite has.
+    sqlite: &'static str,
+}
+
+/// All steps, oldest first. A step that is released is never changed.
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    min_reader: 1,
+    sql: include_str!("../migrations/0001_base.sql"),
+    postgres: "CREATE SEQUENCE fences",
+    sqlite: "INSERT INTO counters (name, value) VALUES ('fence', 0), ('change', 0)",
+}];
+
+/// The version that this Muster makes.
+pub const SCHEMA_VERSION: i64 = 1;
+
+/// Keeps replicas that start together from making the same step twice.
+const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";
+
+pub(crate) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let mut open = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let present = version(&mut Transaction::new(Connection::Sqlite(&mut open))).await?;
+    for migration in pending(present)? {
+        open.execute(sqlx::raw_sql(migration.sql)).await?;
+        open.execute(sqlx::raw_sql(migration.sqlite)).await?;
+        note(&mut Transaction::new(Connection::Sqlite(&mut open)), migration).await?;
+    }
+    open.commit().await?;
+    Ok(())
+}
+
+pub(crate) async fn postgres(pool: &PgPool) -> Result<(), StoreError> {
+    let mut open = pool.begin().await?;
+    open.execute(MIGRATION_LOCK).await?;
+    let present = version(&mut Transaction::new(Connection::Postgres(&mut open))).await?;
+    for migration in pending(present)? {
+        open.execute(sqlx::raw_sql(migration.sql)).await?;
+        open.execute(sqlx::raw_sql(migration.postgres)).await?;
+        note(&mut Transaction::new(Connection::Postgres(&mut open)), migration).await?;
+    }
+    open.commit().await?;
+    Ok(())
+}
+
+/// What a database says of itself: its version, and who may read it.
+#[derive(Debug, Clone, Copy)]
+struct Present {
+    version: i64,
+    min_reader: i64,
+}
+
+async fn version(tx: &mut Transaction<'_>) -> Result<Present, StoreError> {
+    let exists = match tx.dialect() {
+        crate::Dialect::Sqlite => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'muster'",
+        crate::Dialect::Postgres => {
+            "SELECT 1::bigint FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'muster'"
+        }
+    };
+    if tx.row(exists, args![]).await?.is_none() {
+        return Ok(Present { version: 0, min_reader: 0 });
+    }
+    let row = tx.row("SELECT version, min_reader FROM muster", args![]).await?;
+    let row = row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?;
+    Ok(Present { version: row.int(0)?, min_reader: row.int(1)? })
+}
+
+fn pending(present: Present) -> Result<impl Iterator<Item = &'static Migration>, StoreError> {
+    if present.min_reader > SCHEMA_VERSION {
+        return Err(StoreError::TooNew { needed: present.min_reader, known: SCHEMA_VERSION });
+    }
+    Ok(MIGRATIONS.iter().filter(move |migration| migration.version > present.version))
+}
+
+async fn note(tx: &mut Transaction<'_>, migration: &Migration) -> Result<(), StoreError> {
+    const NOTE: &str = "INSERT INTO muster (singleton, database_id, version, min_reader) VALUES (1, $1, $2, $3) \
+                        ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, min_reader = excluded.min_reader";
+    let id = Uuid::new_v4().to_string();
+    tx.execute(NOTE, args![id, migration.version, migration.min_reader]).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_in_order_and_end_at_the_present_version() {
+        let versions: Vec<i64> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+        assert!(versions.is_sorted());
+        assert_eq!(versions.last(), Some(&SCHEMA_VERSION));
+    }
+
+    #[test]
+    fn a_newer_database_is_refused_only_if_it_says_so() {
+        assert!(pending(Present { version: SCHEMA_VERSION + 1, min_reader: SCHEMA_VERSION }).is_ok());
+        assert!(pending(Present { version: SCHEMA_VERSION + 1, min_reader: SCHEMA_VERSION + 1 }).is_err());
+    }
+}

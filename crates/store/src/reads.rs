@@ -1,0 +1,14 @@
+//! What doors and engines read.
+
+mod actions;
+mod clusters;
+mod engines;
+mod events;
+mod nodes;
+mod profiles;
+
+pub use actions::{ActionQuery, ActionSort};
+pub use clusters::{ClusterQuery, ClusterSort, Deleted};
+pub use engines::EngineRow;
+pub use events::{EventQuery, EventSort};
+pub use nodes::{NodeQuery, NodeSort};

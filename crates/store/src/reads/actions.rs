@@ -1,0 +1,118 @@
+//! Actions, one or many.
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::ids::{ActionId, ClusterId, NodeId};
+
+use crate::error::StoreError;
+use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
+use crate::paging::Listing;
+use crate::rows::actions;
+use crate::store::Store;
+use crate::value::args;
+
+/// What actions can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionSort {
+    /// By what they do.
+    Kind,
+    /// By what they are about.
+    Target,
+    /// By state.
+    Status,
+    /// By when they were accepted.
+    CreatedAt,
+}
+
+impl ActionSort {
+    const fn column(self) -> SortColumn {
+        match self {
+            Self::Kind => SortColumn { expression: "a.kind", is_text: true },
+            Self::Target => SortColumn { expression: "a.target", is_text: true },
+            Self::Status => SortColumn { expression: "a.status", is_text: true },
+            Self::CreatedAt => SortColumn { expression: "a.created_at", is_text: false },
+        }
+    }
+}
+
+/// Which actions, in which order, how many.
+#[derive(Debug, Clone, Default)]
+pub struct ActionQuery {
+    /// Of this project only.
+    pub project: Option<String>,
+    /// Of this cluster and its nodes only.
+    pub cluster: Option<ClusterId>,
+    /// About this node only.
+    pub node: Option<NodeId>,
+    /// Children of this action only.
+    pub parent: Option<ActionId>,
+    /// Only those that somebody asked for, not their children.
+    pub top_level: bool,
+    /// Of one of these kinds.
+    pub kinds: Vec<ActionKind>,
+    /// In one of these states.
+    pub statuses: Vec<ActionStatus>,
+    /// The order; ids break ties.
+    pub sort: Vec<(ActionSort, Direction)>,
+    /// Behind this.
+    pub after: Option<Cursor>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+}
+
+impl Store {
+    /// The action of this id.
+    pub async fn action(&self, id: ActionId) -> Result<Option<Action>, StoreError> {
+        let sql = actions::select("WHERE a.id = $1");
+        let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
+        row.as_ref().map(actions::read).transpose()
+    }
+
+    /// What an action waits for, and what waits for it, kept after the end.
+    pub async fn dependencies(&self, id: ActionId) -> Result<(Vec<ActionId>, Vec<ActionId>), StoreError> {
+        const ON: &str = "SELECT depends_on FROM dependencies WHERE action_id = $1 ORDER BY depends_on";
+        const BY: &str = "SELECT action_id FROM dependencies WHERE depends_on = $1 ORDER BY action_id";
+        self.read(async |tx| {
+            let on = tx.rows(ON, args![id.to_string()]).await?;
+            let by = tx.rows(BY, args![id.to_string()]).await?;
+            let ids = |rows: Vec<crate::value::Row>| {
+                rows.iter().map(|row| row.parse(0)).collect::<Result<Vec<_>, _>>()
+            };
+            Ok((ids(on)?, ids(by)?))
+        })
+        .await
+    }
+
+    /// A page of actions.
+    pub async fn actions(&self, query: &ActionQuery) -> Result<Page<Action>, StoreError> {
+        let mut filter = Filter::default();
+        let equal = [
+            ("a.project", query.project.clone()),
+            ("a.cluster_id", query.cluster.map(|id| id.to_string())),
+            ("a.target", query.node.map(|id| id.to_string())),
+            ("a.parent_id", query.parent.map(|id| id.to_string())),
+        ];
+        for (column, value) in equal {
+            if let Some(value) = value {
+                let place = filter.place(value);
+                filter.add(format!("{column} = {place}"));
+            }
+        }
+        if query.top_level {
+            filter.add("a.parent_id IS NULL");
+        }
+        filter.any_of("a.kind", query.kinds.iter().map(|kind| kind.as_str()));
+        filter.any_of("a.status", query.statuses.iter().map(|status| status.as_str()));
+        let listing = Listing {
+            table: "actions a",
+            columns: actions::qualified(),
+            width: actions::COLUMNS.len(),
+            id: "a.id",
+            filter,
+            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+            after: query.after.as_ref(),
+            limit: query.limit,
+            with_total: false,
+        };
+        self.read(async |tx| listing.read(tx, actions::read, |action| action.id.to_string()).await).await
+    }
+}

@@ -1,0 +1,184 @@
+//! Clusters, one or many.
+
+use muster_core::cluster::{Cluster, ClusterStatus, Framework};
+use muster_core::ids::ClusterId;
+
+use crate::connection::Dialect;
+use crate::error::StoreError;
+use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
+use crate::paging::Listing;
+use crate::rows::clusters;
+use crate::store::Store;
+use crate::value::args;
+
+/// Whether clusters that are gone belong to the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deleted {
+    /// Only those that are there.
+    #[default]
+    Exclude,
+    /// Only those that are gone.
+    Only,
+    /// Both.
+    Include,
+}
+
+/// What clusters can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterSort {
+    /// By name.
+    Name,
+    /// By status.
+    Status,
+    /// By framework.
+    Framework,
+    /// By namespace.
+    Namespace,
+    /// By when they were stored.
+    InitAt,
+    /// By when their creation ended.
+    CreatedAt,
+    /// By when they last changed.
+    UpdatedAt,
+}
+
+impl ClusterSort {
+    const fn column(self) -> SortColumn {
+        match self {
+            Self::Name => SortColumn { expression: "c.name", is_text: true },
+            Self::Status => SortColumn { expression: "c.status", is_text: true },
+            Self::Framework => SortColumn { expression: "coalesce(c.framework, '')", is_text: true },
+            Self::Namespace => SortColumn { expression: "c.namespace", is_text: true },
+            Self::InitAt => SortColumn { expression: "c.init_at", is_text: false },
+            Self::CreatedAt => SortColumn { expression: "coalesce(c.created_at, -1)", is_text: false },
+            Self::UpdatedAt => SortColumn { expression: "coalesce(c.updated_at, -1)", is_text: false },
+        }
+    }
+}
+
+/// Which clusters, in which order, how many.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterQuery {
+    /// Of this project only.
+    pub project: Option<String>,
+    /// In this namespace only.
+    pub namespace: Option<String>,
+    /// With one of these names.
+    pub names: Vec<String>,
+    /// Whose name begins so.
+    pub name_prefix: Option<String>,
+    /// In one of these states.
+    pub statuses: Vec<ClusterStatus>,
+    /// Of this framework.
+    pub framework: Option<Framework>,
+    /// Recorded for this user.
+    pub user: Option<String>,
+    /// With all these labels.
+    pub labels: Vec<(String, String)>,
+    /// Gone ones too?
+    pub deleted: Deleted,
+    /// The order; ids break ties.
+    pub sort: Vec<(ClusterSort, Direction)>,
+    /// Behind this.
+    pub after: Option<Cursor>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+    /// Count all pages.
+    pub with_total: bool,
+}
+
+impl Store {
+    /// The cluster of this id, also one that is gone.
+    pub async fn cluster(&self, id: ClusterId) -> Result<Option<Cluster>, StoreError> {
+        let found =
+            self.read(async |tx| clusters::fetch(tx, "WHERE c.id = $1", args![id.to_string()]).await).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// The clusters of this name in a namespace; doors where names are unique find one at most.
+    pub async fn clusters_named(&self, namespace: &str, name: &str) -> Result<Vec<Cluster>, StoreError> {
+        const REST: &str = "WHERE c.namespace = $1 AND c.name = $2 AND c.deleted_at IS NULL ORDER BY c.id";
+        self.read(async |tx| clusters::fetch(tx, REST, args![namespace, name]).await).await
+    }
+
+    /// A page of clusters.
+    pub async fn clusters(&self, query: &ClusterQuery) -> Result<Page<Cluster>, StoreError> {
+        let listing = Listing {
+            table: "clusters c",
+            columns: clusters::qualified(),
+            width: clusters::COLUMNS.len(),
+            id: "c.id",
+            filter: filter(query, self.dialect()),
+            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+            after: query.after.as_ref(),
+            limit: query.limit,
+            with_total: query.with_total,
+        };
+        self.read(async |tx| {
+            let mut page = listing.read(tx, clusters::read, |cluster| cluster.id.to_string()).await?;
+            clusters::attach_groups(tx, &mut page.items).await?;
+            Ok(page)
+        })
+        .await
+    }
+
+    /// Clusters that changed after the commit of this number, and the number up to which that is complete.
+    pub async fn clusters_changed_since(
+        &self,
+        change: i64,
+        project: Option<&str>,
+    ) -> Result<(Vec<Cluster>, i64), StoreError> {
+        self.read(async |tx| {
+            let horizon = match tx.dialect() {
+                Dialect::Sqlite => "SELECT value FROM counters WHERE name = 'change'",
+                // What is still running may commit with a lower number later: stop before it.
+                Dialect::Postgres => "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1",
+            };
+            let upto =
+                tx.row(horizon, args![]).await?.ok_or_else(|| StoreError::corrupt("no horizon"))?.int(0)?;
+            let mut filter = Filter::default();
+            let (from, to) = (filter.place(change), filter.place(upto));
+            filter.add(format!("c.change > {from} AND c.change <= {to}"));
+            if let Some(project) = project {
+                let place = filter.place(project);
+                filter.add(format!("c.project = {place}"));
+            }
+            let rest = format!("{} ORDER BY c.change, c.id", filter.to_where());
+            Ok((clusters::fetch(tx, &rest, filter.arguments).await?, upto.max(change)))
+        })
+        .await
+    }
+}
+
+fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
+    let mut filter = Filter::default();
+    match query.deleted {
+        Deleted::Exclude => filter.add("c.deleted_at IS NULL"),
+        Deleted::Only => filter.add("c.deleted_at IS NOT NULL"),
+        Deleted::Include => {}
+    }
+    let equal =
+        [("c.project", &query.project), ("c.namespace", &query.namespace), ("c.user_id", &query.user)];
+    for (column, value) in equal {
+        if let Some(value) = value {
+            let place = filter.place(value);
+            filter.add(format!("{column} = {place}"));
+        }
+    }
+    filter.any_of("c.name", query.names.iter());
+    filter.any_of("c.status", query.statuses.iter().map(|status| status.as_str()));
+    filter.any_of("c.framework", query.framework.iter().map(|framework| framework.as_str()));
+    if let Some(prefix) = &query.name_prefix {
+        let (from, upto) = (filter.place(prefix), filter.place(format!("{prefix}\u{10ffff}")));
+        filter.add(format!("c.name >= {from} AND c.name < {upto}"));
+    }
+    for (key, value) in &query.labels {
+        let (key, value) = (filter.place(key), filter.place(value));
+        let column = match dialect {
+            Dialect::Sqlite => "c.labels",
+            Dialect::Postgres => "c.labels::jsonb",
+        };
+        filter.add(format!("{column} ->> {key} = {value}"));
+    }
+    filter
+}

@@ -1,0 +1,61 @@
+//! Engines and the instances they serve.
+
+use muster_core::ids::{EngineId, InstanceId};
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::value::args;
+
+/// An engine, as the others see it.
+#[derive(Debug, Clone)]
+pub struct EngineRow {
+    /// Its id.
+    pub id: EngineId,
+    /// Where it runs.
+    pub host: String,
+    /// Its version.
+    pub version: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Whether its lease holds.
+    pub alive: bool,
+}
+
+impl Store {
+    /// All engines that were there lately.
+    pub async fn engines(&self) -> Result<Vec<EngineRow>, StoreError> {
+        const SELECT: &str =
+            "SELECT id, host, version, started_at, lease_until FROM engines ORDER BY started_at, id";
+        self.read(async |tx| {
+            let now = tx.database_now().await?;
+            let rows = tx.rows(SELECT, args![]).await?;
+            rows.iter()
+                .map(|row| {
+                    Ok(EngineRow {
+                        id: row.parse(0)?,
+                        host: row.text(1)?,
+                        version: row.text(2)?,
+                        started_at: row.time(3)?,
+                        alive: row.int(4)? >= now,
+                    })
+                })
+                .collect()
+        })
+        .await
+    }
+
+    /// When an engine last served an instance, and now, both by the database's clock.
+    pub async fn last_served(
+        &self,
+        instance: &InstanceId,
+    ) -> Result<(Option<Timestamp>, Timestamp), StoreError> {
+        const SELECT: &str = "SELECT served_at FROM instances WHERE id = $1";
+        self.read(async |tx| {
+            let now = Timestamp::from_micros(tx.database_now().await?);
+            let row = tx.row(SELECT, args![instance.as_str()]).await?;
+            Ok((row.map(|row| row.time(0)).transpose()?, now))
+        })
+        .await
+    }
+}

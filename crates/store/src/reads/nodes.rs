@@ -1,0 +1,103 @@
+//! Nodes, one or many.
+
+use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::{Node, NodeStatus};
+
+use crate::error::StoreError;
+use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
+use crate::paging::Listing;
+use crate::rows::nodes;
+use crate::store::Store;
+use crate::value::args;
+
+/// What nodes can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeSort {
+    /// By their place in the cluster.
+    Index,
+    /// By name.
+    Name,
+    /// By status.
+    Status,
+    /// By when they were stored.
+    InitAt,
+    /// By when they first worked.
+    CreatedAt,
+    /// By when they last changed.
+    UpdatedAt,
+}
+
+impl NodeSort {
+    const fn column(self) -> SortColumn {
+        match self {
+            Self::Index => SortColumn { expression: "idx", is_text: false },
+            Self::Name => SortColumn { expression: "name", is_text: true },
+            Self::Status => SortColumn { expression: "status", is_text: true },
+            Self::InitAt => SortColumn { expression: "init_at", is_text: false },
+            Self::CreatedAt => SortColumn { expression: "coalesce(created_at, -1)", is_text: false },
+            Self::UpdatedAt => SortColumn { expression: "coalesce(updated_at, -1)", is_text: false },
+        }
+    }
+}
+
+/// Which nodes, in which order, how many.
+#[derive(Debug, Clone, Default)]
+pub struct NodeQuery {
+    /// Of this project only.
+    pub project: Option<String>,
+    /// Of this cluster only.
+    pub cluster: Option<ClusterId>,
+    /// With one of these names.
+    pub names: Vec<String>,
+    /// In one of these states.
+    pub statuses: Vec<NodeStatus>,
+    /// The order; ids break ties.
+    pub sort: Vec<(NodeSort, Direction)>,
+    /// Behind this.
+    pub after: Option<Cursor>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+}
+
+impl Store {
+    /// The node of this id.
+    pub async fn node(&self, id: NodeId) -> Result<Option<Node>, StoreError> {
+        let row =
+            self.read(async |tx| tx.row(nodes::select("WHERE id = $1"), args![id.to_string()]).await).await?;
+        row.as_ref().map(nodes::read).transpose()
+    }
+
+    /// All members of a cluster, the head first.
+    pub async fn members(&self, cluster: ClusterId) -> Result<Vec<Node>, StoreError> {
+        let sql = nodes::select("WHERE cluster_id = $1 ORDER BY idx, id");
+        let rows = self.read(async |tx| tx.rows(sql, args![cluster.to_string()]).await).await?;
+        rows.iter().map(nodes::read).collect()
+    }
+
+    /// A page of nodes.
+    pub async fn nodes(&self, query: &NodeQuery) -> Result<Page<Node>, StoreError> {
+        let mut filter = Filter::default();
+        if let Some(project) = &query.project {
+            let place = filter.place(project);
+            filter.add(format!("project = {place}"));
+        }
+        if let Some(cluster) = query.cluster {
+            let place = filter.place(cluster.to_string());
+            filter.add(format!("cluster_id = {place}"));
+        }
+        filter.any_of("name", query.names.iter());
+        filter.any_of("status", query.statuses.iter().map(|status| status.as_str()));
+        let listing = Listing {
+            table: "nodes",
+            columns: nodes::COLUMNS.join(", "),
+            width: nodes::COLUMNS.len(),
+            id: "id",
+            filter,
+            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+            after: query.after.as_ref(),
+            limit: query.limit,
+            with_total: false,
+        };
+        self.read(async |tx| listing.read(tx, nodes::read, |node| node.id.to_string()).await).await
+    }
+}

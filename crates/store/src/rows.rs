@@ -1,0 +1,7 @@
+//! How things of the domain are written into rows and read back.
+
+pub(crate) mod actions;
+pub(crate) mod clusters;
+pub(crate) mod events;
+pub(crate) mod nodes;
+pub(crate) mod profiles;

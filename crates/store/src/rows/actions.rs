@@ -1,0 +1,146 @@
+//! Actions as rows.
+
+use muster_core::action::{Action, ActionKind, Cause, Fence, Target};
+use muster_core::principal::Principal;
+use muster_core::time::Span;
+
+use crate::bulk;
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+use crate::value::{Row, Value, args, json};
+
+/// In the order of [`values`] and [`read`].
+pub(crate) const COLUMNS: &[&str] = &[
+    "id",
+    "kind",
+    "version",
+    "target_kind",
+    "target",
+    "cluster_id",
+    "instance",
+    "parent_id",
+    "cause",
+    "door",
+    "reason",
+    "principal",
+    "project",
+    "priority",
+    "inputs",
+    "outputs",
+    "data",
+    "status",
+    "status_reason",
+    "control",
+    "owner",
+    "fence",
+    "tries",
+    "not_before",
+    "timeout",
+    "suspended_for",
+    "created_at",
+    "started_at",
+    "applied_at",
+    "ended_at",
+    "updated_at",
+];
+
+/// Who goes first when several wait for the same target.
+pub(crate) const fn priority(kind: ActionKind, cause: Cause) -> i64 {
+    match (kind, cause) {
+        (_, Cause::Healing) => -10,
+        (ActionKind::ClusterDelete | ActionKind::NodeDelete, _) => 10,
+        _ => 0,
+    }
+}
+
+pub(crate) fn values(action: &Action) -> Vec<Value> {
+    let (target_kind, target) = match action.target {
+        Target::Cluster(id) => ("cluster", id.to_string()),
+        Target::Node(id) => ("node", id.to_string()),
+    };
+    args![
+        action.id.to_string(),
+        action.kind.as_str(),
+        action.version,
+        target_kind,
+        target,
+        action.cluster_id.map(|id| id.to_string()),
+        action.instance.as_str(),
+        action.parent.map(|id| id.to_string()),
+        action.cause.as_str(),
+        action.door.as_str(),
+        &action.reason,
+        json(&action.principal),
+        &action.principal.project,
+        priority(action.kind, action.cause),
+        json(&action.inputs),
+        json(&action.outputs),
+        json(&action.data),
+        action.status.as_str(),
+        &action.status_reason,
+        action.control.map(|control| control.as_str().to_owned()),
+        action.owner.map(|id| id.to_string()),
+        action.fence.0,
+        action.tries,
+        action.not_before,
+        action.timeout.micros(),
+        action.suspended_for.micros(),
+        action.created_at,
+        action.started_at,
+        action.applied_at,
+        action.ended_at,
+        action.updated_at,
+    ]
+}
+
+pub(crate) fn read(row: &Row) -> Result<Action, StoreError> {
+    let target = match row.text(3)?.as_str() {
+        "node" => Target::Node(row.parse(4)?),
+        _ => Target::Cluster(row.parse(4)?),
+    };
+    Ok(Action {
+        id: row.parse(0)?,
+        kind: row.parse(1)?,
+        version: row.number(2)?,
+        target,
+        cluster_id: row.opt_parse(5)?,
+        instance: row.parse(6)?,
+        parent: row.opt_parse(7)?,
+        cause: row.parse(8)?,
+        door: row.parse(9)?,
+        reason: row.text(10)?,
+        principal: row.json::<Principal>(11)?,
+        inputs: row.json(14)?,
+        outputs: row.json(15)?,
+        data: row.json(16)?,
+        status: row.parse(17)?,
+        status_reason: row.text(18)?,
+        control: row.opt_parse(19)?,
+        owner: row.opt_parse(20)?,
+        fence: Fence(row.int(21)?),
+        tries: row.number(22)?,
+        not_before: row.opt_time(23)?,
+        timeout: Span::from_micros(row.int(24)?),
+        suspended_for: Span::from_micros(row.int(25)?),
+        created_at: row.time(26)?,
+        started_at: row.opt_time(27)?,
+        applied_at: row.opt_time(28)?,
+        ended_at: row.opt_time(29)?,
+        updated_at: row.time(30)?,
+    })
+}
+
+/// `SELECT <all columns> FROM actions <rest>`.
+pub(crate) fn select(rest: &str) -> String {
+    format!("SELECT {} FROM actions a {rest}", qualified())
+}
+
+/// All columns, of the table under the name `a`.
+pub(crate) fn qualified() -> String {
+    let names: Vec<String> = COLUMNS.iter().map(|column| format!("a.{column}")).collect();
+    names.join(", ")
+}
+
+pub(crate) async fn insert(tx: &mut Transaction<'_>, actions: &[Action]) -> Result<(), StoreError> {
+    bulk::insert(tx, "actions", COLUMNS, "", actions.iter().map(values).collect()).await
+}

@@ -1,0 +1,271 @@
+//! Clusters and their groups as rows.
+
+use std::collections::HashMap;
+
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::ids::ClusterId;
+use muster_core::principal::Owner;
+use muster_core::time::Span;
+
+use crate::bulk;
+use crate::error::StoreError;
+use crate::transaction::{Touched, Transaction};
+use crate::value::{Row, Value, args, json};
+
+/// In the order of [`values`] and [`read`].
+pub(crate) const COLUMNS: &[&str] = &[
+    "id",
+    "name",
+    "object_name",
+    "namespace",
+    "project",
+    "instance",
+    "owner_scheme",
+    "owner_id",
+    "owner_name",
+    "user_id",
+    "profile_id",
+    "profile_type",
+    "framework",
+    "flavor",
+    "has_head",
+    "desired",
+    "status",
+    "status_reason",
+    "timeout",
+    "metadata",
+    "config",
+    "data",
+    "dependents",
+    "labels",
+    "annotations",
+    "spec",
+    "generation",
+    "incarnation",
+    "next_index",
+    "observed",
+    "init_at",
+    "created_at",
+    "updated_at",
+    "deleted_at",
+];
+
+/// What a change of a cluster may write.
+const CHANGING: &[&str] = &[
+    "name",
+    "profile_id",
+    "desired",
+    "status",
+    "status_reason",
+    "timeout",
+    "metadata",
+    "config",
+    "data",
+    "dependents",
+    "labels",
+    "annotations",
+    "spec",
+    "generation",
+    "incarnation",
+    "next_index",
+    "observed",
+    "created_at",
+    "updated_at",
+    "deleted_at",
+];
+
+const GROUP_COLUMNS: &[&str] =
+    &["cluster_id", "name", "position", "desired", "min_size", "max_size", "shape", "spec"];
+
+fn values(cluster: &Cluster) -> Vec<Value> {
+    args![
+        cluster.id.to_string(),
+        &cluster.name,
+        &cluster.object_name,
+        &cluster.namespace,
+        &cluster.project,
+        cluster.instance.as_str(),
+        &cluster.owner.scheme,
+        &cluster.owner.id,
+        &cluster.owner.name,
+        &cluster.user,
+        cluster.profile_id.to_string(),
+        cluster.profile_type.to_string(),
+        cluster.framework.map(|framework| framework.as_str().to_owned()),
+        cluster.flavor.clone(),
+        cluster.has_head,
+        cluster.desired(),
+        cluster.status.as_str(),
+        &cluster.status_reason,
+        cluster.timeout.micros(),
+        json(&cluster.metadata),
+        json(&cluster.config),
+        json(&cluster.data),
+        json(&cluster.dependents),
+        json(&cluster.labels),
+        json(&cluster.annotations),
+        json(&cluster.spec),
+        cluster.generation,
+        cluster.incarnation,
+        cluster.next_index,
+        json(&cluster.observed),
+        cluster.init_at,
+        cluster.created_at,
+        cluster.updated_at,
+        cluster.deleted_at,
+    ]
+}
+
+/// Reads a cluster, still without its groups.
+pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
+    Ok(Cluster {
+        id: row.parse(0)?,
+        name: row.text(1)?,
+        object_name: row.text(2)?,
+        namespace: row.text(3)?,
+        project: row.text(4)?,
+        instance: row.parse(5)?,
+        owner: Owner { scheme: row.text(6)?, id: row.text(7)?, name: row.text(8)? },
+        user: row.text(9)?,
+        profile_id: row.parse(10)?,
+        profile_type: row.parse(11)?,
+        framework: row.opt_parse(12)?,
+        flavor: row.opt_text(13)?,
+        has_head: row.bool(14)?,
+        groups: Vec::new(),
+        status: row.parse(16)?,
+        status_reason: row.text(17)?,
+        timeout: Span::from_micros(row.int(18)?),
+        metadata: row.json(19)?,
+        config: row.json(20)?,
+        data: row.json(21)?,
+        dependents: row.json(22)?,
+        labels: row.json(23)?,
+        annotations: row.json(24)?,
+        spec: row.json(25)?,
+        generation: row.int(26)?,
+        incarnation: row.int(27)?,
+        next_index: row.number(28)?,
+        observed: row.json(29)?,
+        init_at: row.time(30)?,
+        created_at: row.opt_time(31)?,
+        updated_at: row.opt_time(32)?,
+        deleted_at: row.opt_time(33)?,
+    })
+}
+
+/// Inserts a new cluster with its groups; `claim` forbids another of that name.
+pub(crate) async fn insert(
+    tx: &mut Transaction<'_>,
+    cluster: &Cluster,
+    claim: Option<String>,
+) -> Result<(), StoreError> {
+    const EXTRA: &[&str] = &["fence", "change", "name_claim"];
+    let change = tx.change().await?;
+    let columns: Vec<&str> = COLUMNS.iter().chain(EXTRA).copied().collect();
+    let places: Vec<String> = (1..=columns.len()).map(|place| format!("${place}")).collect();
+    let mut row = values(cluster);
+    row.extend(args![0_i64, change, claim]);
+    let sql = format!("INSERT INTO clusters ({}) VALUES ({})", columns.join(", "), places.join(", "));
+    tx.execute(sql, row).await?;
+    tx.touch(Touched::Cluster(cluster.id));
+    insert_groups(tx, cluster).await
+}
+
+/// Writes a cluster as it is now, with its groups.
+pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+    let change = tx.change().await?;
+    let all = values(cluster);
+    let mut row = Vec::with_capacity(CHANGING.len() + 2);
+    let mut set = Vec::with_capacity(CHANGING.len() + 1);
+    for (column, value) in COLUMNS.iter().zip(all).filter(|(column, _)| CHANGING.contains(column)) {
+        row.push(value);
+        set.push(format!("{column} = ${}", row.len()));
+    }
+    row.extend(args![change, cluster.id.to_string()]);
+    let sql = format!(
+        "UPDATE clusters SET {}, change = ${} WHERE id = ${}",
+        set.join(", "),
+        row.len() - 1,
+        row.len()
+    );
+    tx.execute(sql, row).await?;
+    tx.touch(Touched::Cluster(cluster.id));
+    tx.execute("DELETE FROM worker_groups WHERE cluster_id = $1", args![cluster.id.to_string()]).await?;
+    insert_groups(tx, cluster).await
+}
+
+async fn insert_groups(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+    let row = |(position, group): (usize, &WorkerGroup)| {
+        args![
+            cluster.id.to_string(),
+            &group.name,
+            i64::try_from(position).unwrap_or(i64::MAX),
+            group.desired,
+            group.min,
+            group.max.map(i64::from),
+            json(&group.shape),
+            json(&group.spec),
+        ]
+    };
+    let rows = cluster.groups.iter().enumerate().map(row).collect();
+    bulk::insert(tx, "worker_groups", GROUP_COLUMNS, "", rows).await
+}
+
+/// Reads the clusters that `rest` chooses, with their groups, in two queries whatever their number.
+pub(crate) async fn fetch(
+    tx: &mut Transaction<'_>,
+    rest: &str,
+    arguments: Vec<Value>,
+) -> Result<Vec<Cluster>, StoreError> {
+    let sql = format!("SELECT {} FROM clusters c {rest}", qualified());
+    let rows = tx.rows(sql, arguments).await?;
+    let mut clusters = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    attach_groups(tx, &mut clusters).await?;
+    Ok(clusters)
+}
+
+/// All columns, of the table under the name `c`.
+pub(crate) fn qualified() -> String {
+    let names: Vec<String> = COLUMNS.iter().map(|column| format!("c.{column}")).collect();
+    names.join(", ")
+}
+
+/// Ids in one IN list: below the limits of both databases.
+const IDS_AT_ONCE: usize = 1000;
+
+/// Reads the groups of many clusters at once.
+pub(crate) async fn attach_groups(
+    tx: &mut Transaction<'_>,
+    clusters: &mut [Cluster],
+) -> Result<(), StoreError> {
+    let mut groups: HashMap<ClusterId, Vec<WorkerGroup>> = HashMap::new();
+    for some in clusters.chunks(IDS_AT_ONCE) {
+        let places: Vec<String> = (1..=some.len()).map(|place| format!("${place}")).collect();
+        let ids = some.iter().map(|cluster| Value::Text(Some(cluster.id.to_string()))).collect();
+        let sql = format!(
+            "SELECT cluster_id, name, desired, min_size, max_size, shape, spec FROM worker_groups \
+             WHERE cluster_id IN ({}) ORDER BY cluster_id, position",
+            places.join(", ")
+        );
+        for row in tx.rows(sql, ids).await? {
+            groups.entry(row.parse(0)?).or_default().push(read_group(&row)?);
+        }
+    }
+    for cluster in clusters {
+        cluster.groups = groups.remove(&cluster.id).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn read_group(row: &Row) -> Result<WorkerGroup, StoreError> {
+    let max = row.opt_int(4)?.map(u32::try_from).transpose();
+    Ok(WorkerGroup {
+        name: row.text(1)?,
+        desired: row.number(2)?,
+        min: row.number(3)?,
+        max: max.map_err(|_| StoreError::corrupt("a group's maximum"))?,
+        shape: row.json(5)?,
+        spec: row.json(6)?,
+    })
+}

@@ -1,0 +1,132 @@
+//! Nodes as rows.
+
+use muster_core::node::Node;
+
+use crate::bulk;
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+use crate::value::{Row, Value, args, json};
+
+/// In the order of [`values`] and [`read`].
+pub(crate) const COLUMNS: &[&str] = &[
+    "id",
+    "cluster_id",
+    "group_name",
+    "role",
+    "user_role",
+    "idx",
+    "name",
+    "physical_id",
+    "profile_id",
+    "project",
+    "user_id",
+    "status",
+    "status_reason",
+    "tainted",
+    "data",
+    "metadata",
+    "dependents",
+    "incarnation",
+    "starts",
+    "init_at",
+    "created_at",
+    "updated_at",
+];
+
+/// What changes in a node's life without moving it: none of these is in an index.
+const PROGRESS: &[&str] = &[
+    "name",
+    "user_role",
+    "physical_id",
+    "status",
+    "status_reason",
+    "tainted",
+    "data",
+    "metadata",
+    "dependents",
+    "incarnation",
+    "starts",
+    "created_at",
+    "updated_at",
+];
+
+/// What moves it: into a cluster, out of one, to another recipe.
+const PLACE: &[&str] = &["cluster_id", "group_name", "role", "idx", "profile_id"];
+
+pub(crate) fn values(node: &Node) -> Vec<Value> {
+    args![
+        node.id.to_string(),
+        node.cluster_id.map(|id| id.to_string()),
+        node.group.clone(),
+        node.role.as_str(),
+        &node.user_role,
+        node.index,
+        &node.name,
+        node.physical_id.clone(),
+        node.profile_id.to_string(),
+        &node.project,
+        &node.user,
+        node.status.as_str(),
+        &node.status_reason,
+        node.tainted,
+        json(&node.data),
+        json(&node.metadata),
+        json(&node.dependents),
+        node.incarnation,
+        json(&node.starts),
+        node.init_at,
+        node.created_at,
+        node.updated_at,
+    ]
+}
+
+pub(crate) fn read(row: &Row) -> Result<Node, StoreError> {
+    Ok(Node {
+        id: row.parse(0)?,
+        cluster_id: row.opt_parse(1)?,
+        group: row.opt_text(2)?,
+        role: row.parse(3)?,
+        user_role: row.text(4)?,
+        index: row.int(5)?,
+        name: row.text(6)?,
+        physical_id: row.opt_text(7)?,
+        profile_id: row.parse(8)?,
+        project: row.text(9)?,
+        user: row.text(10)?,
+        status: row.parse(11)?,
+        status_reason: row.text(12)?,
+        tainted: row.bool(13)?,
+        data: row.json(14)?,
+        metadata: row.json(15)?,
+        dependents: row.json(16)?,
+        incarnation: row.int(17)?,
+        starts: row.json(18)?,
+        init_at: row.time(19)?,
+        created_at: row.opt_time(20)?,
+        updated_at: row.opt_time(21)?,
+    })
+}
+
+/// `SELECT <all columns> FROM nodes <rest>`.
+pub(crate) fn select(rest: &str) -> String {
+    format!("SELECT {} FROM nodes {rest}", COLUMNS.join(", "))
+}
+
+pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
+    bulk::insert(tx, "nodes", COLUMNS, "", nodes.iter().map(values).collect()).await
+}
+
+/// Writes how nodes are now; those that are not there any more stay away.
+pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
+    upsert(tx, nodes, bulk::update_on_conflict("id", PROGRESS)).await
+}
+
+/// Writes how nodes are now and where they belong.
+pub(crate) async fn update_place(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
+    let columns: Vec<&str> = PROGRESS.iter().chain(PLACE).copied().collect();
+    upsert(tx, nodes, bulk::update_on_conflict("id", &columns)).await
+}
+
+async fn upsert(tx: &mut Transaction<'_>, nodes: &[Node], conflict: String) -> Result<(), StoreError> {
+    bulk::insert(tx, "nodes", COLUMNS, &conflict, nodes.iter().map(values).collect()).await
+}

@@ -1,0 +1,45 @@
+//! Profiles as rows.
+
+use muster_core::profile::Profile;
+
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+use crate::value::{Row, args, json};
+
+/// All columns, in the order of [`read`].
+pub(crate) const SELECT: &str = "SELECT id, name, type, project, user_id, properties, metadata, implicit, created_at, \
+                                 updated_at FROM profiles";
+
+pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
+    Ok(Profile {
+        id: row.parse(0)?,
+        name: row.text(1)?,
+        kind: row.parse(2)?,
+        project: row.text(3)?,
+        user: row.text(4)?,
+        properties: row.json(5)?,
+        metadata: row.json(6)?,
+        implicit: row.bool(7)?,
+        created_at: row.time(8)?,
+        updated_at: row.opt_time(9)?,
+    })
+}
+
+pub(crate) async fn insert(tx: &mut Transaction<'_>, profile: &Profile) -> Result<(), StoreError> {
+    const INSERT: &str = "INSERT INTO profiles (id, name, type, project, user_id, properties, metadata, implicit, \
+                          created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let row = args![
+        profile.id.to_string(),
+        &profile.name,
+        profile.kind.to_string(),
+        &profile.project,
+        &profile.user,
+        json(&profile.properties),
+        json(&profile.metadata),
+        profile.implicit,
+        profile.created_at,
+        profile.updated_at,
+    ];
+    tx.execute(INSERT, row).await?;
+    Ok(())
+}

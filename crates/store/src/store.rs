@@ -1,0 +1,175 @@
+//! The store: commands go in, rows come out, whatever database is below.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, PgPool, SqlitePool};
+use tokio::sync::broadcast;
+
+use crate::connection::{Connection, Dialect};
+use crate::error::StoreError;
+use crate::migrate;
+use crate::notice::touched_in;
+use crate::shared::Shared;
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::args;
+use crate::writer::Writer;
+
+/// Readers beside SQLite's one writer: more than cores would only queue inside SQLite.
+const SQLITE_READERS: u32 = 4;
+
+/// Connections to PostgreSQL: a few replicas stay below its default of 100.
+const POSTGRES_CONNECTIONS: u32 = 24;
+
+/// How often a command is run again that lost against another one.
+const ATTEMPTS: u32 = 8;
+
+/// The channel on which replicas tell each other of commits.
+const CHANNEL: &str = "muster_touched";
+
+/// All rows of Muster. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    backend: Backend,
+    shared: Shared,
+}
+
+#[derive(Clone)]
+enum Backend {
+    Sqlite { writer: Writer, readers: SqlitePool },
+    Postgres { pool: PgPool },
+}
+
+impl Store {
+    /// Opens, or makes, a database in a file. Nobody else may have it open for writing.
+    pub async fn open_file(path: &Path) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(Duration::from_secs(5));
+        let mut connection = options.clone().connect().await?;
+        migrate::sqlite(&mut connection).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(SQLITE_READERS)
+            .connect_lazy_with(options.create_if_missing(false).read_only(true));
+        let shared = Shared::new();
+        let (writer, _task) = Writer::start(connection, shared.clone());
+        Ok(Self { backend: Backend::Sqlite { writer, readers }, shared })
+    }
+
+    /// Connects to a PostgreSQL that several replicas may share.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let options: PgConnectOptions =
+            url.parse().map_err(|error: sqlx::Error| StoreError::Unavailable(error.to_string()))?;
+        let pool = PgPoolOptions::new()
+            .max_connections(POSTGRES_CONNECTIONS)
+            .acquire_timeout(Duration::from_secs(10))
+            .connect_with(options)
+            .await?;
+        migrate::postgres(&pool).await?;
+        let shared = Shared::new();
+        tokio::spawn(listen(pool.clone(), shared.clone()));
+        Ok(Self { backend: Backend::Postgres { pool }, shared })
+    }
+
+    /// Which database is below.
+    pub fn dialect(&self) -> Dialect {
+        match self.backend {
+            Backend::Sqlite { .. } => Dialect::Sqlite,
+            Backend::Postgres { .. } => Dialect::Postgres,
+        }
+    }
+
+    /// Tells of commits from now on, of other replicas too. Whoever falls behind has to read again.
+    pub fn subscribe(&self) -> broadcast::Receiver<Touched> {
+        self.shared.subscribe()
+    }
+
+    /// How many commits this process has made that wrote something.
+    pub fn commits(&self) -> u64 {
+        self.shared.commits()
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.read(async |tx| tx.row("SELECT 1", args![]).await).await.map(drop)
+    }
+
+    /// Ends all connections to a server; a file is left when its last handle goes.
+    pub async fn close(&self) {
+        match &self.backend {
+            Backend::Sqlite { readers, .. } => readers.close().await,
+            Backend::Postgres { pool } => pool.close().await,
+        }
+    }
+
+    pub(crate) async fn write<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
+        match &self.backend {
+            Backend::Sqlite { writer, .. } => writer.run(command).await,
+            Backend::Postgres { pool } => self.write_postgres(pool, &command).await,
+        }
+    }
+
+    async fn write_postgres<C: Command>(&self, pool: &PgPool, command: &C) -> Result<C::Output, StoreError> {
+        let mut attempt = 1;
+        loop {
+            match self.try_postgres(pool, command).await {
+                Err(StoreError::Contended(_)) if attempt < ATTEMPTS => attempt += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn try_postgres<C: Command>(&self, pool: &PgPool, command: &C) -> Result<C::Output, StoreError> {
+        let mut connection = pool.begin().await?;
+        let mut tx = Transaction::new(Connection::Postgres(&mut connection));
+        let output = command.run(&mut tx).await?;
+        tx.notify(CHANNEL).await?;
+        let effects = tx.into_effects();
+        connection.commit().await?;
+        self.shared.committed(&effects);
+        Ok(output)
+    }
+
+    /// Runs queries that see one state of the database.
+    pub(crate) async fn read<T>(
+        &self,
+        query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &self.backend {
+            Backend::Sqlite { readers, .. } => {
+                let mut connection = readers.begin().await?;
+                query(&mut Transaction::new(Connection::Sqlite(&mut connection))).await
+            }
+            Backend::Postgres { pool } => {
+                let mut connection =
+                    pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+                query(&mut Transaction::new(Connection::Postgres(&mut connection))).await
+            }
+        }
+    }
+}
+
+/// Follows the notices of all replicas for as long as the pool is open.
+async fn listen(pool: PgPool, shared: Shared) {
+    while !pool.is_closed() {
+        let Ok(mut listener) = PgListener::connect_with(&pool).await else {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
+        };
+        if listener.listen(CHANNEL).await.is_err() {
+            continue;
+        }
+        // Notices were missed while there was no listener.
+        shared.tell(&[Touched::Work]);
+        while let Ok(Some(notice)) = listener.try_recv().await {
+            let touched: Vec<Touched> = touched_in(notice.payload()).collect();
+            shared.tell(&touched);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a command sees while it runs: a connection, and what it has touched so far.
+
+use futures::future::BoxFuture;
+use muster_core::ids::{ActionId, ClusterId};
+
+use crate::connection::{Connection, Dialect, Sql};
+use crate::error::StoreError;
+use crate::notice;
+use crate::value::{Row, Value, args};
+
+/// Something that readers may be waiting for was changed by a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Touched {
+    /// A cluster, its groups or its nodes.
+    Cluster(ClusterId),
+    /// An action's state, milestone or signal.
+    Action(ActionId),
+    /// An action may now be claimed.
+    Work,
+}
+
+/// What a command has done that a commit makes durable.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// Who is told.
+    pub(crate) touched: Vec<Touched>,
+    /// Whether there is anything to commit at all.
+    pub(crate) wrote: bool,
+}
+
+impl Effects {
+    pub(crate) fn join(&mut self, other: Self) {
+        self.touched.extend(other.touched);
+        self.wrote |= other.wrote;
+    }
+}
+
+/// A change that is made as a whole or not at all.
+///
+/// PostgreSQL may ask for it to be run again, so it must not change itself.
+pub(crate) trait Command: Send + Sync + 'static {
+    /// What it answers.
+    type Output: Send + 'static;
+
+    /// Runs in a transaction of its own, or in a savepoint of a shared one.
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Self::Output, StoreError>>;
+}
+
+/// A running transaction.
+pub(crate) struct Transaction<'c> {
+    connection: Connection<'c>,
+    change: Option<i64>,
+    touched: Vec<Touched>,
+    wrote: bool,
+}
+
+impl<'c> Transaction<'c> {
+    pub(crate) const fn new(connection: Connection<'c>) -> Self {
+        Self { connection, change: None, touched: Vec::new(), wrote: false }
+    }
+
+    pub(crate) const fn dialect(&self) -> Dialect {
+        self.connection.dialect()
+    }
+
+    pub(crate) async fn execute(&mut self, sql: impl Sql, arguments: Vec<Value>) -> Result<u64, StoreError> {
+        let rows = self.connection.execute(sql, arguments).await?;
+        self.wrote |= rows > 0;
+        Ok(rows)
+    }
+
+    /// Runs an UPDATE … RETURNING that changes at most one row.
+    pub(crate) async fn update(
+        &mut self,
+        sql: impl Sql,
+        arguments: Vec<Value>,
+    ) -> Result<Option<Row>, StoreError> {
+        let row = self.connection.row(sql, arguments).await?;
+        self.wrote |= row.is_some();
+        Ok(row)
+    }
+
+    pub(crate) async fn rows(
+        &mut self,
+        sql: impl Sql,
+        arguments: Vec<Value>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.connection.rows(sql, arguments).await
+    }
+
+    pub(crate) async fn row(
+        &mut self,
+        sql: impl Sql,
+        arguments: Vec<Value>,
+    ) -> Result<Option<Row>, StoreError> {
+        self.connection.row(sql, arguments).await
+    }
+
+    /// Tells whoever waits, once this is committed.
+    pub(crate) fn touch(&mut self, touched: Touched) {
+        if !self.touched.contains(&touched) {
+            self.touched.push(touched);
+        }
+    }
+
+    /// Tells other replicas, once this is committed.
+    pub(crate) async fn notify(&mut self, channel: &str) -> Result<(), StoreError> {
+        if !self.touched.is_empty() {
+            self.row("SELECT pg_notify($1, $2)", args![channel, notice::payload(&self.touched)]).await?;
+        }
+        Ok(())
+    }
+
+    /// What it leaves to be committed.
+    pub(crate) fn into_effects(self) -> Effects {
+        Effects { touched: self.touched, wrote: self.wrote }
+    }
+
+    /// The number of this commit in the order of commits, for those who follow changes.
+    pub(crate) async fn change(&mut self) -> Result<i64, StoreError> {
+        if let Some(change) = self.change {
+            return Ok(change);
+        }
+        let change = match self.dialect() {
+            Dialect::Sqlite => self.next("change").await?,
+            // Sequences are drawn before commits and in another order; transaction ids can be compared with
+            // the oldest one that still runs.
+            Dialect::Postgres => {
+                let row = self.row("SELECT pg_current_xact_id()::text::bigint", args![]).await?;
+                row.ok_or_else(|| StoreError::corrupt("no transaction id"))?.int(0)?
+            }
+        };
+        self.change = Some(change);
+        Ok(change)
+    }
+
+    /// Draws the next fence. Later draws are higher, on every replica.
+    pub(crate) async fn next_fence(&mut self) -> Result<i64, StoreError> {
+        match self.dialect() {
+            Dialect::Sqlite => self.next("fence").await,
+            Dialect::Postgres => {
+                let row = self.row("SELECT nextval('fences')", args![]).await?;
+                row.ok_or_else(|| StoreError::corrupt("no fence"))?.int(0)
+            }
+        }
+    }
+
+    async fn next(&mut self, counter: &str) -> Result<i64, StoreError> {
+        const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value";
+        let row = self.update(NEXT, args![counter]).await?;
+        row.ok_or_else(|| StoreError::corrupt(format!("the counter '{counter}' is missing")))?.int(0)
+    }
+
+    /// Now, by the database's clock where it has one: leases of several replicas are compared by it.
+    pub(crate) async fn database_now(&mut self) -> Result<i64, StoreError> {
+        let now = match self.dialect() {
+            Dialect::Sqlite => "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+            Dialect::Postgres => "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+        };
+        self.row(now, args![]).await?.ok_or_else(|| StoreError::corrupt("no clock"))?.int(0)
+    }
+}

@@ -1,0 +1,170 @@
+//! The two kinds of values that columns have, and rows of them.
+
+use muster_core::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::Row as _;
+
+use crate::error::StoreError;
+
+/// An argument of a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Int(Option<i64>),
+    Text(Option<String>),
+}
+
+/// Whatever can stand in a column.
+pub(crate) trait IntoValue {
+    fn into_value(self) -> Value;
+}
+
+impl IntoValue for Value {
+    fn into_value(self) -> Value {
+        self
+    }
+}
+
+impl IntoValue for i64 {
+    fn into_value(self) -> Value {
+        Value::Int(Some(self))
+    }
+}
+
+impl IntoValue for u32 {
+    fn into_value(self) -> Value {
+        Value::Int(Some(i64::from(self)))
+    }
+}
+
+impl IntoValue for bool {
+    fn into_value(self) -> Value {
+        Value::Int(Some(i64::from(self)))
+    }
+}
+
+impl IntoValue for Timestamp {
+    fn into_value(self) -> Value {
+        Value::Int(Some(self.micros()))
+    }
+}
+
+impl IntoValue for Option<Timestamp> {
+    fn into_value(self) -> Value {
+        Value::Int(self.map(Timestamp::micros))
+    }
+}
+
+impl IntoValue for Option<i64> {
+    fn into_value(self) -> Value {
+        Value::Int(self)
+    }
+}
+
+impl IntoValue for &str {
+    fn into_value(self) -> Value {
+        Value::Text(Some(self.to_owned()))
+    }
+}
+
+impl IntoValue for String {
+    fn into_value(self) -> Value {
+        Value::Text(Some(self))
+    }
+}
+
+impl IntoValue for &String {
+    fn into_value(self) -> Value {
+        Value::Text(Some(self.clone()))
+    }
+}
+
+impl IntoValue for Option<String> {
+    fn into_value(self) -> Value {
+        Value::Text(self)
+    }
+}
+
+/// A value as JSON text; types of ours always have one.
+pub(crate) fn json<T: Serialize>(value: &T) -> Value {
+    Value::Text(Some(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())))
+}
+
+/// The arguments of a statement: `args![id, now, status.as_str()]`.
+macro_rules! args {
+    ($($value:expr),* $(,)?) => {
+        vec![$($crate::value::IntoValue::into_value($value)),*]
+    };
+}
+
+pub(crate) use args;
+
+/// One row of an answer; columns are read by position, in the order of the statement.
+pub(crate) enum Row {
+    Sqlite(sqlx::sqlite::SqliteRow),
+    Postgres(sqlx::postgres::PgRow),
+}
+
+impl Row {
+    pub(crate) fn int(&self, column: usize) -> Result<i64, StoreError> {
+        self.opt_int(column)?.ok_or_else(|| StoreError::corrupt(format!("column {column} is NULL")))
+    }
+
+    pub(crate) fn opt_int(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    pub(crate) fn text(&self, column: usize) -> Result<String, StoreError> {
+        self.opt_text(column)?.ok_or_else(|| StoreError::corrupt(format!("column {column} is NULL")))
+    }
+
+    pub(crate) fn opt_text(&self, column: usize) -> Result<Option<String>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
+    pub(crate) fn bool(&self, column: usize) -> Result<bool, StoreError> {
+        Ok(self.int(column)? != 0)
+    }
+
+    pub(crate) fn number<N: TryFrom<i64>>(&self, column: usize) -> Result<N, StoreError> {
+        let value = self.int(column)?;
+        N::try_from(value).map_err(|_| StoreError::corrupt(format!("column {column} holds {value}")))
+    }
+
+    pub(crate) fn time(&self, column: usize) -> Result<Timestamp, StoreError> {
+        Ok(Timestamp::from_micros(self.int(column)?))
+    }
+
+    pub(crate) fn opt_time(&self, column: usize) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.opt_int(column)?.map(Timestamp::from_micros))
+    }
+
+    /// A word, an id, or anything else that is written as text.
+    pub(crate) fn parse<T>(&self, column: usize) -> Result<T, StoreError>
+    where
+        T: std::str::FromStr<Err: std::fmt::Display>,
+    {
+        self.text(column)?.parse().map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
+    }
+
+    pub(crate) fn opt_parse<T>(&self, column: usize) -> Result<Option<T>, StoreError>
+    where
+        T: std::str::FromStr<Err: std::fmt::Display>,
+    {
+        let parse = |text: String| {
+            text.parse().map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
+        };
+        self.opt_text(column)?.map(parse).transpose()
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, StoreError> {
+        serde_json::from_str(&self.text(column)?)
+            .map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
+    }
+}

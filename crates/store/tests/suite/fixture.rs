@@ -1,0 +1,122 @@
+//! A store of either kind, fresh for each test.
+
+use muster_core::action::{Action, ActionKind, OnConflict};
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ActionId, ClusterId, EngineId};
+use muster_core::sample;
+use muster_core::time::{Span, Timestamp};
+use muster_store::Store;
+use muster_store::commands::{Accept, Claim, Claimed, NewCluster, Record, Register, Ticket};
+use muster_testkit::FreshStore;
+use uuid::Uuid;
+
+pub(crate) use muster_testkit::DatabaseKind as Kind;
+
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    fresh: FreshStore,
+}
+
+impl Fixture {
+    /// None where the machine has no PostgreSQL; the test is then reported as skipped.
+    pub(crate) async fn open(kind: Kind) -> Option<Self> {
+        let fresh = FreshStore::open(kind).await?;
+        Some(Self { store: fresh.store.clone(), fresh })
+    }
+
+    /// Another replica of the same database; a file has none.
+    pub(crate) async fn replica(&self) -> Option<Store> {
+        self.fresh.replica().await
+    }
+
+    /// Stores a cluster with its CREATE action.
+    pub(crate) async fn create(&self, number: u128) -> Action {
+        self.store.accept(creation(number)).await.expect("a new cluster").action
+    }
+}
+
+pub(crate) fn engine(number: u128) -> EngineId {
+    EngineId::from_uuid(Uuid::from_u128(number))
+}
+
+pub(crate) fn now(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+/// A cluster of its own name and id.
+pub(crate) fn cluster(number: u128) -> Cluster {
+    Cluster {
+        id: ClusterId::from_uuid(Uuid::from_u128(number)),
+        name: format!("c{number}"),
+        object_name: format!("c{number}"),
+        profile_id: muster_core::ids::ProfileId::from_uuid(Uuid::from_u128(number)),
+        init_at: now(i64::try_from(number).expect("a small number")),
+        ..sample::cluster(1, 0, None)
+    }
+}
+
+pub(crate) fn creation(number: u128) -> Accept {
+    let cluster = cluster(number);
+    let profile = muster_core::profile::Profile { id: cluster.profile_id, ..sample::profile() };
+    Accept {
+        cluster: Some(NewCluster {
+            cluster: cluster.clone(),
+            profile: Some(profile),
+            unique_name: true,
+            quota: None,
+        }),
+        ..request(number, ActionKind::ClusterCreate, cluster.id, OnConflict::Queue)
+    }
+}
+
+pub(crate) fn request(number: u128, kind: ActionKind, cluster: ClusterId, on_conflict: OnConflict) -> Accept {
+    Accept {
+        action: sample::action(number, kind, cluster),
+        on_conflict,
+        cluster: None,
+        nodes: Vec::new(),
+        depends_on: Vec::new(),
+        request: None,
+        events: Vec::new(),
+    }
+}
+
+pub(crate) fn claim(by: EngineId) -> Claim {
+    Claim {
+        engine: by,
+        instances: vec![sample::instance()],
+        kinds: ActionKind::ALL.iter().map(|kind| (*kind, 1)).collect(),
+        limit: 10,
+        now: now(1_000),
+    }
+}
+
+pub(crate) fn registration(engine: EngineId, lease: Span) -> Register {
+    Register {
+        engine,
+        host: "here".to_owned(),
+        version: "1".to_owned(),
+        instances: vec![sample::instance()],
+        lease,
+    }
+}
+
+/// An engine that stays alive for the whole test.
+pub(crate) async fn living(store: &Store, number: u128) -> EngineId {
+    let engine = engine(number);
+    store.register(registration(engine, Span::from_secs(3600))).await.expect("a registration");
+    engine
+}
+
+pub(crate) fn ticket(claimed: &Claimed) -> Ticket {
+    let action = &claimed.action;
+    Ticket { action: action.id, engine: action.owner.expect("an owner"), fence: action.fence }
+}
+
+pub(crate) fn record(claimed: &Claimed) -> Record {
+    Record::new(ticket(claimed), now(2_000))
+}
+
+pub(crate) fn action_id(number: u128) -> ActionId {
+    ActionId::from_uuid(Uuid::from_u128(number))
+}

@@ -1,0 +1,5 @@
+//! What the store promises, on SQLite and PostgreSQL alike.
+
+mod accept;
+mod claim;
+mod fixture;

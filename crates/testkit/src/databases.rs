@@ -1,0 +1,51 @@
+//! A store of either kind, fresh for each test.
+
+use muster_store::Store;
+
+use crate::Database;
+
+/// Which database a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseKind {
+    /// A file.
+    Sqlite,
+    /// A server.
+    Postgres,
+}
+
+/// A database that is gone with the test.
+pub struct FreshStore {
+    /// The store over it.
+    pub store: Store,
+    folder: Option<tempfile::TempDir>,
+    database: Option<Database>,
+}
+
+impl FreshStore {
+    /// None where the machine has no PostgreSQL; the test is then reported as skipped.
+    pub async fn open(kind: DatabaseKind) -> Option<Self> {
+        match kind {
+            DatabaseKind::Sqlite => {
+                let folder = tempfile::tempdir().expect("a temporary folder can be made");
+                let store =
+                    Store::open_file(&folder.path().join("muster.db")).await.expect("a new file opens");
+                Some(Self { store, folder: Some(folder), database: None })
+            }
+            DatabaseKind::Postgres => {
+                let database = crate::postgres().await?.database().await;
+                let store = Store::connect(database.url()).await.expect("a new database opens");
+                Some(Self { store, folder: None, database: Some(database) })
+            }
+        }
+    }
+
+    /// The file, where it is one.
+    pub fn file(&self) -> Option<std::path::PathBuf> {
+        Some(self.folder.as_ref()?.path().join("muster.db"))
+    }
+
+    /// Another replica of the same database; a file has none.
+    pub async fn replica(&self) -> Option<Store> {
+        Some(Store::connect(self.database.as_ref()?.url()).await.expect("the same database opens again"))
+    }
+}

@@ -1,0 +1,120 @@
+//! A provider whose world is in memory: it records what it was told, checks fences, and fails on command.
+
+mod world;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use muster_core::ids::InstanceId;
+use muster_core::node::Node;
+use muster_core::profile::{Profile, ProfileType};
+use muster_engine::provider::{
+    Call, Capabilities, Change, Membership, NodeResult, Observed, Provider, ProviderError,
+};
+
+pub use world::{Entry, Verb, World};
+
+/// Nodes without a head, started one by one.
+pub const FAKE_NODE: &str = "fake.node-1.0";
+
+/// Workers with a head that they cannot outlive, healed by default.
+pub const FAKE_CLUSTER: &str = "fake.cluster-1.0";
+
+/// A provider over a [`World`].
+pub struct Fake {
+    instance: InstanceId,
+    world: Arc<World>,
+}
+
+impl Fake {
+    /// A provider of the instance `fake:test` over this world; several share it as several engines share a machine.
+    pub fn new(world: &Arc<World>) -> Self {
+        Self { instance: Self::instance_id(), world: Arc::clone(world) }
+    }
+
+    /// The instance that every fake stands for.
+    pub fn instance_id() -> InstanceId {
+        InstanceId::new("fake", "test")
+    }
+
+    fn each<'a>(&'a self, verb: Verb, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let one = move |node: Node| {
+            async move { NodeResult { node: node.id, result: self.world.act(verb, call, &node).await } }
+                .boxed()
+        };
+        // A bounded number at once, as real providers do.
+        stream::iter(nodes).map(one).buffer_unordered(16).boxed()
+    }
+}
+
+#[async_trait]
+impl Provider for Fake {
+    fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+        let head = match kind.to_string().as_str() {
+            FAKE_NODE => false,
+            FAKE_CLUSTER => true,
+            _ => return None,
+        };
+        Some(Capabilities {
+            membership: Membership::Individual,
+            head,
+            workers_outlive_head: false,
+            several_groups: true,
+            orphans: !head,
+            choose_victims: true,
+            update_in_place: false,
+            heals_by_default: head,
+            adopt: false,
+        })
+    }
+
+    fn check_profile(&self, _: &Profile) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.world.touch(Verb::Create, call).await
+    }
+
+    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.world.touch(Verb::Delete, call).await
+    }
+
+    async fn set_workers(&self, _: Call<'_>, _: &str, _: u32, _: &[Node]) -> Result<(), ProviderError> {
+        Err(ProviderError::permanent("NotDelegated", "fake nodes are started one by one"))
+    }
+
+    async fn set_bounds(&self, _: Call<'_>, _: &str, _: u32, _: Option<u32>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Start, call, nodes)
+    }
+
+    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Stop, call, nodes)
+    }
+
+    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.world.touch(Verb::Update, call).await
+    }
+
+    async fn restart_head(&self, _: Call<'_>) -> Result<(), ProviderError> {
+        Err(ProviderError::permanent("NotDelegated", "fake heads are started one by one"))
+    }
+
+    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.world.observe(call, nodes).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        self.world.changes()
+    }
+}

@@ -1,0 +1,200 @@
+//! The world behind the fake provider.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use muster_core::action::Fence;
+use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::{Node, Seen};
+use muster_engine::provider::{Call, Change, Observed, ProviderError};
+use tokio::sync::{broadcast, watch};
+
+/// What a provider is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Make what a cluster needs.
+    Create,
+    /// Remove what is left of a cluster.
+    Delete,
+    /// Change a cluster.
+    Update,
+    /// Start a node.
+    Start,
+    /// Stop a node.
+    Stop,
+    /// Look.
+    Observe,
+}
+
+/// One thing that was done, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What.
+    pub verb: Verb,
+    /// To which node, if to one.
+    pub node: Option<NodeId>,
+    /// Under which fence.
+    pub fence: Fence,
+}
+
+/// Processes that only exist in memory, and what is to go wrong with them.
+pub struct World {
+    state: Mutex<State>,
+    changes: broadcast::Sender<Change>,
+    gate: watch::Sender<Option<Verb>>,
+}
+
+#[derive(Default)]
+struct State {
+    running: HashMap<NodeId, ClusterId>,
+    exited: HashMap<NodeId, String>,
+    fences: HashMap<ClusterId, Fence>,
+    log: Vec<Entry>,
+    failures: HashMap<Verb, Vec<ProviderError>>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { state: Mutex::default(), changes: broadcast::channel(64).0, gate: watch::Sender::new(None) }
+    }
+}
+
+impl World {
+    /// The next call of this verb fails so; said several times, several calls do.
+    pub fn fail_next(&self, verb: Verb, error: ProviderError) {
+        self.state().failures.entry(verb).or_default().push(error);
+    }
+
+    /// Calls of this verb wait, until [`World::release`].
+    pub fn hold(&self, verb: Verb) {
+        self.gate.send_replace(Some(verb));
+    }
+
+    /// Lets everything go on.
+    pub fn release(&self) {
+        self.gate.send_replace(None);
+    }
+
+    /// Returns when so many calls of a verb have begun.
+    pub async fn begun(&self, verb: Verb, count: usize) {
+        let mut gate = self.gate.subscribe();
+        while self.count(verb) < count {
+            // Every entry in the log touches the gate, so this wakes.
+            drop(gate.changed().await);
+        }
+    }
+
+    /// A node dies, as processes do.
+    pub fn kill(&self, node: NodeId, reason: &str) {
+        let cluster = {
+            let mut state = self.state();
+            state.exited.insert(node, reason.to_owned());
+            state.running.remove(&node)
+        };
+        if let Some(cluster) = cluster {
+            // Nobody may be listening; whoever looks will see.
+            drop(self.changes.send(Change::Cluster(cluster)));
+        }
+    }
+
+    /// Which nodes run.
+    pub fn running(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.state().running.keys().copied().collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// All that was done.
+    pub fn log(&self) -> Vec<Entry> {
+        self.state().log.clone()
+    }
+
+    /// How often a verb was called.
+    pub fn count(&self, verb: Verb) -> usize {
+        self.state().log.iter().filter(|entry| entry.verb == verb).count()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a call, waits at the gate, and refuses what comes too late or is to fail.
+    async fn admit(&self, verb: Verb, call: Call<'_>, node: Option<NodeId>) -> Result<(), ProviderError> {
+        if verb != Verb::Observe {
+            self.state().log.push(Entry { verb, node, fence: call.fence });
+        }
+        self.gate.send_modify(|_| {});
+        let mut gate = self.gate.subscribe();
+        drop(gate.wait_for(|held| *held != Some(verb)).await);
+        let mut state = self.state();
+        if verb != Verb::Observe {
+            let highest = state.fences.entry(call.cluster.id).or_default();
+            if call.fence < *highest {
+                let message = format!("fence {} is older than {}", call.fence.0, highest.0);
+                return Err(ProviderError::permanent("Fenced", message));
+            }
+            *highest = call.fence;
+        }
+        match state.failures.get_mut(&verb).filter(|failures| !failures.is_empty()) {
+            Some(failures) => Err(failures.remove(0)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn touch(&self, verb: Verb, call: Call<'_>) -> Result<(), ProviderError> {
+        self.admit(verb, call, None).await?;
+        if verb == Verb::Delete {
+            self.state().running.retain(|_, cluster| *cluster != call.cluster.id);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn act(
+        &self,
+        verb: Verb,
+        call: Call<'_>,
+        node: &Node,
+    ) -> Result<Option<String>, ProviderError> {
+        self.admit(verb, call, Some(node.id)).await?;
+        let mut state = self.state();
+        state.exited.remove(&node.id);
+        if verb == Verb::Stop {
+            state.running.remove(&node.id);
+            return Ok(None);
+        }
+        state.running.insert(node.id, call.cluster.id);
+        Ok(Some(physical_id(node.id)))
+    }
+
+    pub(super) async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.admit(Verb::Observe, call, None).await?;
+        let state = self.state();
+        let look = |node: &Node| {
+            let seen = match (state.running.get(&node.id), state.exited.get(&node.id)) {
+                (Some(_), _) => Seen::Running { physical_id: physical_id(node.id) },
+                (None, Some(reason)) => Seen::Exited { reason: reason.clone() },
+                (None, None) => Seen::Absent,
+            };
+            (node.id, seen)
+        };
+        Ok(Observed { nodes: nodes.iter().map(look).collect(), ..Observed::default() })
+    }
+
+    pub(super) fn changes(&self) -> BoxStream<'static, Change> {
+        let changes = self.changes.subscribe();
+        stream::unfold(changes, |mut changes| async {
+            match changes.recv().await {
+                Ok(change) => Some((change, changes)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Change::Everything, changes)),
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        })
+        .boxed()
+    }
+}
+
+fn physical_id(node: NodeId) -> String {
+    format!("fake-{}", node.short())
+}
