@@ -1,6 +1,11 @@
 //! The command line of Muster, and the place where its parts are wired together.
 
+mod connect;
+mod output;
+mod serve;
+mod token;
 mod version;
+mod whoami;
 
 use std::process::ExitCode;
 
@@ -16,6 +21,9 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(Box<serve::Serve>),
+    Whoami(whoami::WhoAmI),
+    Token(token::Token),
     /// Print the version and the commit it was built from
     Version(version::Version),
 }
@@ -25,6 +33,9 @@ impl Args {
     pub fn run(self) -> ExitCode {
         let Self { command } = self;
         match command {
+            Command::Serve(serve) => serve.run(),
+            Command::Whoami(whoami) => whoami.run(),
+            Command::Token(token) => token.run(),
             Command::Version(version) => version.run(),
         }
     }

@@ -1,9 +1,10 @@
 //! `muster version`.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use crate::output;
 
 /// Version and commit, as `muster --version` shows them too.
 pub(crate) const LINE: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_COMMIT"), ")");
@@ -14,10 +15,6 @@ pub(crate) struct Version {}
 impl Version {
     pub(crate) fn run(self) -> ExitCode {
         let Self {} = self;
-        // A closed pipe (`muster version | true`) is no reason to panic.
-        match writeln!(std::io::stdout(), "muster {LINE}") {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        }
+        output::print(&format!("muster {LINE}\n"))
     }
 }

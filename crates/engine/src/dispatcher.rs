@@ -57,8 +57,11 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>) -> usize {
         // Fewer were asked for than there are hands, so this does not wait.
         let Ok(hand) = Arc::clone(hands).acquire_owned().await else { return count };
         let (inner, life) = (Arc::clone(inner), Arc::clone(&life));
+        inner.metrics.begun(action.taken_over);
         inner.tasks.clone().spawn(async move {
+            let metrics = inner.metrics.clone();
             Box::pin(runner::run(inner, life, action)).await;
+            metrics.left();
             drop(hand);
         });
     }

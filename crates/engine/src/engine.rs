@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::hub::Hub;
+use crate::metrics::Metrics;
 use crate::policy::Policies;
 use crate::provider::Provider;
 use crate::{dispatcher, janitor, observer};
@@ -32,6 +33,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Settings.
     pub config: Config,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 /// A running engine. Handles are cheap to clone.
@@ -47,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) policies: Policies,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
     pub(crate) hub: Arc<Hub>,
     /// The engine was asked to stop: actions are handed over.
     pub(crate) stopping: CancellationToken,
@@ -114,7 +118,7 @@ impl Inner {
 impl Engine {
     /// Starts an engine: from here on it takes actions.
     pub async fn start(parts: Parts) -> Result<Self, StoreError> {
-        let Parts { store, providers, policies, clock, config } = parts;
+        let Parts { store, providers, policies, clock, config, metrics } = parts;
         let providers =
             providers.into_iter().map(|provider| (provider.instance().clone(), provider)).collect();
         let inner = Arc::new(Inner {
@@ -124,6 +128,7 @@ impl Engine {
             policies,
             clock,
             config,
+            metrics,
             hub: Arc::default(),
             stopping: CancellationToken::new(),
             stopped: CancellationToken::new(),

@@ -11,6 +11,7 @@ mod handlers;
 mod hub;
 mod janitor;
 mod members;
+mod metrics;
 mod naming;
 mod observer;
 pub mod plan;
@@ -22,4 +23,5 @@ mod work;
 
 pub use config::Config;
 pub use engine::{Engine, Parts};
+pub use metrics::Metrics;
 pub use submit::{Caller, Change, SubmitError, new_cluster_id};

@@ -109,7 +109,9 @@ impl Work {
         record.end_other_children = Some(End { status, reason: reason.clone() });
         record.data = (!self.data.is_empty()).then(|| self.data.clone().into());
         record.end = Some(End { status, reason });
-        self.record(record).await
+        self.record(record).await?;
+        self.inner.metrics.ended(self.action.kind, status);
+        Ok(())
     }
 
     async fn tell_policies(&mut self, status: ActionStatus, reason: &str) -> String {

@@ -100,6 +100,12 @@ impl Store {
         self.read(async |tx| tx.row("SELECT 1", args![]).await).await.map(drop)
     }
 
+    /// Which database this is: an id that it was given when it was made.
+    pub async fn database_id(&self) -> Result<String, StoreError> {
+        let row = self.read(async |tx| tx.row("SELECT database_id FROM muster", args![]).await).await?;
+        row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?.text(0)
+    }
+
     /// Ends all connections to a server; a file is left when its last handle goes.
     pub async fn close(&self) {
         match &self.backend {

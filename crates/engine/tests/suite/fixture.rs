@@ -12,7 +12,7 @@ use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::policy::Policies;
-use muster_engine::{Caller, Change, Config, Engine, Parts};
+use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::FreshStore;
@@ -126,6 +126,7 @@ pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config
         policies: Policies::default(),
         clock: Arc::new(SystemClock),
         config,
+        metrics: Metrics::default(),
     };
     Engine::start(parts).await.expect("an engine starts")
 }

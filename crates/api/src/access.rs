@@ -1,0 +1,107 @@
+//! What each method does, and to what: the cases of authorization. A test walks all methods and misses none.
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Look.
+    See,
+    /// Change, create, delete.
+    Change,
+    /// Look at secrets, which readers may not.
+    SeeSecrets,
+    /// Run the server.
+    Administer,
+}
+
+/// What a method is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// One cluster, or those that the caller may see.
+    Cluster,
+    /// One action, or those that the caller may see.
+    Action,
+    /// The server.
+    Admin,
+    /// Nothing that belongs to anybody: open to whoever is authenticated.
+    Anyone,
+}
+
+/// The authorization of one method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// The method's path in gRPC.
+    pub method: &'static str,
+    /// What it does.
+    pub verb: Verb,
+    /// What it is about.
+    pub subject: Subject,
+}
+
+const fn case(method: &'static str, verb: Verb, subject: Subject) -> Case {
+    Case { method, verb, subject }
+}
+
+/// Every method of every service.
+pub const CASES: &[Case] = &[
+    case("/muster.v1alpha2.ClusterService/CreateCluster", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/GetCluster", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/ListCluster", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/ListAllClusters", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/DeleteCluster", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/UpdateCluster", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/ScaleCluster", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/RestartHead", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/ListNodes", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/ListEvents", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/ListActions", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/GetLogs", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/GetEnvironment", Verb::SeeSecrets, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/WatchClusters", Verb::See, Subject::Cluster),
+    case("/muster.v1alpha2.ActionService/GetAction", Verb::See, Subject::Action),
+    case("/muster.v1alpha2.ActionService/ListActions", Verb::See, Subject::Action),
+    case("/muster.v1alpha2.ActionService/CancelAction", Verb::Change, Subject::Action),
+    case("/muster.v1alpha2.ActionService/SignalAction", Verb::Change, Subject::Action),
+    case("/muster.v1alpha2.AdminService/Info", Verb::See, Subject::Anyone),
+    case("/muster.v1alpha2.AdminService/WhoAmI", Verb::See, Subject::Anyone),
+    case("/muster.v1alpha2.AdminService/Shutdown", Verb::Administer, Subject::Admin),
+];
+
+/// The case of a method, by its path in gRPC.
+pub fn of(method: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.method == method)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use muster_proto::descriptor::POOL;
+    use muster_proto::rest::METHODS;
+
+    use super::*;
+
+    #[test]
+    fn every_method_and_route_has_a_case_and_every_case_a_method() {
+        let cases: BTreeSet<&str> = CASES.iter().map(|case| case.method).collect();
+        let routed: BTreeSet<&str> = METHODS.iter().map(|method| method.grpc_path).collect();
+        assert_eq!(cases, routed);
+        let declared: BTreeSet<String> = POOL
+            .services()
+            .flat_map(|service| {
+                let name = service.full_name().to_owned();
+                service.methods().map(move |method| format!("/{name}/{}", method.name())).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(cases, declared.iter().map(String::as_str).collect());
+        assert_eq!(cases.len(), CASES.len(), "a method has two cases");
+    }
+
+    #[test]
+    fn what_changes_is_never_a_mere_look() {
+        for method in METHODS {
+            let case = of(method.grpc_path).unwrap();
+            let safe = method.rules.iter().all(|rule| rule.verb == http::Method::GET);
+            assert_eq!(safe, matches!(case.verb, Verb::See | Verb::SeeSecrets), "{}", method.grpc_path);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Who is calling: one authenticator per configured scheme, all giving a principal.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{HeaderMap, header};
+use muster_core::principal::Principal;
+
+use crate::error::ApiError;
+
+mod authorize;
+mod local;
+mod none;
+mod secret;
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+pub use authorize::{Denied, Resource, Rule, authorize};
+pub use local::{Local, OsUser, TOKEN_FILE};
+pub use none::{Nobody, NotAllowed};
+pub use secret::{hash, new_token};
+pub use tokens::{TokenEntry, Tokens, TokensFile};
+
+/// What is known of a caller before anybody vouches for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'a> {
+    /// The headers of the request.
+    pub headers: &'a HeaderMap,
+    /// Where it comes from, if that is known.
+    pub peer: Option<SocketAddr>,
+}
+
+impl Caller<'_> {
+    /// The token of the `Authorization` header, with or without `Bearer`.
+    pub fn token(&self) -> Option<&str> {
+        let value = self.headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+        let token = match value.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+            Some(_) => return None,
+            None if value.eq_ignore_ascii_case("bearer") => return None,
+            None => value,
+        };
+        (!token.is_empty()).then_some(token)
+    }
+}
+
+/// Why nobody can be vouched for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// The credentials are this scheme's, and they are not good.
+    #[error("{0}")]
+    Refused(String),
+    /// Whoever could tell does not answer.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Refused(sentence) => Self::unauthenticated(sentence),
+            AuthError::Unavailable(sentence) => Self::unavailable(sentence),
+        }
+    }
+}
+
+/// Somebody who can tell who is calling.
+#[async_trait]
+pub trait Authenticator: Send + Sync + 'static {
+    /// The scheme's name, as it is configured and as principals carry it.
+    fn scheme(&self) -> &'static str;
+
+    /// Who is calling; nobody if the credentials are not of this scheme.
+    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError>;
+}
+
+/// The configured schemes, tried in order.
+#[derive(Clone, Default)]
+pub struct Authenticators(Vec<Arc<dyn Authenticator>>);
+
+impl std::fmt::Debug for Authenticators {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.schemes()).finish()
+    }
+}
+
+impl Authenticators {
+    /// No scheme: nobody gets in.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, with another scheme at the end.
+    #[must_use]
+    pub fn with(mut self, scheme: impl Authenticator) -> Self {
+        self.0.push(Arc::new(scheme));
+        self
+    }
+
+    /// The names of the schemes, in order.
+    pub fn schemes(&self) -> Vec<&'static str> {
+        self.0.iter().map(|scheme| scheme.scheme()).collect()
+    }
+
+    /// Who is calling, by the first scheme that knows.
+    pub async fn identify(&self, caller: Caller<'_>) -> Result<Principal, AuthError> {
+        for scheme in &self.0 {
+            if let Some(principal) = scheme.authenticate(caller).await? {
+                return Ok(principal);
+            }
+        }
+        let asked = self.schemes().join(", ");
+        Err(AuthError::Refused(if caller.headers.contains_key(header::AUTHORIZATION) {
+            format!("the credentials in the Authorization header are not known here (asked: {asked})")
+        } else {
+            format!("credentials are needed: send a token in the Authorization header (asked: {asked})")
+        }))
+    }
+}

@@ -1,0 +1,56 @@
+//! Scheme `none`: nobody is asked.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use async_trait::async_trait;
+use muster_core::principal::{Principal, Role};
+
+use super::{AuthError, Authenticator, Caller};
+
+/// Why nobody must be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAllowed {
+    /// Strict is the default.
+    #[error("the scheme 'none' asks nobody who they are: it needs --dev")]
+    NotDev,
+    /// Others could reach it.
+    #[error(
+        "the scheme 'none' asks nobody who they are, and {0} can be reached from elsewhere: listen on 127.0.0.1"
+    )]
+    NotLoopback(SocketAddr),
+}
+
+/// Takes everybody for the developer `dev`.
+#[derive(Debug)]
+pub struct Nobody(());
+
+impl Nobody {
+    /// Only with `--dev`, and only if every listener is on loopback.
+    pub fn new(dev: bool, listeners: &[SocketAddr]) -> Result<Self, NotAllowed> {
+        if !dev {
+            return Err(NotAllowed::NotDev);
+        }
+        match listeners.iter().find(|listener| !listener.ip().is_loopback()) {
+            Some(listener) => Err(NotAllowed::NotLoopback(*listener)),
+            None => Ok(Self(())),
+        }
+    }
+}
+
+#[async_trait]
+impl Authenticator for Nobody {
+    fn scheme(&self) -> &'static str {
+        "none"
+    }
+
+    async fn authenticate(&self, _caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+        Ok(Some(Principal {
+            scheme: self.scheme().to_owned(),
+            id: "dev".to_owned(),
+            name: "dev".to_owned(),
+            project: "default".to_owned(),
+            roles: BTreeSet::from([Role::Admin]),
+        }))
+    }
+}

@@ -1,0 +1,215 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use http::HeaderValue;
+use muster_core::principal::{Owner, Role};
+use rstest::rstest;
+
+use super::*;
+use crate::access::Verb;
+
+fn headers(authorization: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(value) = authorization {
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+async fn identify(by: &Authenticators, authorization: Option<&str>) -> Result<Principal, AuthError> {
+    by.identify(Caller { headers: &headers(authorization), peer: None }).await
+}
+
+fn user() -> OsUser {
+    OsUser { uid: 1000, name: "ada".to_owned() }
+}
+
+fn entry(name: &str, role: Role, token: &str) -> String {
+    let entry = TokenEntry {
+        name: name.to_owned(),
+        project: "p".to_owned(),
+        roles: [role].into(),
+        sha256: hash(token),
+    };
+    toml::to_string(&TokensFile { token: vec![entry] }).unwrap()
+}
+
+#[rstest]
+#[case(None, None)]
+#[case(Some("Bearer t"), Some("t"))]
+#[case(Some("bearer  t "), Some("t"))]
+#[case(Some("t"), Some("t"))]
+#[case(Some("Bearer "), None)]
+#[case(Some("Basic dDp0"), None)]
+#[case(Some(""), None)]
+fn a_token_comes_with_or_without_bearer(#[case] given: Option<&str>, #[case] token: Option<&str>) {
+    assert_eq!(Caller { headers: &headers(given), peer: None }.token(), token);
+}
+
+#[tokio::test]
+async fn whoever_reads_the_token_of_the_folder_is_the_servers_user() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = Authenticators::new().with(Local::open(dir.path(), user()).unwrap());
+    let path = dir.path().join(TOKEN_FILE);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let token = Local::read_token(dir.path()).unwrap();
+    let principal = identify(&local, Some(&format!("Bearer {token}"))).await.unwrap();
+    assert_eq!(
+        (principal.scheme.as_str(), principal.id.as_str(), principal.name.as_str()),
+        ("local", "1000", "ada")
+    );
+    assert!(principal.is_admin());
+    assert!(identify(&local, Some(&format!("{token}x"))).await.is_err());
+
+    let again = Authenticators::new().with(Local::open(dir.path(), user()).unwrap());
+    assert!(identify(&again, Some(&token)).await.is_ok(), "the token outlives the server");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+}
+
+#[test]
+fn a_token_that_others_can_read_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    Local::open(dir.path(), user()).unwrap();
+    fs::set_permissions(dir.path().join(TOKEN_FILE), fs::Permissions::from_mode(0o644)).unwrap();
+    let error = Local::open(dir.path(), user()).unwrap_err().to_string();
+    assert!(error.contains("mode 644"), "{error}");
+}
+
+#[test]
+fn an_empty_token_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(TOKEN_FILE), "\n").unwrap();
+    fs::set_permissions(dir.path().join(TOKEN_FILE), fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(Local::open(dir.path(), user()).unwrap_err().to_string().contains("is empty"));
+}
+
+#[test]
+fn a_user_has_the_name_of_its_number() {
+    let users = "root:x:0:0::/root:/bin/sh\nbroken\nada:x:1000:1000::/home/ada:/bin/sh\n";
+    assert_eq!(local::name_of(1000, users).as_deref(), Some("ada"));
+    assert_eq!(local::name_of(7, users), None);
+}
+
+#[rstest]
+#[case(true, &["127.0.0.1:1", "[::1]:2"], None)]
+#[case(false, &["127.0.0.1:1"], Some("--dev"))]
+#[case(true, &["127.0.0.1:1", "0.0.0.0:2"], Some("0.0.0.0:2"))]
+fn nobody_is_asked_only_in_development_and_on_loopback(
+    #[case] dev: bool,
+    #[case] listeners: &[&str],
+    #[case] refusal: Option<&str>,
+) {
+    let listeners: Vec<SocketAddr> = listeners.iter().map(|address| address.parse().unwrap()).collect();
+    match (Nobody::new(dev, &listeners), refusal) {
+        (Ok(_), None) => {}
+        (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),
+        (made, _) => panic!("{made:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_tokens_file_is_read_again_when_it_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tokens.toml");
+    fs::write(&path, entry("bob", Role::Reader, "first")).unwrap();
+    let tokens = Authenticators::new().with(Tokens::open(&path).unwrap());
+    let principal = identify(&tokens, Some("Bearer first")).await.unwrap();
+    assert_eq!(
+        (principal.scheme.as_str(), principal.id.as_str(), principal.project.as_str()),
+        ("tokens", "bob", "p")
+    );
+
+    fs::write(&path, entry("robert", Role::Member, "second")).unwrap();
+    assert!(identify(&tokens, Some("first")).await.is_err());
+    assert_eq!(identify(&tokens, Some("second")).await.unwrap().name, "robert");
+
+    fs::write(&path, "[[token").unwrap();
+    assert!(identify(&tokens, Some("second")).await.is_ok(), "while the file is wrong the last one holds");
+    fs::remove_file(&path).unwrap();
+    assert!(identify(&tokens, Some("second")).await.is_ok(), "while there is no file the last one holds");
+}
+
+#[rstest]
+#[case("[[token]]\nname = 'a'", "missing field")]
+#[case("[[token]]\nname='a'\nproject='p'\nroles=['king']\nsha256=''", "king")]
+#[case("[[token]]\nname='a'\nproject='p'\nroles=['admin']\nsha256='AB'", "64 hexadecimal digits")]
+#[case("[[token]]\nname='a'\nproject='p'\nroles=[]\nsha256=''\nmore=1", "more")]
+fn a_wrong_tokens_file_says_what_is_wrong(#[case] text: &str, #[case] words: &str) {
+    let error = TokensFile::parse(text).unwrap_err();
+    assert!(error.contains(words), "{error}");
+}
+
+#[tokio::test]
+async fn schemes_are_tried_in_order_and_nobody_is_a_refusal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tokens.toml");
+    fs::write(&path, entry("bob", Role::Reader, "t")).unwrap();
+    let chain = Authenticators::new()
+        .with(Local::open(dir.path(), user()).unwrap())
+        .with(Tokens::open(&path).unwrap());
+    assert_eq!(chain.schemes(), ["local", "tokens"]);
+    assert_eq!(identify(&chain, Some("t")).await.unwrap().name, "bob");
+    let none = identify(&chain, None).await.unwrap_err().to_string();
+    assert!(none.contains("credentials are needed"), "{none}");
+    let wrong = identify(&chain, Some("Bearer wrong")).await.unwrap_err().to_string();
+    assert!(wrong.contains("not known here (asked: local, tokens)"), "{wrong}");
+    assert!(!wrong.contains("Bearer"), "{wrong}");
+}
+
+fn principal(project: &str, roles: &[Role]) -> Principal {
+    Principal {
+        scheme: "tokens".to_owned(),
+        id: "bob".to_owned(),
+        name: "bob".to_owned(),
+        project: project.to_owned(),
+        roles: roles.iter().copied().collect(),
+    }
+}
+
+const ADMIN: &[Role] = &[Role::Admin];
+const MEMBER: &[Role] = &[Role::Member];
+const READER: &[Role] = &[Role::Reader];
+
+#[rstest]
+#[case("other", ADMIN, Verb::Change, Rule::Members, "ok")]
+#[case("other", ADMIN, Verb::Administer, Rule::Members, "ok")]
+#[case("other", ADMIN, Verb::Change, Rule::OwnerOnly, "ok")]
+#[case("p", MEMBER, Verb::See, Rule::Members, "ok")]
+#[case("p", MEMBER, Verb::Change, Rule::Members, "ok")]
+#[case("p", MEMBER, Verb::SeeSecrets, Rule::Members, "ok")]
+#[case("p", MEMBER, Verb::Administer, Rule::Members, "forbidden")]
+#[case("p", MEMBER, Verb::Change, Rule::OwnerOnly, "forbidden")]
+#[case("p", READER, Verb::See, Rule::Members, "ok")]
+#[case("p", READER, Verb::Change, Rule::Members, "forbidden")]
+#[case("p", READER, Verb::SeeSecrets, Rule::Members, "forbidden")]
+#[case("p", &[], Verb::See, Rule::Members, "unseen")]
+#[case("other", MEMBER, Verb::See, Rule::Members, "unseen")]
+#[case("other", MEMBER, Verb::Change, Rule::Members, "unseen")]
+#[case("other", MEMBER, Verb::Administer, Rule::Members, "forbidden")]
+fn who_may_do_what(
+    #[case] project: &str,
+    #[case] roles: &[Role],
+    #[case] verb: Verb,
+    #[case] rule: Rule,
+    #[case] expected: &str,
+) {
+    let owner = Owner { scheme: "tokens".to_owned(), id: "ann".to_owned(), name: "bob".to_owned() };
+    let on = Resource { what: "cluster fred", project: "p", owner: &owner };
+    let decision = match authorize(&principal(project, roles), verb, on, rule) {
+        Ok(()) => "ok",
+        Err(Denied::Unseen(_)) => "unseen",
+        Err(Denied::Forbidden(_)) => "forbidden",
+    };
+    assert_eq!(decision, expected);
+}
+
+#[test]
+fn owners_are_compared_with_their_scheme() {
+    let bob = principal("p", MEMBER);
+    let on = |owner| Resource { what: "cluster fred", project: "p", owner };
+    let own = bob.as_owner();
+    assert!(authorize(&bob, Verb::Change, on(&own), Rule::OwnerOnly).is_ok());
+    let other = Owner { scheme: "oidc".to_owned(), ..bob.as_owner() };
+    let denied = authorize(&bob, Verb::Change, on(&other), Rule::OwnerOnly).unwrap_err();
+    assert_eq!(ApiError::from(denied).status.as_u16(), 403);
+}

@@ -1,0 +1,150 @@
+//! Scheme `tokens:FILE`: bearer tokens whose hashes stand in a file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use muster_core::principal::{Principal, Role};
+use serde::{Deserialize, Serialize};
+
+use super::secret::{hash, same_hash};
+use super::{AuthError, Authenticator, Caller};
+
+const HASH_DIGITS: usize = 64;
+
+/// The file: one `[[token]]` for each token.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokensFile {
+    /// The tokens.
+    #[serde(default)]
+    pub token: Vec<TokenEntry>,
+}
+
+/// One token of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenEntry {
+    /// Whose it is; unique in the file.
+    pub name: String,
+    /// The tenant that it acts in.
+    pub project: String,
+    /// What it may do there.
+    pub roles: BTreeSet<Role>,
+    /// The SHA-256 of the token, in hexadecimal digits.
+    pub sha256: String,
+}
+
+impl TokensFile {
+    /// Reads the text of a file; what is wrong is said in one sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut names = BTreeSet::new();
+        for entry in &file.token {
+            if entry.name.is_empty() || !names.insert(&entry.name) {
+                return Err(format!(
+                    "'{}' is the name of two tokens, or empty: give each its own",
+                    entry.name
+                ));
+            }
+            let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            if entry.sha256.len() != HASH_DIGITS || !entry.sha256.bytes().all(is_digit) {
+                return Err(format!(
+                    "sha256 of the token '{}' is '{}': {HASH_DIGITS} hexadecimal digits in lower case are expected",
+                    entry.name, entry.sha256
+                ));
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// What a file looked like when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp(u64, u64, i64, i64);
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        // One stat of a local file: shorter than a hand-over to another thread.
+        let data = fs::metadata(path)?;
+        Ok(Self(data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
+    }
+}
+
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    file: Arc<TokensFile>,
+}
+
+/// Knows the tokens of a file, and reads it again when it changes.
+#[derive(Debug)]
+pub struct Tokens {
+    path: PathBuf,
+    known: Mutex<Known>,
+}
+
+impl Tokens {
+    /// Reads a file; it has to be there and right.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let known = Mutex::new(read(path)?);
+        Ok(Self { path: path.to_owned(), known })
+    }
+
+    /// What the file has now; while it cannot be read, what it had.
+    fn current(&self) -> Arc<TokensFile> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&self.path);
+        if stamp.as_ref().ok() != Some(&known.stamp) {
+            match read(&self.path) {
+                Ok(new) => *known = new,
+                Err(error) => {
+                    tracing::error!(%error, "the tokens cannot be read again: those known before stay valid");
+                    // Said once for each state of the file, not at every request.
+                    if let Ok(stamp) = stamp {
+                        known.stamp = stamp;
+                    }
+                }
+            }
+        }
+        Arc::clone(&known.file)
+    }
+}
+
+fn read(path: &Path) -> io::Result<Known> {
+    let within = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    // The stamp first: a change after it is seen next time.
+    let stamp = Stamp::of(path).map_err(within)?;
+    let text = fs::read_to_string(path).map_err(within)?;
+    let file = TokensFile::parse(&text)
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display())))?;
+    Ok(Known { stamp, file: Arc::new(file) })
+}
+
+#[async_trait]
+impl Authenticator for Tokens {
+    fn scheme(&self) -> &'static str {
+        "tokens"
+    }
+
+    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+        let Some(token) = caller.token() else { return Ok(None) };
+        let (given, file) = (hash(token), self.current());
+        // All are compared, whichever matches: the time says nothing about the place in the file.
+        let matching = file
+            .token
+            .iter()
+            .fold(None, |found, entry| if same_hash(&given, &entry.sha256) { Some(entry) } else { found });
+        Ok(matching.map(|entry| Principal {
+            scheme: self.scheme().to_owned(),
+            id: entry.name.clone(),
+            name: entry.name.clone(),
+            project: entry.project.clone(),
+            roles: entry.roles.clone(),
+        }))
+    }
+}

@@ -1,0 +1,78 @@
+//! The core API: clusters, their actions, and the server itself, over gRPC and REST.
+
+mod actions;
+mod admin;
+mod clusters;
+mod convert;
+mod create;
+mod find;
+mod mutate;
+mod pages;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use muster_core::principal::Principal;
+use muster_core::time::Timestamp;
+use muster_engine::Engine;
+use muster_proto::rest::Endpoint;
+use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
+use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
+use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Status};
+
+use crate::error::ApiError;
+
+/// What the server says of itself.
+#[derive(Debug, Clone)]
+pub struct ServerInfo {
+    /// Its version and commit.
+    pub version: String,
+    /// Its id, new with every start.
+    pub server_id: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Whether it is loosened for development.
+    pub dev: bool,
+    /// The schemes that vouch for callers.
+    pub auth_schemes: Vec<String>,
+}
+
+/// The core API over an engine. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct CoreApi {
+    engine: Engine,
+    info: Arc<ServerInfo>,
+    shutdown: CancellationToken,
+}
+
+impl CoreApi {
+    /// The API of an engine; `shutdown` is cancelled when an admin asks the server to stop.
+    pub fn new(engine: Engine, info: ServerInfo, shutdown: CancellationToken) -> Self {
+        Self { engine, info: Arc::new(info), shutdown }
+    }
+
+    /// The services for gRPC.
+    pub fn grpc(&self) -> tonic::service::Routes {
+        tonic::service::Routes::new(ClusterServiceServer::new(self.clone()))
+            .add_service(ActionServiceServer::new(self.clone()))
+            .add_service(AdminServiceServer::new(self.clone()))
+    }
+
+    /// The services for REST.
+    pub fn rest(&self) -> Vec<Endpoint> {
+        let service = Arc::new(self.clone());
+        let mut endpoints = muster_proto::rest::cluster_service(&service);
+        endpoints.extend(muster_proto::rest::action_service(&service));
+        endpoints.extend(muster_proto::rest::admin_service(&service));
+        endpoints
+    }
+}
+
+/// Who is calling; the authenticating layer has said so.
+fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
+    let principal = request.extensions().get::<Principal>().cloned();
+    principal.ok_or_else(|| ApiError::unauthenticated("nobody vouches for this request").into())
+}

@@ -1,0 +1,56 @@
+//! The service of the server itself.
+
+use muster_core::principal::Owner;
+use muster_proto::v1alpha2::admin_service_server::AdminService;
+use muster_proto::v1alpha2::{InfoRequest, InfoResponse, ShutdownRequest, WhoAmIRequest, WhoAmIResponse};
+use muster_proto::wkt::{Empty, Timestamp};
+use muster_store::{Dialect, SCHEMA_VERSION};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{CoreApi, principal};
+use crate::access::Verb;
+use crate::auth::{Resource, Rule, authorize};
+use crate::error::ApiError;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[async_trait]
+impl AdminService for CoreApi {
+    async fn info(&self, request: Request<InfoRequest>) -> Answer<InfoResponse> {
+        principal(&request)?;
+        let database = match self.engine.store().dialect() {
+            Dialect::Sqlite => "sqlite",
+            Dialect::Postgres => "postgres",
+        };
+        Ok(Response::new(InfoResponse {
+            version: self.info.version.clone(),
+            server_id: self.info.server_id.clone(),
+            started_at: Some(Timestamp::from_micros(self.info.started_at.micros())),
+            dev: self.info.dev,
+            database: database.to_owned(),
+            schema_version: i32::try_from(SCHEMA_VERSION).unwrap_or(i32::MAX),
+            instances: self.engine.instances().iter().map(ToString::to_string).collect(),
+            auth_schemes: self.info.auth_schemes.clone(),
+        }))
+    }
+
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Answer<WhoAmIResponse> {
+        let principal = principal(&request)?;
+        Ok(Response::new(WhoAmIResponse {
+            roles: principal.roles.iter().map(|role| role.as_str().to_owned()).collect(),
+            scheme: principal.scheme,
+            id: principal.id,
+            name: principal.name,
+            project: principal.project,
+        }))
+    }
+
+    async fn shutdown(&self, request: Request<ShutdownRequest>) -> Answer<Empty> {
+        let principal = principal(&request)?;
+        let on = Resource { what: "stopping the server", project: "", owner: &Owner::default() };
+        authorize(&principal, Verb::Administer, on, Rule::Members).map_err(ApiError::from)?;
+        tracing::info!(by = %principal.name, "asked to stop");
+        self.shutdown.cancel();
+        Ok(Response::new(Empty {}))
+    }
+}

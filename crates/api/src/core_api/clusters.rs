@@ -1,0 +1,302 @@
+//! The service of clusters: extract, authorize, call, convert.
+
+use futures::stream::{BoxStream, StreamExt as _};
+use muster_core::action::{ActionKind, OnConflict};
+use muster_core::cluster::Cluster as Row;
+use muster_core::ids::NodeId;
+use muster_core::node::NodeRole;
+use muster_core::principal::{Owner, Principal};
+use muster_engine::Change;
+use muster_proto::v1alpha2::cluster_service_server::ClusterService;
+use muster_proto::v1alpha2::{
+    Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, GetEnvironmentRequest,
+    GetEnvironmentResponse, GetLogsRequest, ListActionsResponse, ListAllClustersRequest,
+    ListAllClustersResponse, ListClusterActionsRequest, ListClustersRequest, ListClustersResponse,
+    ListEventsRequest, ListEventsResponse, ListNodesRequest, ListNodesResponse, LogChunk, RestartHeadRequest,
+    ScaleClusterRequest, UpdateClusterRequest, WatchClustersRequest, WatchClustersResponse,
+};
+use muster_proto::wkt::Empty;
+use muster_store::reads::{
+    ActionQuery, ActionSort, ClusterQuery, EventQuery, EventSort, NodeQuery, NodeSort,
+};
+use serde_json::{Value, json};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::find::named;
+use super::mutate::{self, Wait, with_action};
+use super::pages::{self, ClusterFilters, Paging};
+use super::{CoreApi, convert, create, principal, update};
+use crate::access::Verb;
+use crate::auth::{Resource, Rule, authorize};
+use crate::error::ApiError;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl CoreApi {
+    async fn change(
+        &self,
+        change: Change,
+        caller: muster_engine::Caller,
+        wait: &Wait,
+    ) -> Result<(Row, muster_core::action::Action), ApiError> {
+        let accepted = self.engine.submit(change, caller).await?;
+        self.answer(accepted.action, wait).await
+    }
+
+    async fn list(
+        &self,
+        principal: &Principal,
+        filters: &ClusterFilters<'_>,
+        namespace: Option<String>,
+        mut paging: Paging<'_>,
+        with_total: bool,
+    ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
+        let query = pages::cluster_query(principal, filters)?;
+        let query = ClusterQuery { namespace, with_total, ..query };
+        paging.list = format!("{query:?}");
+        let query = ClusterQuery { after: paging.after()?, limit: paging.limit()?, ..query };
+        let page = self.engine.store().clusters(&query).await?;
+        let clusters = page.items.into_iter().map(convert::cluster).collect();
+        Ok((clusters, paging.next(page.next), pages::total(page.total)))
+    }
+
+    pub(super) fn paging<'r>(&self, page_size: i32, page_token: &'r str, list: String) -> Paging<'r> {
+        let retention = self.engine.config().retention;
+        Paging { page_size, page_token, list, now: self.engine.now(), retention }
+    }
+}
+
+/// The filters of a list request, whatever its type.
+macro_rules! filters {
+    ($request:expr) => {
+        ClusterFilters {
+            state: &$request.state,
+            framework: &$request.framework,
+            user: &$request.user,
+            label: &$request.label,
+            name_prefix: &$request.name_prefix,
+            deleted: &$request.deleted,
+            sort_by: &$request.sort_by,
+        }
+    };
+}
+
+#[async_trait]
+impl ClusterService for CoreApi {
+    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> Answer<Cluster> {
+        let principal = principal(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let caller =
+            mutate::caller(principal.clone(), &metadata, &request.request_id, "CreateCluster", &request);
+        let given = request.cluster.unwrap_or_default();
+        let namespace = create::namespace(&request.namespace, &given.namespace)?;
+        let what = format!("namespace '{namespace}'");
+        let on = Resource { what: &what, project: &namespace, owner: &Owner::default() };
+        authorize(&principal, Verb::Change, on, Rule::Members).map_err(ApiError::from)?;
+        let create::New { cluster, profile } = self.new_cluster(&principal, namespace, given)?;
+        let accepted =
+            self.engine.create_cluster(cluster, Some(profile), true, caller).await.map_err(ApiError::from)?;
+        let (cluster, action) = self.answer(accepted.action, &wait).await?;
+        with_action(convert::cluster(cluster), &action)
+    }
+
+    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> Answer<Cluster> {
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        Ok(Response::new(convert::cluster(cluster)))
+    }
+
+    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> Answer<ListClustersResponse> {
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let namespace = Some(request.namespace.clone());
+        let paging = self.paging(request.page_size, &request.page_token, String::new());
+        let (clusters, next_page_token, total_size) =
+            self.list(&principal, &filters!(request), namespace, paging, request.with_total).await?;
+        Ok(Response::new(ListClustersResponse { clusters, next_page_token, total_size }))
+    }
+
+    async fn list_all_clusters(
+        &self,
+        request: Request<ListAllClustersRequest>,
+    ) -> Answer<ListAllClustersResponse> {
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let paging = self.paging(request.page_size, &request.page_token, String::new());
+        let (clusters, next_page_token, total_size) =
+            self.list(&principal, &filters!(request), None, paging, request.with_total).await?;
+        Ok(Response::new(ListAllClustersResponse { clusters, next_page_token, total_size }))
+    }
+
+    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> Answer<Empty> {
+        let principal = principal(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let caller = mutate::caller(principal, &metadata, &request.request_id, "DeleteCluster", &request);
+        let inputs = json!({"force": request.force});
+        let change = change(ActionKind::ClusterDelete, cluster, None, inputs, OnConflict::Preempt);
+        let (_, action) = self.change(change, caller, &wait).await?;
+        with_action(Empty {}, &action)
+    }
+
+    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> Answer<Cluster> {
+        let principal = principal(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let caller = mutate::caller(principal, &metadata, &request.request_id, "UpdateCluster", &request);
+        let given = request.cluster.unwrap_or_default();
+        let inputs = update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default())?;
+        let change = change(ActionKind::ClusterUpdate, cluster, None, inputs, OnConflict::Queue);
+        let (cluster, action) = self.change(change, caller, &wait).await?;
+        with_action(convert::cluster(cluster), &action)
+    }
+
+    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> Answer<Cluster> {
+        let principal = principal(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let caller = mutate::caller(principal, &metadata, &request.request_id, "ScaleCluster", &request);
+        let inputs = update::scale(&cluster, &request.group_name, request.replicas, self.engine.config())?;
+        let change = change(ActionKind::ClusterResize, cluster, None, inputs, OnConflict::Queue);
+        let (cluster, action) = self.change(change, caller, &wait).await?;
+        with_action(convert::cluster(cluster), &action)
+    }
+
+    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> Answer<Cluster> {
+        let principal = principal(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let caller = mutate::caller(principal, &metadata, &request.request_id, "RestartHead", &request);
+        let members = self.engine.store().members(cluster.id).await.map_err(ApiError::from)?;
+        let head = members.iter().find(|node| node.role == NodeRole::Head).map(|node| node.id);
+        if head.is_none() {
+            let sentence = format!("clusters of type {} have no head to restart", cluster.profile_type);
+            return Err(ApiError::invalid(sentence).word("NoHead").into());
+        }
+        let change = change(ActionKind::NodeRecover, cluster, head, json!({}), OnConflict::Queue);
+        let (cluster, action) = self.change(change, caller, &wait).await?;
+        with_action(convert::cluster(cluster), &action)
+    }
+
+    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Answer<ListNodesResponse> {
+        const SORTS: &[(&str, NodeSort)] = &[
+            ("index", NodeSort::Index),
+            ("name", NodeSort::Name),
+            ("state", NodeSort::Status),
+            ("created_at", NodeSort::InitAt),
+        ];
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
+        let query = NodeQuery {
+            cluster: Some(cluster.id),
+            statuses: statuses.collect::<Result<_, _>>()?,
+            sort: pages::parse_sort(&request.sort_by, SORTS)?,
+            ..NodeQuery::default()
+        };
+        let paging = self.paging(request.page_size, &request.page_token, format!("{query:?}"));
+        let query = NodeQuery { after: paging.after()?, limit: paging.limit()?, ..query };
+        let page = self.engine.store().nodes(&query).await.map_err(ApiError::from)?;
+        Ok(Response::new(ListNodesResponse {
+            nodes: page.items.into_iter().map(convert::node).collect(),
+            next_page_token: paging.next(page.next),
+            total_size: pages::total(page.total),
+        }))
+    }
+
+    async fn list_events(&self, request: Request<ListEventsRequest>) -> Answer<ListEventsResponse> {
+        const SORTS: &[(&str, EventSort)] =
+            &[("at", EventSort::At), ("level", EventSort::Level), ("reason", EventSort::Reason)];
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let level = Some(&request.level).filter(|word| !word.is_empty());
+        let query = EventQuery {
+            cluster: Some(cluster.id),
+            levels: level.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
+            sort: pages::parse_sort(&request.sort_by, SORTS)?,
+            ..EventQuery::default()
+        };
+        let paging = self.paging(request.page_size, &request.page_token, format!("{query:?}"));
+        let query = EventQuery { after: paging.after()?, limit: paging.limit()?, ..query };
+        let page = self.engine.store().events(&query).await.map_err(ApiError::from)?;
+        Ok(Response::new(ListEventsResponse {
+            events: page.items.into_iter().map(convert::event).collect(),
+            next_page_token: paging.next(page.next),
+            total_size: pages::total(page.total),
+        }))
+    }
+
+    async fn list_actions(&self, request: Request<ListClusterActionsRequest>) -> Answer<ListActionsResponse> {
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let kind = Some(&request.action).filter(|word| !word.is_empty());
+        let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
+        let query = ActionQuery {
+            cluster: Some(cluster.id),
+            kinds: kind.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
+            statuses: statuses.collect::<Result<_, _>>()?,
+            sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
+            ..ActionQuery::default()
+        };
+        let answer = self.page_of_actions(query, request.page_size, &request.page_token).await?;
+        Ok(Response::new(answer))
+    }
+
+    type GetLogsStream = BoxStream<'static, Result<LogChunk, Status>>;
+
+    async fn get_logs(&self, request: Request<GetLogsRequest>) -> Answer<Self::GetLogsStream> {
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let sentence = format!("nodes of type {} keep no logs", cluster.profile_type);
+        Err(ApiError::impossible(sentence).word("NoLogs").into())
+    }
+
+    async fn get_environment(
+        &self,
+        request: Request<GetEnvironmentRequest>,
+    ) -> Answer<GetEnvironmentResponse> {
+        let principal = principal(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&principal, Verb::SeeSecrets, &named!(request)).await?;
+        let variables = [("MUSTER_CLUSTER".to_owned(), cluster.name)].into_iter().collect();
+        Ok(Response::new(GetEnvironmentResponse { variables }))
+    }
+
+    type WatchClustersStream = BoxStream<'static, Result<WatchClustersResponse, Status>>;
+
+    async fn watch_clusters(
+        &self,
+        request: Request<WatchClustersRequest>,
+    ) -> Answer<Self::WatchClustersStream> {
+        let principal = principal(&request)?;
+        let stream = self.watch(&principal, &request.into_inner())?;
+        Ok(Response::new(stream.boxed()))
+    }
+}
+
+fn change(
+    kind: ActionKind,
+    cluster: Row,
+    node: Option<NodeId>,
+    inputs: Value,
+    on_conflict: OnConflict,
+) -> Change {
+    Change { kind, cluster, node, inputs, on_conflict, timeout: None }
+}
+
+pub(super) const ACTION_SORTS: &[(&str, ActionSort)] = &[
+    ("created_at", ActionSort::CreatedAt),
+    ("name", ActionSort::Kind),
+    ("action", ActionSort::Kind),
+    ("status", ActionSort::Status),
+];

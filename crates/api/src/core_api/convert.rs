@@ -1,0 +1,191 @@
+//! From rows to messages.
+
+use muster_core::action::{Action, Milestone, Target};
+use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
+use muster_core::event::Event;
+use muster_core::node::Node;
+use muster_core::shape::Shape;
+use muster_core::time::Timestamp;
+use muster_proto::{v1alpha2 as wire, wkt};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// The key under which a door's own part of a group is kept.
+pub(super) const GROUP_SPEC: &str = "group";
+
+/// The key under which a door's own part of a cluster is kept.
+pub(super) const CLUSTER_SPEC: &str = "cluster";
+
+fn moment(at: Timestamp) -> wkt::Timestamp {
+    wkt::Timestamp::from_micros(at.micros())
+}
+
+fn number<N: TryFrom<u32> + Default>(count: u32) -> N {
+    N::try_from(count).unwrap_or_default()
+}
+
+/// What a door kept as JSON, read back; what cannot be read is as if it had not been given.
+fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key: &str) -> T {
+    spec.get(key).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
+}
+
+pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
+    let given: wire::Cluster = kept(&cluster.spec, CLUSTER_SPEC);
+    let head = given.cluster_spec.and_then(|spec| spec.head_group_spec);
+    let desired_workers = number(cluster.desired());
+    wire::Cluster {
+        cluster_spec: Some(wire::ClusterSpec {
+            head_group_spec: head,
+            worker_group_spec: cluster.groups.iter().map(group).collect(),
+        }),
+        created_at: Some(moment(cluster.init_at)),
+        deleted_at: cluster.deleted_at.map(moment),
+        updated_at: cluster.updated_at.map(moment),
+        cluster_state: state(cluster.status).to_owned(),
+        service_endpoint: cluster.observed.endpoints.clone(),
+        id: cluster.id.to_string(),
+        profile: cluster.profile_type.to_string(),
+        framework: cluster.framework.map(|framework| framework.as_str().to_owned()).unwrap_or_default(),
+        provider: cluster.instance.provider().to_owned(),
+        flavor: cluster.flavor.unwrap_or_default(),
+        state: cluster.status.as_str().to_owned(),
+        status_reason: cluster.status_reason,
+        endpoints: cluster.observed.endpoints,
+        owner: Some(wire::Owner {
+            scheme: cluster.owner.scheme,
+            id: cluster.owner.id,
+            name: cluster.owner.name,
+        }),
+        generation: cluster.generation,
+        desired_workers,
+        ready_workers: cluster.observed.ready_workers.map(number),
+        labels: cluster.labels,
+        annotations: cluster.annotations,
+        timeout: Some(wkt::Duration::from_micros(cluster.timeout.micros())),
+        project: cluster.project,
+        name: cluster.name,
+        namespace: cluster.namespace,
+        user: cluster.user,
+        ..given
+    }
+}
+
+/// The few words that existing clients know.
+const fn state(status: ClusterStatus) -> &'static str {
+    match status {
+        ClusterStatus::Active | ClusterStatus::Warning => "ready",
+        ClusterStatus::Error | ClusterStatus::Critical => "failed",
+        ClusterStatus::Suspended => "suspended",
+        _ => "",
+    }
+}
+
+fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
+    wire::WorkerGroupSpec {
+        group_name: group.name.clone(),
+        replicas: number(group.desired),
+        min_replicas: Some(number(group.min)),
+        max_replicas: group.max.map(number),
+        shape: (group.shape != Shape::default()).then(|| shape(&group.shape)),
+        ..kept(&group.spec, GROUP_SPEC)
+    }
+}
+
+fn shape(shape: &Shape) -> wire::Shape {
+    wire::Shape {
+        cpu: shape.cpu.map(|cpu| cpu.to_string()).unwrap_or_default(),
+        memory: shape.memory.map(|memory| memory.to_string()).unwrap_or_default(),
+        gpu: shape.gpu,
+    }
+}
+
+pub(super) fn node(node: Node) -> wire::Node {
+    wire::Node {
+        id: node.id.to_string(),
+        name: node.name,
+        cluster_id: node.cluster_id.map(|id| id.to_string()).unwrap_or_default(),
+        group_name: node.group.unwrap_or_default(),
+        role: node.role.as_str().to_owned(),
+        index: node.index,
+        physical_id: node.physical_id.unwrap_or_default(),
+        state: node.status.as_str().to_owned(),
+        status_reason: node.status_reason,
+        tainted: node.tainted,
+        incarnation: node.incarnation,
+        profile_id: node.profile_id.to_string(),
+        metadata: object(node.metadata),
+        data: object(node.data),
+        init_at: Some(moment(node.init_at)),
+        created_at: node.created_at.map(moment),
+        updated_at: node.updated_at.map(moment),
+    }
+}
+
+/// Nothing is written where there is nothing.
+fn object(map: Map<String, Value>) -> Option<wkt::Struct> {
+    (!map.is_empty()).then(|| map.into())
+}
+
+fn json(value: Value) -> Option<wkt::Struct> {
+    match value {
+        Value::Object(map) => object(map),
+        _ => None,
+    }
+}
+
+pub(super) fn event(event: Event) -> wire::Event {
+    wire::Event {
+        id: event.id.to_string(),
+        at: Some(moment(event.at)),
+        level: event.level.as_str().to_owned(),
+        object_kind: event.object_kind.as_str().to_owned(),
+        object_id: event.object_id,
+        object_name: event.object_name,
+        cluster_id: event.cluster_id.map(|id| id.to_string()).unwrap_or_default(),
+        action_id: event.action_id.map(|id| id.to_string()).unwrap_or_default(),
+        reason: event.reason,
+        phase: event.phase,
+        message: event.message,
+        user: event.user,
+        project: event.project,
+        door: event.door.as_str().to_owned(),
+        data: object(event.data),
+    }
+}
+
+pub(super) fn action(action: Action) -> wire::Action {
+    let target = match action.target {
+        Target::Cluster(id) => id.to_string(),
+        Target::Node(id) => id.to_string(),
+    };
+    let behind = |milestone: &&Milestone| action.has_reached(**milestone);
+    let milestones =
+        Milestone::ALL.iter().filter(behind).map(|milestone| milestone.as_str().to_owned()).collect();
+    wire::Action {
+        id: action.id.to_string(),
+        name: action.name(),
+        action: action.kind.as_str().to_owned(),
+        target,
+        cluster_id: action.cluster_id.map(|id| id.to_string()).unwrap_or_default(),
+        cause: action.cause.as_str().to_owned(),
+        door: action.door.as_str().to_owned(),
+        owner: action.owner.map(|id| id.to_string()).unwrap_or_default(),
+        status: action.status.as_str().to_owned(),
+        status_reason: action.status_reason,
+        inputs: json(action.inputs),
+        outputs: json(action.outputs),
+        data: json(action.data),
+        depends_on: Vec::new(),
+        depended_by: Vec::new(),
+        parent: action.parent.map(|id| id.to_string()).unwrap_or_default(),
+        created_at: Some(moment(action.created_at)),
+        started_at: action.started_at.map(moment),
+        applied_at: action.applied_at.map(moment),
+        ended_at: action.ended_at.map(moment),
+        updated_at: Some(moment(action.updated_at)),
+        timeout: Some(wkt::Duration::from_micros(action.timeout.micros())),
+        user: action.principal.id,
+        project: action.principal.project,
+        milestones,
+    }
+}

@@ -1,0 +1,270 @@
+//! From a request to a new cluster.
+
+use std::collections::HashSet;
+
+use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, Framework, ObservedSummary, WorkerGroup};
+use muster_core::ids::{InstanceId, ProfileId};
+use muster_core::principal::Principal;
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::shape::Shape;
+use muster_core::time::Span;
+use muster_engine::new_cluster_id;
+use muster_proto::{v1alpha2 as wire, wkt};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::CoreApi;
+use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
+use crate::error::ApiError;
+
+/// The longest name: Kubernetes operators add to it.
+const LONGEST_NAME: usize = 53;
+
+/// The longest namespace and group name: a DNS label.
+const LONGEST_LABEL: usize = 63;
+
+/// How long actions of a cluster may run if nothing else is said.
+const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
+
+/// What a create makes.
+pub(super) struct New {
+    pub(super) cluster: Cluster,
+    pub(super) profile: Profile,
+}
+
+/// Where a cluster goes: the path's namespace, or the body's; never two different ones.
+pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
+    let chosen = match (path, body) {
+        ("", "") => return Err(ApiError::invalid("Namespace is empty. Please specify a valid value.")),
+        ("", body) => body,
+        (path, "") => path,
+        (path, body) if path == body => path,
+        (path, body) => {
+            return Err(ApiError::invalid(format!(
+                "the namespace of the request is '{path}' and that of the cluster '{body}': leave one out"
+            )));
+        }
+    };
+    label("namespace", chosen, LONGEST_LABEL)?;
+    Ok(chosen.to_owned())
+}
+
+/// DNS-1035: small letters, digits and hyphens, a letter first, no hyphen last.
+fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let good = given.starts_with(|first: char| first.is_ascii_lowercase())
+        && !given.ends_with('-')
+        && given.bytes().all(plain)
+        && given.len() <= longest;
+    if good {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "{what} '{given}' is not possible: small letters, digits and hyphens, a letter first, no hyphen last, at most \
+         {longest} characters"
+    )))
+}
+
+impl CoreApi {
+    /// Checks a request and makes the cluster and its recipe from it; stores nothing.
+    pub(super) fn new_cluster(
+        &self,
+        principal: &Principal,
+        namespace: String,
+        given: wire::Cluster,
+    ) -> Result<New, ApiError> {
+        if given.name.is_empty() {
+            return Err(ApiError::invalid("Cluster name is empty. Please specify a valid value."));
+        }
+        label("cluster name", &given.name, LONGEST_NAME)?;
+        let (kind, framework) = profile_type(&given)?;
+        let instance = self.instance_for(&given.provider, &kind)?;
+        let now = self.engine.now();
+        let profile = Profile {
+            id: ProfileId::from_uuid(Uuid::now_v7()),
+            name: given.name.clone(),
+            kind: kind.clone(),
+            project: namespace.clone(),
+            user: principal.id.clone(),
+            properties: given.profile_properties.clone().map(Map::from).unwrap_or_default(),
+            metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
+            implicit: true,
+            created_at: now,
+            updated_at: None,
+        };
+        let cluster = Cluster {
+            id: new_cluster_id(),
+            name: given.name.clone(),
+            object_name: given.name.clone(),
+            project: namespace.clone(),
+            namespace,
+            instance,
+            owner: principal.as_owner(),
+            user: if given.user.is_empty() { principal.id.clone() } else { given.user.clone() },
+            profile_id: profile.id,
+            profile_type: kind,
+            framework,
+            flavor: Some(given.flavor.clone()).filter(|flavor| !flavor.is_empty()),
+            has_head: false,
+            groups: groups(given.cluster_spec.as_ref())?,
+            status: ClusterStatus::Init,
+            status_reason: "Initializing".to_owned(),
+            timeout: timeout(given.timeout)?,
+            metadata: Map::new(),
+            config: Map::new(),
+            data: Map::new(),
+            dependents: Map::new(),
+            labels: given.labels.clone(),
+            annotations: given.annotations.clone(),
+            spec: kept(CLUSTER_SPEC, &without_rows(given)),
+            generation: 1,
+            incarnation: 1,
+            next_index: 1,
+            observed: ObservedSummary::default(),
+            init_at: now,
+            created_at: None,
+            updated_at: None,
+            deleted_at: None,
+        };
+        Ok(New { cluster, profile })
+    }
+
+    /// The instance that knows the type, of the provider that was asked for if one was.
+    fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ApiError> {
+        let instances = self.engine.instances();
+        let knows = |id: &&InstanceId| {
+            let fits = provider.is_empty() || id.provider() == provider;
+            fits && self.engine.provider(id).is_some_and(|served| served.capabilities(kind).is_some())
+        };
+        if let Some(found) = instances.iter().find(knows) {
+            return Ok(found.clone());
+        }
+        let there: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
+        let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+        let asked = if provider.is_empty() {
+            "no provider".to_owned()
+        } else {
+            format!("provider '{provider}' does not serve or")
+        };
+        Err(ApiError::invalid(format!(
+            "{asked} here makes nodes of type {kind}; providers that are there: {there}"
+        ))
+        .word("NoProvider"))
+    }
+}
+
+/// The type that is asked for: by itself, or as the framework's.
+fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
+    if !given.profile.is_empty() {
+        let kind = given.profile.parse();
+        let kind = kind.map_err(|error: muster_core::profile::InvalidProfileType| {
+            ApiError::invalid(error.to_string())
+        })?;
+        return Ok((kind, None));
+    }
+    let framework = match given.framework.as_str() {
+        "" => Framework::Ray,
+        word => word.parse::<Framework>()?,
+    };
+    Ok((ProfileType::new(&format!("{framework}.cluster"), "1.0"), Some(framework)))
+}
+
+fn timeout(given: Option<wkt::Duration>) -> Result<Span, ApiError> {
+    match given.map(wkt::Duration::micros) {
+        None | Some(0) => Ok(DEFAULT_TIMEOUT),
+        Some(micros) if micros > 0 => Ok(Span::from_micros(micros)),
+        Some(micros) => Err(ApiError::invalid(format!(
+            "timeout is {}: it cannot be negative",
+            wkt::Duration::from_micros(micros)
+        ))),
+    }
+}
+
+fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError> {
+    let given = spec.map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
+    if given.is_empty() {
+        return Ok(vec![WorkerGroup {
+            name: DEFAULT_GROUP.to_owned(),
+            desired: 0,
+            min: 0,
+            max: None,
+            shape: Shape::default(),
+            spec: Map::new(),
+        }]);
+    }
+    let mut names = HashSet::new();
+    if let Some(double) = given.iter().find(|group| !names.insert(&group.group_name)) {
+        return Err(ApiError::invalid(format!("two worker groups are named '{}'", double.group_name)));
+    }
+    given.iter().map(worker_group).collect()
+}
+
+/// Checks one group: its name, its numbers, its shape.
+pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup, ApiError> {
+    let name = &given.group_name;
+    label("group_name", name, LONGEST_LABEL)?;
+    let count = |what: &str, value: i32| {
+        let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: it cannot be negative"));
+        u32::try_from(value).map_err(|_| why())
+    };
+    let desired = count("replicas", given.replicas)?;
+    let min = count("min_replicas", given.min_replicas.unwrap_or(0))?;
+    let max = given.max_replicas.map(|max| count("max_replicas", max)).transpose()?;
+    if let Some(max) = max.filter(|max| *max < min) {
+        return Err(ApiError::invalid(format!(
+            "min_replicas of group '{name}' is {min}, and max_replicas only {max}"
+        )));
+    }
+    if desired < min || max.is_some_and(|max| desired > max) {
+        let upto = max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+        return Err(ApiError::invalid(format!(
+            "replicas of group '{name}' is {desired}: between {min} and {upto} is possible"
+        )));
+    }
+    let shape = shape(given.shape.as_ref())
+        .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
+    let rest = wire::WorkerGroupSpec {
+        group_name: String::new(),
+        replicas: 0,
+        min_replicas: None,
+        max_replicas: None,
+        shape: None,
+        ..given.clone()
+    };
+    Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec: kept(GROUP_SPEC, &rest) })
+}
+
+fn shape(given: Option<&wire::Shape>) -> Result<Shape, muster_core::quantity::InvalidQuantity> {
+    let Some(wire::Shape { cpu, memory, gpu }) = given else { return Ok(Shape::default()) };
+    Ok(Shape {
+        cpu: (!cpu.is_empty()).then(|| cpu.parse()).transpose()?,
+        memory: (!memory.is_empty()).then(|| memory.parse()).transpose()?,
+        gpu: *gpu,
+        ..Shape::default()
+    })
+}
+
+/// What the door keeps as it was given; what stands in rows of its own is left out.
+fn kept<T: serde::Serialize + Default + PartialEq>(key: &str, given: &T) -> Map<String, Value> {
+    if *given == T::default() {
+        return Map::new();
+    }
+    serde_json::to_value(given).map(|value| Map::from_iter([(key.to_owned(), value)])).unwrap_or_default()
+}
+
+fn without_rows(given: wire::Cluster) -> wire::Cluster {
+    let head = given.cluster_spec.and_then(|spec| spec.head_group_spec);
+    wire::Cluster {
+        version: given.version,
+        environment: given.environment,
+        cluster_spec: head
+            .map(|head| wire::ClusterSpec { head_group_spec: Some(head), worker_group_spec: Vec::new() }),
+        envs: given.envs,
+        profile_properties: given.profile_properties,
+        idle_timeout: given.idle_timeout,
+        max_lifetime: given.max_lifetime,
+        app: given.app,
+        ephemeral: given.ephemeral,
+        ..wire::Cluster::default()
+    }
+}

@@ -1,0 +1,122 @@
+//! What every mutation has in common: who asks, whether it was asked before, how long to wait.
+
+use std::str::FromStr as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use muster_core::action::{Action, ActionStatus, Milestone};
+use muster_core::cluster::Cluster;
+use muster_core::principal::{Door, Principal};
+use muster_core::time::Span;
+use muster_engine::{Caller, SubmitError};
+use muster_proto::wkt;
+use prost::Message;
+use tonic::metadata::MetadataMap;
+use tonic::{Response, Status};
+
+use super::CoreApi;
+use crate::auth::hash;
+use crate::error::{ACTION_HEADER, ApiError};
+
+/// The header that may stand for the field `request_id`.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// How long a mutation waits if it does not say.
+const DEFAULT_WAIT: Span = Span::from_secs(30);
+
+/// The longest that a mutation may wait; connections do not live for ever.
+const LONGEST_WAIT: Span = Span::from_secs(3600);
+
+/// What a mutation waits for.
+pub(super) struct Wait {
+    milestone: Milestone,
+    at_most: Span,
+}
+
+impl Wait {
+    pub(super) fn parse(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Self, ApiError> {
+        let milestone = match wait_for {
+            "" => Milestone::Applied,
+            word => {
+                Milestone::from_str(word).map_err(|error| ApiError::invalid(format!("wait_for: {error}")))?
+            }
+        };
+        let at_most = match wait_timeout.map(wkt::Duration::micros) {
+            None => DEFAULT_WAIT,
+            Some(micros) if (0..=LONGEST_WAIT.micros()).contains(&micros) => Span::from_micros(micros),
+            Some(micros) => {
+                let (given, limit) = (wkt::Duration::from_micros(micros), LONGEST_WAIT.secs());
+                return Err(ApiError::invalid(format!(
+                    "wait_timeout is {given}: between 0s and {limit}s is possible"
+                )));
+            }
+        };
+        Ok(Self { milestone, at_most })
+    }
+}
+
+/// Who asks, and under which name of their own.
+pub(super) fn caller(
+    principal: Principal,
+    metadata: &MetadataMap,
+    request_id: &str,
+    method: &str,
+    request: &impl Message,
+) -> Caller {
+    let header = metadata.get(IDEMPOTENCY_KEY).and_then(|value| value.to_str().ok());
+    let id = Some(request_id).filter(|id| !id.is_empty()).or(header);
+    let digest = || hash(&format!("{method} {}", URL_SAFE_NO_PAD.encode(request.encode_to_vec())));
+    Caller {
+        principal,
+        door: Door::Core,
+        reason: String::new(),
+        request: id.map(|id| (id.to_owned(), digest())),
+    }
+}
+
+impl CoreApi {
+    /// Waits as asked, and answers with the cluster as it then is.
+    pub(super) async fn answer(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ApiError> {
+        let id = action.id;
+        let action = self.engine.wait(id, wait.milestone, wait.at_most).await?;
+        let refused = matches!(action.status, ActionStatus::Failed | ActionStatus::Cancelled);
+        if refused {
+            return Err(ApiError::impossible(action.status_reason.clone())
+                .word("ActionFailed")
+                .about(id.to_string()));
+        }
+        if !action.has_reached(wait.milestone) {
+            let seconds = wait.at_most.secs();
+            let sentence = format!(
+                "{} has not been {} within {seconds} seconds; it goes on as action {id}",
+                action.kind, wait.milestone
+            );
+            return Err(ApiError::timed_out(sentence).about(id.to_string()));
+        }
+        let missing = || ApiError::not_found("the cluster is not there any more").about(id.to_string());
+        let cluster = action.cluster_id.ok_or_else(missing)?;
+        let cluster = self.engine.store().cluster(cluster).await?.ok_or_else(missing)?;
+        Ok((cluster, action))
+    }
+}
+
+/// An answer that names the action behind it.
+pub(super) fn with_action<T>(message: T, action: &Action) -> Result<Response<T>, Status> {
+    let mut response = Response::new(message);
+    let id = action.id.to_string().parse();
+    response.metadata_mut().insert(ACTION_HEADER, id.map_err(|_| Status::internal("an id is no header"))?);
+    Ok(response)
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        let sentence = error.to_string();
+        match error {
+            SubmitError::Store(error) => error.into(),
+            SubmitError::NoProvider(_) => Self::invalid(sentence).word("NoProvider"),
+            SubmitError::UnknownType { .. } => Self::invalid(sentence).word("UnknownProfileType"),
+            SubmitError::NotSupported(_) => Self::invalid(sentence).word("NotSupported"),
+            SubmitError::Invalid(_) => Self::invalid(sentence),
+        }
+    }
+}

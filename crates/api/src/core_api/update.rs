@@ -1,0 +1,126 @@
+//! From an update or a scale to the inputs of an action.
+
+use muster_core::cluster::Cluster;
+use muster_core::resize::{Adjustment, AdjustmentType, Resize, Sizes};
+use muster_engine::Config;
+use muster_proto::v1alpha2 as wire;
+use muster_proto::wkt::FieldMask;
+use serde_json::{Map, Value, json};
+
+use super::convert::CLUSTER_SPEC;
+use super::create;
+use crate::error::ApiError;
+
+/// What an update may change.
+const UPDATABLE: &[&str] =
+    &["labels", "annotations", "timeout", "cluster_spec", "envs", "idle_timeout", "max_lifetime"];
+
+/// The inputs of `CLUSTER_UPDATE` for what the mask names.
+pub(super) fn inputs(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask) -> Result<Value, ApiError> {
+    if mask.paths.is_empty() {
+        return Err(ApiError::invalid(format!(
+            "nothing to update: name at least one of {} in update_mask",
+            UPDATABLE.join(", ")
+        )));
+    }
+    let mut inputs = Map::new();
+    let mut kept: wire::Cluster = cluster
+        .spec
+        .get(CLUSTER_SPEC)
+        .and_then(|kept| serde_json::from_value(kept.clone()).ok())
+        .unwrap_or_default();
+    let mut spec_changed = false;
+    for path in &mask.paths {
+        match path.split('.').next().unwrap_or_default() {
+            "labels" => drop(inputs.insert("labels".to_owned(), json!(given.labels))),
+            "annotations" => drop(inputs.insert("annotations".to_owned(), json!(given.annotations))),
+            "timeout" => drop(inputs.insert("timeout_seconds".to_owned(), json!(seconds(given)?))),
+            "cluster_spec" => drop(inputs.insert("groups".to_owned(), groups(cluster, given)?)),
+            "envs" => {
+                kept.envs.clone_from(&given.envs);
+                spec_changed = true;
+            }
+            "idle_timeout" => {
+                kept.idle_timeout = given.idle_timeout;
+                spec_changed = true;
+            }
+            "max_lifetime" => {
+                kept.max_lifetime = given.max_lifetime;
+                spec_changed = true;
+            }
+            _ => {
+                return Err(ApiError::invalid(format!(
+                    "'{path}' cannot be updated; what can: {}",
+                    UPDATABLE.join(", ")
+                )));
+            }
+        }
+    }
+    if spec_changed {
+        inputs.insert("spec".to_owned(), json!({ CLUSTER_SPEC: kept }));
+    }
+    Ok(Value::Object(inputs))
+}
+
+fn seconds(given: &wire::Cluster) -> Result<u32, ApiError> {
+    let seconds = given.timeout.unwrap_or_default().seconds;
+    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
+        ApiError::invalid(format!("timeout is {seconds} seconds: a positive number is expected"))
+    })
+}
+
+/// Groups that are named are changed; others stay as they are.
+fn groups(cluster: &Cluster, given: &wire::Cluster) -> Result<Value, ApiError> {
+    let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
+    let groups = given.iter().map(|group| {
+        known_group(cluster, &group.group_name)?;
+        create::worker_group(group)
+    });
+    Ok(json!(groups.collect::<Result<Vec<_>, _>>()?))
+}
+
+fn known_group(cluster: &Cluster, name: &str) -> Result<(), ApiError> {
+    if cluster.group(name).is_some() {
+        return Ok(());
+    }
+    let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
+    Err(ApiError::invalid(format!("there is no group '{name}'; there are: {}", names.join(", "))))
+}
+
+/// The inputs of `CLUSTER_RESIZE`; what the present bounds do not allow is refused here already.
+pub(super) fn scale(
+    cluster: &Cluster,
+    group: &str,
+    replicas: Option<i32>,
+    config: &Config,
+) -> Result<Value, ApiError> {
+    let replicas =
+        replicas.ok_or_else(|| ApiError::invalid("replicas is missing: how many workers shall there be?"))?;
+    let wanted = u32::try_from(replicas)
+        .map_err(|_| ApiError::invalid(format!("replicas is {replicas}: it cannot be negative")))?;
+    let chosen = if group.is_empty() {
+        match cluster.groups.as_slice() {
+            [only] => only,
+            groups => {
+                let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+                let sentence = format!("say which group by group_name; there are: {}", names.join(", "));
+                return Err(ApiError::invalid(sentence));
+            }
+        }
+    } else {
+        known_group(cluster, group)?;
+        cluster.group(group).ok_or_else(|| ApiError::invalid("there is no such group"))?
+    };
+    let adjustment =
+        Adjustment { kind: AdjustmentType::ExactCapacity, number: f64::from(wanted), min_step: None };
+    let resize = Resize { adjustment: Some(adjustment), min_size: None, max_size: None, strict: true };
+    let present = Sizes { size: chosen.desired, min: chosen.min, max: chosen.max };
+    let others = cluster.desired().saturating_sub(chosen.desired);
+    let limit = config.max_nodes_per_cluster.saturating_sub(others);
+    resize
+        .apply(present, limit)
+        .map_err(|refused| ApiError::invalid(refused.to_string()).word("OutOfBounds"))?;
+    let mut inputs = json!(resize);
+    inputs["group"] = json!(chosen.name);
+    Ok(inputs)
+}

@@ -1,0 +1,16 @@
+//! Muster's front doors: they parse, authorize, call and convert; what happens is the engine's.
+
+pub mod access;
+pub mod auth;
+mod core_api;
+pub mod error;
+pub mod guard;
+mod health;
+pub mod operations;
+pub mod rest;
+pub mod serve;
+pub mod server;
+
+pub use core_api::{CoreApi, ServerInfo};
+pub use error::ApiError;
+pub use serve::{grpc_router, protect, router};

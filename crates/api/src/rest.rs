@@ -1,0 +1,127 @@
+//! The core API over HTTP: the routes that the `.proto` files' rules make.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter};
+use http::request::Parts;
+use muster_proto::bind;
+use muster_proto::rest::{Answer, Call, Endpoint, Rule};
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use crate::error::ApiError;
+
+mod answer;
+mod body;
+#[cfg(test)]
+mod tests;
+
+pub use answer::refuse;
+pub use body::BODY_LIMIT;
+
+/// The custom verb of a path that is watched.
+const WATCH: &str = ":watch";
+
+/// One way to a method, ready to be called.
+#[derive(Debug, Clone)]
+struct Route {
+    endpoint: Endpoint,
+    rule: &'static Rule,
+    /// What a list becomes with `?watch=true`.
+    watch: Option<Box<Route>>,
+}
+
+/// The routes of these endpoints, without layers and without an answer for unknown paths.
+pub fn routes(endpoints: &[Endpoint]) -> Router {
+    let all: Vec<Route> = endpoints
+        .iter()
+        .flat_map(|endpoint| {
+            let rules = endpoint.method.rules.iter();
+            rules.map(|rule| Route { endpoint: endpoint.clone(), rule, watch: None })
+        })
+        .collect();
+    let watches: BTreeMap<&str, &Route> =
+        all.iter().filter_map(|route| Some((route.rule.path.strip_suffix(WATCH)?, route))).collect();
+    let mut by_path: BTreeMap<String, MethodRouter> = BTreeMap::new();
+    for route in &all {
+        let Ok(filter) = MethodFilter::try_from(route.rule.verb.clone()) else { continue };
+        let watch = watches.get(route.rule.path).filter(|_| filter == MethodFilter::GET);
+        let route = Arc::new(Route { watch: watch.map(|watch| Box::new((*watch).clone())), ..route.clone() });
+        let methods = by_path.entry(positional(route.rule)).or_default();
+        *methods = std::mem::take(methods).on(filter, move |path, request| {
+            let route = Arc::clone(&route);
+            async move { serve(&route, path, request).await }
+        });
+    }
+    by_path
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| router.route(&path, methods))
+        .method_not_allowed_fallback(wrong_method)
+}
+
+/// The path with numbers for names: the router wants the same name at the same place of all paths.
+fn positional(rule: &Rule) -> String {
+    let mut path = rule.path.to_owned();
+    for (place, name) in rule.parameters().enumerate() {
+        path = path.replacen(&format!("{{{name}}}"), &format!("{{{place}}}"), 1);
+    }
+    path
+}
+
+async fn serve(
+    route: &Route,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let route = match &route.watch {
+        Some(watch) if wants_watch(parts.uri.query().unwrap_or_default()) => watch,
+        _ => route,
+    };
+    let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
+    match call(route, path, parts, body).await {
+        Ok(answer) => answer::answer(uri.path(), &headers, answer),
+        Err(status) => refuse(uri.path(), &headers, &status),
+    }
+}
+
+fn wants_watch(query: &str) -> bool {
+    query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"))
+}
+
+async fn call(
+    route: &Route,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    parts: Parts,
+    body: axum::body::Body,
+) -> Result<Answer, Status> {
+    let path = path.map_err(|error| ApiError::invalid(format!("the path cannot be read: {error}")))?;
+    // The values stand in the order of the path, and so do the names.
+    let values = path.iter().map(|(_, value)| value.to_owned());
+    let path: Vec<(String, String)> = route.rule.parameters().map(str::to_owned).zip(values).collect();
+    let body = body::read(route.rule.body, &parts.headers, body).await?;
+    let query = parts.uri.query().unwrap_or_default();
+    let request = bind::request(route.endpoint.method, route.rule, &path, query, body)
+        .map_err(|error| ApiError::invalid(error.to_string()))?;
+    let metadata = MetadataMap::from_headers(parts.headers);
+    route.endpoint.call(Call { metadata, extensions: parts.extensions, request }).await
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    let error =
+        ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
+    refuse(path, request.headers(), &error.into())
+}
+
+/// The answer for a path that no door has.
+pub async fn unknown_path(request: Request) -> Response {
+    let path = request.uri().path();
+    let error = ApiError::not_found(format!("there is nothing at {path}")).word("PathNotFound");
+    refuse(path, request.headers(), &error.into())
+}

@@ -1,0 +1,106 @@
+//! Writing answers and refusals.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use muster_proto::rest::{Answer, Content};
+use muster_proto::rpc::ERROR_INFO;
+use serde_json::{Value, json};
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use crate::error::{ApiError, DOMAIN};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+const EVENTS: &str = "text/event-stream";
+const GRPC: &str = "application/grpc";
+
+/// Where the contract allows no keys of our own in a refusal.
+const STRICT: &str = "/apis/v1/";
+
+type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
+
+/// Writes an answer; a stream in the form that the caller accepts.
+pub(super) fn answer(path: &str, headers: &HeaderMap, answer: Answer) -> Response {
+    let mut response = match answer.content {
+        Content::One(json) => typed(JSON, json.into()),
+        Content::Stream(messages) if accepts_events(headers) => {
+            let events = Sse::new(events(path.to_owned(), messages));
+            events.keep_alive(KeepAlive::default()).into_response()
+        }
+        Content::Stream(messages) => typed(LINES, Body::from_stream(lines(path.to_owned(), messages))),
+    };
+    copy_metadata(answer.metadata, response.headers_mut());
+    response
+}
+
+/// Writes a refusal, as gRPC to those who speak it and else as JSON.
+pub fn refuse(path: &str, headers: &HeaderMap, status: &Status) -> Response {
+    let is_grpc =
+        headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
+    if is_grpc {
+        return status.clone().into_http();
+    }
+    let error = ApiError::from(status);
+    let mut response = typed(JSON, refusal(path, &error).to_string().into());
+    *response.status_mut() = error.status;
+    copy_metadata(status.metadata().clone(), response.headers_mut());
+    response
+}
+
+fn refusal(path: &str, error: &ApiError) -> Value {
+    let (code, message) = (error.code as i32, &error.sentence);
+    if path.starts_with(STRICT) {
+        return json!({"code": code, "message": message});
+    }
+    let details = json!([{"@type": ERROR_INFO, "reason": error.word, "domain": DOMAIN}]);
+    json!({"code": code, "message": message, "error": message, "details": details})
+}
+
+fn typed(content_type: HeaderValue, body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains(EVENTS))
+}
+
+/// One JSON object a line; an error is the last.
+fn lines(path: String, messages: Messages) -> impl Stream<Item = Result<Vec<u8>, Infallible>> {
+    messages.map(move |message| {
+        let mut line = message.unwrap_or_else(|status| {
+            json!({"error": refusal(&path, &ApiError::from(&status))}).to_string().into_bytes()
+        });
+        line.push(b'\n');
+        Ok(line)
+    })
+}
+
+fn events(path: String, messages: Messages) -> impl Stream<Item = Result<Event, Infallible>> {
+    messages.map(move |message| {
+        Ok(match message {
+            Ok(json) => Event::default().data(String::from_utf8_lossy(&json)),
+            Err(status) => {
+                Event::default().event("error").data(refusal(&path, &ApiError::from(&status)).to_string())
+            }
+        })
+    })
+}
+
+fn copy_metadata(metadata: MetadataMap, headers: &mut HeaderMap) {
+    let taken = |name: &HeaderName| *name == header::CONTENT_TYPE || name.as_str().starts_with("grpc-");
+    for (name, value) in metadata.into_headers() {
+        if let Some(name) = name.filter(|name| !taken(name)) {
+            headers.insert(name, value);
+        }
+    }
+}

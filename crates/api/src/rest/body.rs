@@ -1,0 +1,59 @@
+//! Reading the body of a request.
+
+use axum::body::Body as HttpBody;
+use futures::StreamExt as _;
+use http::{HeaderMap, header};
+use muster_proto::rest::Body;
+use serde_json::Value;
+
+use crate::error::ApiError;
+
+/// No request of ours comes near it, and a server that reads more can be filled up.
+pub const BODY_LIMIT: usize = 1024 * 1024;
+
+/// Reads a body as JSON; nothing if there is none, or none is wanted.
+pub(super) async fn read(
+    wanted: Body,
+    headers: &HeaderMap,
+    body: HttpBody,
+) -> Result<Option<Value>, ApiError> {
+    if wanted == Body::None {
+        return Ok(None);
+    }
+    let bytes = bytes(body).await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    check_type(headers)?;
+    let json = serde_json::from_slice(&bytes)
+        .map_err(|error| ApiError::invalid(format!("the body is not JSON: {error}")).word("MalformedJson"))?;
+    Ok(Some(json))
+}
+
+async fn bytes(body: HttpBody) -> Result<Vec<u8>, ApiError> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| ApiError::invalid(format!("the body ended early: {error}")))?;
+        if bytes.len() + chunk.len() > BODY_LIMIT {
+            return Err(ApiError::too_large(format!(
+                "the body is larger than {BODY_LIMIT} bytes: send less"
+            )));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// A page of another origin cannot send this content type without asking first.
+fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let given = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or_default());
+    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let subtype = essence.strip_prefix("application/").unwrap_or_default();
+    if subtype == "json" || subtype.ends_with("+json") {
+        return Ok(());
+    }
+    Err(ApiError::not_json(format!(
+        "the Content-Type of the body is '{given}': application/json is expected"
+    )))
+}

@@ -1,0 +1,64 @@
+//! The doors put together: routes behind the guard and behind authentication.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use muster_proto::rest::Endpoint;
+
+use crate::auth::{Authenticators, Caller};
+use crate::error::ApiError;
+use crate::guard::{self, GuardSettings};
+use crate::rest;
+
+/// The REST side of the core API, guarded and authenticated.
+pub fn router(endpoints: &[Endpoint], authenticators: Authenticators, guard: GuardSettings) -> Router {
+    protect(rest::routes(endpoints), authenticators, guard)
+}
+
+/// The gRPC side of the core API, guarded and authenticated.
+pub fn grpc_router(
+    routes: tonic::service::Routes,
+    authenticators: Authenticators,
+    guard: GuardSettings,
+) -> Router {
+    layered(routes.prepare().into_axum_router(), authenticators, guard)
+}
+
+/// Puts routes behind the guard and behind authentication; whoever calls is in the request's extensions.
+///
+/// Unknown paths get their answer here, so routes of other doors are merged before.
+pub fn protect(routes: Router, authenticators: Authenticators, guard: GuardSettings) -> Router {
+    layered(routes.fallback(rest::unknown_path), authenticators, guard)
+}
+
+fn layered(routes: Router, authenticators: Authenticators, guard: GuardSettings) -> Router {
+    routes
+        .layer(from_fn_with_state(Arc::new(authenticators), authenticate))
+        .layer(from_fn_with_state(Arc::new(guard), guard::guard))
+}
+
+async fn authenticate(
+    State(authenticators): State<Arc<Authenticators>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if guard::is_probe(request.uri().path()) {
+        return next.run(request).await;
+    }
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+    let caller = Caller { headers: request.headers(), peer };
+    match authenticators.identify(caller).await {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(error) => {
+            let status = ApiError::from(error).into();
+            rest::refuse(request.uri().path(), request.headers(), &status)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Both ports: REST with its probes, and gRPC with health and reflection, until told to stop.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::Router;
+use axum_server::Handle;
+use axum_server::tls_rustls::RustlsConfig;
+use muster_engine::Engine;
+
+use crate::auth::Authenticators;
+use crate::core_api::CoreApi;
+use crate::guard::GuardSettings;
+use crate::operations::{self, Operations};
+use crate::serve::{grpc_router, protect};
+use crate::{health, rest};
+
+/// How long requests that are under way may take to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Ports that are bound already, so that a taken one is known before anything starts.
+#[derive(Debug)]
+pub struct Ports {
+    /// For REST and probes.
+    pub rest: TcpListener,
+    /// For gRPC.
+    pub grpc: TcpListener,
+}
+
+impl Ports {
+    /// Binds both; the sentence says which one cannot be had.
+    pub fn bind(rest: SocketAddr, grpc: SocketAddr) -> io::Result<Self> {
+        Ok(Self { rest: bind(rest)?, grpc: bind(grpc)? })
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let why = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+    let listener = TcpListener::bind(address).map_err(why)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A certificate and its key, as PEM files.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate, with those that vouch for it.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// What a server is made of.
+pub struct Server {
+    /// The core API.
+    pub api: CoreApi,
+    /// The engine behind it, for the probes.
+    pub engine: Engine,
+    /// What is measured.
+    pub operations: Operations,
+    /// Who vouches for callers.
+    pub authenticators: Authenticators,
+    /// Names by which it may be called beyond this machine.
+    pub allowed_hosts: Vec<String>,
+    /// TLS on both ports.
+    pub tls: Option<TlsFiles>,
+}
+
+impl Server {
+    /// Serves until `stop` ends, then lets requests that are under way end.
+    pub async fn run(self, ports: Ports, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        let Self { api, engine, operations, authenticators, allowed_hosts, tls } = self;
+        let guard = |address: SocketAddr| GuardSettings {
+            loopback: address.ip().is_loopback(),
+            allowed_hosts: allowed_hosts.clone(),
+        };
+        let tls = match tls {
+            Some(TlsFiles { certificate, key }) => Some(RustlsConfig::from_pem_file(certificate, key).await?),
+            None => None,
+        };
+        let routes = rest::routes(&api.rest()).merge(operations::routes(engine, operations));
+        let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
+        let grpc =
+            grpc_router(health::add_to(api.grpc()).await, authenticators, guard(ports.grpc.local_addr()?));
+        let handle = Handle::new();
+        tokio::spawn({
+            let handle = handle.clone();
+            async move {
+                stop.await;
+                handle.graceful_shutdown(Some(GRACE));
+            }
+        });
+        tokio::try_join!(
+            listen(ports.rest, rest, tls.clone(), handle.clone()),
+            listen(ports.grpc, grpc, tls, handle),
+        )?;
+        Ok(())
+    }
+}
+
+async fn listen(
+    port: TcpListener,
+    router: Router,
+    tls: Option<RustlsConfig>,
+    handle: Handle<SocketAddr>,
+) -> io::Result<()> {
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    match tls {
+        Some(tls) => axum_server::from_tcp_rustls(port, tls)?.handle(handle).serve(service).await,
+        None => axum_server::from_tcp(port)?.handle(handle).serve(service).await,
+    }
+}

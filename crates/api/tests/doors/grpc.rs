@@ -1,0 +1,68 @@
+use futures::StreamExt as _;
+use muster_api::error::ERROR_HEADER;
+use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
+use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
+use muster_proto::v1alpha2::{Cluster, CreateClusterRequest, WatchClustersRequest, WhoAmIRequest};
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+use crate::world::{TOKEN, World};
+
+async fn channel(world: &World) -> Channel {
+    Channel::from_shared(world.grpc.clone()).unwrap().connect().await.unwrap()
+}
+
+fn signed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer {TOKEN}").parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn who_calls_is_known_to_the_service() {
+    let world = World::new().await;
+    let mut admin = AdminServiceClient::new(channel(&world).await);
+    let me = admin.who_am_i(signed(WhoAmIRequest {})).await.unwrap().into_inner();
+    assert_eq!((me.scheme.as_str(), me.name.as_str(), me.project.as_str()), ("tokens", "bob", "p"));
+    assert_eq!(me.roles, ["member"]);
+    let status = admin.who_am_i(WhoAmIRequest {}).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.message().contains("credentials are needed"), "{status}");
+}
+
+#[tokio::test]
+async fn an_answer_carries_its_action_and_a_refusal_its_word() {
+    let world = World::new().await;
+    let mut clusters = ClusterServiceClient::new(channel(&world).await);
+    let create = |name: &str| {
+        let cluster = Some(Cluster { name: name.to_owned(), ..Cluster::default() });
+        signed(CreateClusterRequest { cluster, ..CreateClusterRequest::default() })
+    };
+    let made = clusters.create_cluster(create("c")).await.unwrap();
+    assert_eq!(made.metadata().get("muster-action-id").unwrap(), "action-1");
+    let status = clusters.create_cluster(create("taken")).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert_eq!(status.metadata().get(ERROR_HEADER).unwrap(), "ClusterNameTaken");
+    let status = clusters.create_cluster(signed(CreateClusterRequest::default())).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_watch_is_a_stream() {
+    let world = World::new().await;
+    let mut clusters = ClusterServiceClient::new(channel(&world).await);
+    let watch = clusters.watch_clusters(signed(WatchClustersRequest::default())).await.unwrap();
+    let changes: Vec<_> = watch.into_inner().collect().await;
+    assert_eq!(changes.len(), 3);
+    assert_eq!(changes[2].as_ref().unwrap_err().code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn the_guard_stands_before_grpc_too() {
+    let world = World::new().await;
+    let evil = Channel::from_shared(world.grpc.clone()).unwrap();
+    let evil = evil.origin("http://evil.example".parse().unwrap()).connect().await.unwrap();
+    let status = AdminServiceClient::new(evil).who_am_i(signed(WhoAmIRequest {})).await.unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied);
+    assert!(status.message().contains("evil.example"), "{status}");
+}

@@ -1,0 +1,10 @@
+//! The doors over real sockets, with services that only say what they were asked.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
+
+mod fake;
+mod grpc;
+mod rest;
+mod streams;
+mod walk;
+mod world;

@@ -1,0 +1,183 @@
+use muster_api::rest::BODY_LIMIT;
+use reqwest::{Method, header};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::world::{World, answer};
+
+const CLUSTERS: &str = "/apis/v1alpha2/namespaces/ns/clusters";
+
+#[tokio::test]
+async fn a_cluster_is_created_by_whoever_calls_and_the_action_is_in_the_header() {
+    let world = World::new().await;
+    let body = json!({"name": "c", "environment": "STAGING", "cluster_spec": {}, "nonsense": [1]});
+    let create = world.post(&format!("{CLUSTERS}?request_id=r"), &body).header("Idempotency-Key", "k");
+    let response = create.send().await.unwrap();
+    assert_eq!(response.headers()["muster-action-id"], "action-1");
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+    let cluster: Value = response.json().await.unwrap();
+    let owner = json!({"scheme": "tokens", "id": "bob", "name": "bob"});
+    let expected = json!({
+        "name": "c", "namespace": "ns", "environment": 2, "clusterSpec": {}, "owner": owner, "statusReason": "kr",
+    });
+    assert_eq!(cluster, expected);
+}
+
+#[tokio::test]
+async fn a_refusal_has_code_message_error_and_details() {
+    let world = World::new().await;
+    let (status, body) = answer(world.post(CLUSTERS, &json!({"name": "taken"}))).await;
+    assert_eq!(status, 409);
+    let detail = json!({
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "ClusterNameTaken", "domain": "muster.dev",
+    });
+    let sentence = "the name taken is taken";
+    assert_eq!(body, json!({"code": 6, "message": sentence, "error": sentence, "details": [detail]}));
+}
+
+#[rstest]
+#[case("nothing", 404, 5)]
+#[case("old", 410, 9)]
+#[case("slow", 504, 4)]
+#[tokio::test]
+async fn a_refusal_has_its_status(#[case] name: &str, #[case] http: u16, #[case] grpc: i32) {
+    let world = World::new().await;
+    let response = world.get(&format!("{CLUSTERS}/{name}")).send().await.unwrap();
+    assert_eq!(response.status().as_u16(), http);
+    assert_eq!(response.headers().contains_key("muster-action-id"), name == "slow");
+    let body: Value = response.json().await.unwrap();
+    assert_eq!(body["code"], grpc);
+}
+
+#[tokio::test]
+async fn an_empty_list_has_its_array_and_nothing_else() {
+    let world = World::new().await;
+    let list = |path: &'static str| answer(world.get(path));
+    assert_eq!(list("/apis/v1alpha2/clusters").await, (200, json!({"clusters": []})));
+    assert_eq!(list("/apis/v1alpha2/actions").await, (200, json!({"actions": []})));
+    let counted = list("/apis/v1alpha2/namespaces/ns/clusters?with_total=true").await;
+    assert_eq!(counted, (200, json!({"clusters": [], "totalSize": 0})));
+    let full = list("/apis/v1alpha2/namespaces/ns/clusters?label=a%3Db&label=c&pageSize=7&withTotal=1").await;
+    let clusters = json!([{"name": "a=b", "namespace": "ns"}, {"name": "c", "namespace": "ns"}]);
+    assert_eq!(full, (200, json!({"clusters": clusters, "totalSize": 7})));
+}
+
+#[tokio::test]
+async fn other_ways_to_a_method_work_too() {
+    let world = World::new().await;
+    assert_eq!(answer(world.get("/apis/v1alpha2/clusters/some-id")).await, (200, json!({"id": "some-id"})));
+    let escaped = answer(world.get(&format!("{CLUSTERS}/a%20b"))).await;
+    assert_eq!(escaped, (200, json!({"name": "a b", "namespace": "ns"})));
+}
+
+#[tokio::test]
+async fn a_body_may_be_left_out_and_must_not_contradict_the_path() {
+    let world = World::new().await;
+    let restart = format!("{CLUSTERS}/c/restart_head");
+    let (status, cluster) = answer(world.request(Method::POST, &restart)).await;
+    assert_eq!((status, cluster), (200, json!({"name": "c", "namespace": "ns"})));
+    let (status, body) = answer(world.post(&format!("{CLUSTERS}/c/scale"), &json!({"name": "d"}))).await;
+    assert_eq!((status, body["code"].as_i64()), (400, Some(3)));
+    let (status, body) = answer(world.post(&format!("{CLUSTERS}/c/scale"), &json!({"replicas": "0"}))).await;
+    assert_eq!((status, body), (200, json!({"name": "c", "namespace": "ns"})));
+    assert_eq!(answer(world.request(Method::DELETE, &format!("{CLUSTERS}/c"))).await, (200, json!({})));
+}
+
+#[tokio::test]
+async fn a_patch_changes_what_the_mask_or_the_body_names() {
+    let world = World::new().await;
+    let patch = |query: &str| {
+        let path = format!("{CLUSTERS}/c{query}");
+        answer(world.request(Method::PATCH, &path).json(&json!({"labels": {"a": "b"}, "idleTimeout": "1h"})))
+    };
+    let (_, cluster) = patch("").await;
+    assert_eq!(cluster["statusReason"], "idle_timeout labels");
+    assert_eq!(cluster["idleTimeout"], "3600s");
+    let (_, cluster) = patch("?updateMask=labels,maxLifetime").await;
+    assert_eq!(cluster["statusReason"], "labels max_lifetime");
+}
+
+#[rstest]
+#[case("{", "application/json", 400, "the body is not JSON")]
+#[case("null", "application/json", 400, "the body is null")]
+#[case("[]", "application/json; charset=utf-8", 400, "the body is an array")]
+#[case(r#"{"clusterSpec": 5}"#, "application/merge-patch+json", 400, "cluster.clusterSpec cannot be read")]
+#[case(
+    r#"{"cluster_spec": {"worker_group_spec": [{"replicas": "many"}]}}"#,
+    "application/json",
+    400,
+    "cluster.cluster_spec.worker_group_spec[0].replicas cannot be read"
+)]
+#[case("{}", "text/plain", 415, "'text/plain'")]
+#[case("{}", "", 415, "application/json is expected")]
+#[case("a=b", "application/x-www-form-urlencoded", 415, "application/json is expected")]
+#[tokio::test]
+async fn a_bad_body_is_refused_in_a_sentence(
+    #[case] body: &'static str,
+    #[case] content_type: &str,
+    #[case] http: u16,
+    #[case] words: &str,
+) {
+    let world = World::new().await;
+    let mut request = world.request(Method::POST, CLUSTERS).body(body);
+    if !content_type.is_empty() {
+        request = request.header(header::CONTENT_TYPE, content_type);
+    }
+    let (status, body) = answer(request).await;
+    assert_eq!((status, body["code"].as_i64()), (http, Some(3)), "{body}");
+    assert!(body["message"].as_str().unwrap().contains(words), "{body}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let world = World::new().await;
+    let name = "x".repeat(BODY_LIMIT);
+    let (status, body) = answer(world.post(CLUSTERS, &json!({"name": name}))).await;
+    assert_eq!(status, 413);
+    assert!(body["message"].as_str().unwrap().contains("1048576 bytes"), "{body}");
+}
+
+#[tokio::test]
+async fn a_bad_parameter_is_named_with_its_value() {
+    let world = World::new().await;
+    let (status, body) = answer(world.get(&format!("{CLUSTERS}?page_size=lots"))).await;
+    assert_eq!(status, 400);
+    assert!(body["message"].as_str().unwrap().contains("page_size=lots"), "{body}");
+}
+
+#[rstest]
+#[case(Method::GET, "/apis/v1alpha2/nothing", 404, 5)]
+#[case(Method::GET, "/", 404, 5)]
+#[case(Method::PUT, CLUSTERS, 501, 12)]
+#[case(Method::POST, "/apis/v1alpha2/clusters", 501, 12)]
+#[tokio::test]
+async fn unknown_paths_and_wrong_methods_are_json(
+    #[case] method: Method,
+    #[case] path: &str,
+    #[case] http: u16,
+    #[case] grpc: i64,
+) {
+    let world = World::new().await;
+    let (status, body) = answer(world.request(method, path)).await;
+    assert_eq!((status, body["code"].as_i64()), (http, Some(grpc)));
+    assert_eq!(body["message"], body["error"]);
+}
+
+#[tokio::test]
+async fn on_v1_a_refusal_has_no_keys_of_our_own() {
+    let world = World::new().await;
+    let (status, body) = answer(world.get("/apis/v1/namespaces/ns/jobs")).await;
+    assert_eq!(status, 404);
+    assert_eq!(body, json!({"code": 5, "message": "there is nothing at /apis/v1/namespaces/ns/jobs"}));
+}
+
+#[tokio::test]
+async fn foreign_names_and_pages_are_refused_but_probes_pass() {
+    let world = World::new().await;
+    let whoami = || world.get("/apis/v1alpha2/admin/whoami");
+    assert_eq!(answer(whoami().header(header::HOST, "evil.example")).await.0, 403);
+    assert_eq!(answer(whoami().header(header::ORIGIN, "http://evil.example")).await.0, 403);
+    assert_eq!(answer(whoami().header(header::ORIGIN, world.http.as_str())).await.0, 200);
+    let probe = world.anonymous(Method::GET, "/healthz").header(header::HOST, "10.0.0.7:8888");
+    assert_eq!(answer(probe).await.0, 404, "it gets through to the routes, which have none in this test");
+}

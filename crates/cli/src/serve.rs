@@ -1,0 +1,123 @@
+//! `muster serve`: wires store, engine, providers and doors, and runs them until told to stop.
+
+mod data;
+mod doors;
+mod logs;
+mod settings;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use muster_api::operations::Operations;
+use muster_api::server::{Ports, Server, TlsFiles};
+use muster_api::{CoreApi, ServerInfo};
+use muster_core::time::Span;
+use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::policy::Policies;
+use muster_engine::provider::Provider;
+use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_local::Simulated;
+use muster_store::Store;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use data::DataFolder;
+pub(crate) use data::default_folder;
+use doors::Announcement;
+use settings::Settings;
+
+use crate::version;
+
+/// Run the server
+#[derive(Debug, Parser)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    flags: settings::Flags,
+    /// Print the complete configuration file with its defaults, and stop
+    #[arg(long)]
+    print_config: bool,
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> ExitCode {
+        let Self { flags, print_config } = self;
+        if print_config {
+            return crate::output::print(&settings::default_file());
+        }
+        crate::output::exit(flags.resolve().and_then(|settings| run(&settings)))
+    }
+}
+
+#[tokio::main]
+async fn run(settings: &Settings) -> Result<ExitCode> {
+    // Twice is no error: whoever was first chose ring too.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    logs::start(settings)?;
+    settings.warn_of_dev();
+    let folder = DataFolder::open(&settings.data_dir)?;
+    let store = open_store(settings, &folder).await?;
+    let ports = Ports::bind(settings.listen, settings.grpc_listen)?;
+    let mut operations = Operations::default();
+    let engine = start_engine(settings, store, &mut operations).await?;
+    let shutdown = CancellationToken::new();
+    let authenticators = doors::authenticators(settings, &folder)?;
+    let info = ServerInfo {
+        version: version::LINE.to_owned(),
+        server_id: Uuid::new_v4().to_string(),
+        started_at: SystemClock.now(),
+        dev: settings.dev,
+        auth_schemes: authenticators.schemes().into_iter().map(str::to_owned).collect(),
+    };
+    let tls = settings.tls_cert.clone().zip(settings.tls_key.clone());
+    let server = Server {
+        api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone()),
+        engine: engine.clone(),
+        operations,
+        authenticators,
+        allowed_hosts: settings.allowed_hosts.clone(),
+        tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+    };
+    let announcement = Announcement::write(&folder, &info, &ports, server.tls.is_some())?;
+    let served = server.run(ports, doors::told_to_stop(shutdown)?).await;
+    drop(announcement);
+    // Doors are closed: what runs is handed over, and nothing new comes.
+    engine.stop().await;
+    engine.store().close().await;
+    served.map(|()| ExitCode::SUCCESS).context("a door failed")
+}
+
+async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
+    match &settings.database_url {
+        Some(url) => Store::connect(url).await.context("cannot open the database"),
+        None => {
+            let file = folder.database();
+            Store::open_file(&file)
+                .await
+                .with_context(|| format!("cannot open the database {}", file.display()))
+        }
+    }
+}
+
+async fn start_engine(settings: &Settings, store: Store, operations: &mut Operations) -> Result<Engine> {
+    let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+    if settings.dev {
+        let database = store.database_id().await?;
+        providers.push(Arc::new(Simulated::new(&database, SystemClock)));
+    }
+    let config = Config {
+        max_nodes_per_cluster: settings.max_nodes_per_cluster,
+        max_clusters_per_project: settings.max_clusters_per_project,
+        parallel_actions: settings.parallel_actions,
+        retention: Span::from_secs(settings.retention_days.saturating_mul(86_400)),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        version: version::LINE.to_owned(),
+        ..Config::default()
+    };
+    let metrics = Metrics::default();
+    metrics.register(&mut operations.registry);
+    let clock = Arc::new(SystemClock);
+    let parts = Parts { store, providers, policies: Policies::default(), clock, config, metrics };
+    Engine::start(parts).await.context("cannot start the engine")
+}

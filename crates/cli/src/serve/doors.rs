@@ -1,0 +1,87 @@
+//! Who may come in, where the doors are, and when they close.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use muster_api::ServerInfo;
+use muster_api::auth::{Authenticators, Local, Nobody, OsUser, Tokens};
+use muster_api::server::Ports;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::data::DataFolder;
+use super::settings::Settings;
+
+/// Whoever vouches for callers, in the order of the settings.
+pub(super) fn authenticators(settings: &Settings, folder: &DataFolder) -> Result<Authenticators> {
+    let mut chain = Authenticators::new();
+    for scheme in settings.schemes() {
+        chain = match scheme.split_once(':') {
+            None if scheme == "local" => {
+                let local = Local::open(folder.path(), OsUser::current());
+                chain.with(local.context("cannot keep the token of this machine's user")?)
+            }
+            None if scheme == "none" => {
+                let addresses = [settings.listen, settings.grpc_listen];
+                chain.with(Nobody::new(settings.dev, &addresses).context("auth is 'none'")?)
+            }
+            Some(("tokens", file)) => {
+                let tokens = Tokens::open(Path::new(file));
+                chain.with(tokens.with_context(|| format!("cannot use the tokens of {file}"))?)
+            }
+            _ => bail!("auth is '{scheme}': local, none or tokens:FILE is expected"),
+        };
+    }
+    Ok(chain)
+}
+
+/// Where commands find this server; gone when it ends in order.
+pub(super) struct Announcement {
+    file: PathBuf,
+}
+
+impl Announcement {
+    pub(super) fn write(folder: &DataFolder, info: &ServerInfo, ports: &Ports, tls: bool) -> Result<Self> {
+        let address = |listener: &std::net::TcpListener| -> Result<String> {
+            Ok(SocketAddr::to_string(&listener.local_addr()?))
+        };
+        let (rest, grpc) = (address(&ports.rest)?, address(&ports.grpc)?);
+        let text = json!({
+            "server_id": info.server_id,
+            "version": info.version,
+            "rest": rest,
+            "grpc": grpc,
+            "tls": tls,
+            "pid": std::process::id(),
+        });
+        let file = folder.announcement();
+        let new = file.with_extension("new");
+        std::fs::write(&new, serde_json::to_vec_pretty(&text)?)?;
+        std::fs::rename(&new, &file)?;
+        tracing::info!(%rest, %grpc, data = %folder.path().display(), "serving");
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        // One that is left behind names a process that is gone; commands check that.
+        drop(std::fs::remove_file(&self.file));
+    }
+}
+
+/// Ends when a signal or an admin says so.
+pub(super) fn told_to_stop(shutdown: CancellationToken) -> Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = shutdown.cancelled() => {}
+        }
+        tracing::info!("stopping: running actions are handed over, clusters go on");
+    })
+}

@@ -1,0 +1,215 @@
+//! Settings: flag beats variable beats file beats default.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use serde::{Deserialize, Serialize};
+
+/// What the file may say, with its defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) grpc_listen: SocketAddr,
+    #[serde(skip_serializing_if = "is_default_folder")]
+    pub(crate) data_dir: PathBuf,
+    pub(crate) database_url: Option<String>,
+    pub(crate) auth: Vec<String>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) max_nodes_per_cluster: u32,
+    pub(crate) max_clusters_per_project: u32,
+    pub(crate) parallel_actions: u32,
+    pub(crate) retention_days: u32,
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+    pub(crate) dev: bool,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+fn is_default_folder(folder: &PathBuf) -> bool {
+    super::default_folder().is_some_and(|default| default == *folder)
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8888),
+            grpc_listen: SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8887),
+            data_dir: super::default_folder().unwrap_or_default(),
+            database_url: None,
+            auth: Vec::new(),
+            tls_cert: None,
+            tls_key: None,
+            allowed_hosts: Vec::new(),
+            max_nodes_per_cluster: 10_000,
+            max_clusters_per_project: 1_000,
+            parallel_actions: 64,
+            retention_days: 30,
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+            dev: false,
+        }
+    }
+}
+
+/// A commented file with every key; what has no default is commented out.
+const FILE: &str = include_str!("default.toml");
+
+pub(super) fn default_file() -> String {
+    FILE.to_owned()
+}
+
+/// The same as flags and environment variables.
+#[derive(Debug, Parser)]
+pub(crate) struct Flags {
+    /// Where REST and probes are served
+    #[arg(long, env = "MUSTER_LISTEN", value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Where gRPC is served
+    #[arg(long, env = "MUSTER_GRPC_LISTEN", value_name = "ADDR")]
+    grpc_listen: Option<SocketAddr>,
+    /// Where everything is kept
+    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// A PostgreSQL that replicas share, instead of a file in the data folder
+    #[arg(long, env = "MUSTER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database_url: Option<String>,
+    /// Who vouches for callers: local, none, tokens:FILE; several are tried in order
+    #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
+    auth: Option<Vec<String>>,
+    /// The certificate for TLS on both ports
+    #[arg(long, env = "MUSTER_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, env = "MUSTER_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Names by which the server may be called, where it listens beyond this machine
+    #[arg(long, env = "MUSTER_ALLOWED_HOSTS", value_name = "HOST", value_delimiter = ',')]
+    allowed_hosts: Option<Vec<String>>,
+    /// The most nodes that a cluster may have
+    #[arg(long, env = "MUSTER_MAX_NODES_PER_CLUSTER", value_name = "N")]
+    max_nodes_per_cluster: Option<u32>,
+    /// The most clusters that a project may have
+    #[arg(long, env = "MUSTER_MAX_CLUSTERS_PER_PROJECT", value_name = "N")]
+    max_clusters_per_project: Option<u32>,
+    /// How many actions run at once
+    #[arg(long, env = "MUSTER_PARALLEL_ACTIONS", value_name = "N")]
+    parallel_actions: Option<u32>,
+    /// How long the history of what has ended is kept
+    #[arg(long, env = "MUSTER_RETENTION_DAYS", value_name = "DAYS")]
+    retention_days: Option<u32>,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `info,muster_engine=debug`
+    #[arg(long, env = "MUSTER_LOG", value_name = "FILTER")]
+    log: Option<String>,
+    /// How the log is written
+    #[arg(long, env = "MUSTER_LOG_FORMAT", value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+    /// For development: simulated nodes, no authentication unless asked for; loopback only
+    #[arg(long, env = "MUSTER_DEV")]
+    dev: bool,
+    /// A file with the same settings (see --print-config)
+    #[arg(long, env = "MUSTER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Flags {
+    pub(super) fn resolve(self) -> Result<Settings> {
+        let Self {
+            listen,
+            grpc_listen,
+            data_dir,
+            database_url,
+            auth,
+            tls_cert,
+            tls_key,
+            allowed_hosts,
+            max_nodes_per_cluster,
+            max_clusters_per_project,
+            parallel_actions,
+            retention_days,
+            log,
+            log_format,
+            dev,
+            config,
+        } = self;
+        let file = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
+        let settings = Settings {
+            listen: listen.unwrap_or(file.listen),
+            grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
+            data_dir: data_dir.unwrap_or(file.data_dir),
+            database_url: database_url.or(file.database_url),
+            auth: auth.unwrap_or(file.auth),
+            tls_cert: tls_cert.or(file.tls_cert),
+            tls_key: tls_key.or(file.tls_key),
+            allowed_hosts: allowed_hosts.unwrap_or(file.allowed_hosts),
+            max_nodes_per_cluster: max_nodes_per_cluster.unwrap_or(file.max_nodes_per_cluster),
+            max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
+            parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
+            retention_days: retention_days.unwrap_or(file.retention_days),
+            log: log.unwrap_or(file.log),
+            log_format: log_format.unwrap_or(file.log_format),
+            dev: dev || file.dev,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+fn read(path: &std::path::Path) -> Result<Settings> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{} is no configuration", path.display()))
+}
+
+impl Settings {
+    /// Settings that contradict each other are refused before anything starts.
+    fn check(&self) -> Result<()> {
+        if self.data_dir.as_os_str().is_empty() {
+            bail!("where may data be kept? set --data-dir, XDG_DATA_HOME or HOME");
+        }
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            bail!("tls_cert and tls_key belong together: only one of them is set");
+        }
+        if self.parallel_actions == 0 {
+            bail!("parallel_actions is 0: at least 1 is needed for anything to happen");
+        }
+        let outside = [self.listen, self.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
+        if let (true, Some(address)) = (self.dev, outside) {
+            bail!(
+                "--dev loosens what protects a server: it does not listen on {address}, only on loopback addresses"
+            );
+        }
+        Ok(())
+    }
+
+    /// The schemes that are asked; a given one replaces the default.
+    pub(crate) fn schemes(&self) -> Vec<String> {
+        match (self.auth.is_empty(), self.dev) {
+            (false, _) => self.auth.clone(),
+            (true, true) => vec!["none".to_owned()],
+            (true, false) => vec!["local".to_owned()],
+        }
+    }
+
+    /// Loosened, loudly.
+    pub(crate) fn warn_of_dev(&self) {
+        if self.dev {
+            tracing::warn!(auth = ?self.schemes(), "--dev: simulated nodes are served, and callers may not be asked who they are");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+use std::collections::BTreeSet;
+
+use clap::CommandFactory as _;
+
+use super::*;
+
+fn keys_of(text: &str) -> BTreeSet<String> {
+    let key = |line: &str| {
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        let (key, _) = line.split_once(" = ")?;
+        key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_').then(|| key.to_owned())
+    };
+    text.lines().filter_map(key).collect()
+}
+
+#[test]
+fn the_printed_file_is_the_default() {
+    assert_eq!(toml::from_str::<Settings>(FILE).unwrap(), Settings::default());
+}
+
+#[test]
+fn every_flag_is_a_key_and_a_variable() {
+    let flags: BTreeSet<String> = Flags::command()
+        .get_arguments()
+        .filter(|argument| argument.get_id() != "config")
+        .map(|argument| {
+            let name = argument.get_id().to_string();
+            let variable = argument.get_env().map(|name| name.to_string_lossy().into_owned());
+            assert_eq!(variable, Some(format!("MUSTER_{}", name.to_uppercase())), "the variable of --{name}");
+            name
+        })
+        .collect();
+    assert_eq!(keys_of(FILE), flags);
+}
+
+#[test]
+fn an_unknown_key_is_refused_by_name() {
+    let error = toml::from_str::<Settings>("lisen = \"127.0.0.1:1\"").unwrap_err().to_string();
+    assert!(error.contains("lisen"), "{error}");
+}
+
+#[test]
+fn development_stays_on_this_machine() {
+    let settings = Settings { dev: true, listen: "0.0.0.0:8888".parse().unwrap(), ..Settings::default() };
+    let error = settings.check().unwrap_err().to_string();
+    assert!(error.contains("0.0.0.0:8888") && error.contains("loopback"), "{error}");
+}
+
+#[test]
+fn a_given_scheme_replaces_the_default() {
+    let dev = Settings { dev: true, ..Settings::default() };
+    assert_eq!(dev.schemes(), ["none"]);
+    assert_eq!(Settings::default().schemes(), ["local"]);
+    assert_eq!(Settings { auth: vec!["tokens:x".into()], ..dev }.schemes(), ["tokens:x"]);
+}

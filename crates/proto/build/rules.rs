@@ -1,0 +1,98 @@
+//! Reads services and their HTTP rules from the descriptors.
+
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, Kind, MethodDescriptor, ServiceDescriptor, Value,
+};
+
+/// A service with HTTP rules.
+pub(crate) struct Service {
+    pub(crate) name: String,
+    pub(crate) methods: Vec<Method>,
+}
+
+/// A method, and the ways to it over HTTP.
+pub(crate) struct Method {
+    pub(crate) name: String,
+    pub(crate) grpc_path: String,
+    pub(crate) request: String,
+    pub(crate) request_type: String,
+    pub(crate) response_type: String,
+    pub(crate) streaming: bool,
+    /// The array that an answer always has: its name in the message and in JSON.
+    pub(crate) list: Option<(String, String)>,
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// One way to a method over HTTP.
+pub(crate) struct Rule {
+    pub(crate) verb: &'static str,
+    pub(crate) path: String,
+    pub(crate) body: String,
+}
+
+const VERBS: [(&str, &str); 5] =
+    [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
+
+/// All services, in the order of the files.
+pub(crate) fn services(pool: &DescriptorPool) -> Result<Vec<Service>, String> {
+    let http = pool.get_extension_by_name("google.api.http").ok_or("google.api.http is not declared")?;
+    pool.services().map(|service| read_service(&service, &http)).collect()
+}
+
+fn read_service(service: &ServiceDescriptor, http: &ExtensionDescriptor) -> Result<Service, String> {
+    let methods = service.methods().map(|method| read_method(&method, http)).collect::<Result<_, _>>()?;
+    Ok(Service { name: service.name().to_owned(), methods })
+}
+
+fn read_method(method: &MethodDescriptor, http: &ExtensionDescriptor) -> Result<Method, String> {
+    let options = method.options();
+    if !options.has_extension(http) {
+        return Err(format!("{} has no HTTP rule", method.full_name()));
+    }
+    if method.is_client_streaming() {
+        return Err(format!("{} takes a stream, which REST cannot give", method.full_name()));
+    }
+    let mut rules = Vec::new();
+    if let Value::Message(rule) = options.get_extension(http).as_ref() {
+        read_rule(rule, &mut rules).map_err(|why| format!("{}: {why}", method.full_name()))?;
+    }
+    let output = method.output();
+    let list = output
+        .fields()
+        .find(|field| field.is_list() && matches!(field.kind(), Kind::Message(_)))
+        .filter(|_| method.name().starts_with("List"))
+        .map(|field| (field.name().to_owned(), field.json_name().to_owned()));
+    Ok(Method {
+        name: method.name().to_owned(),
+        grpc_path: format!("/{}/{}", method.parent_service().full_name(), method.name()),
+        request: method.input().full_name().to_owned(),
+        request_type: rust_type(method.input().full_name()),
+        response_type: rust_type(output.full_name()),
+        streaming: method.is_server_streaming(),
+        list,
+        rules,
+    })
+}
+
+fn read_rule(rule: &DynamicMessage, rules: &mut Vec<Rule>) -> Result<(), String> {
+    let text = |name: &str| rule.get_field_by_name(name).and_then(|value| value.as_str().map(str::to_owned));
+    let (verb, path) = VERBS
+        .iter()
+        .find(|(field, _)| rule.has_field_by_name(field))
+        .and_then(|(field, verb)| Some((*verb, text(field)?)))
+        .ok_or("a rule has no verb")?;
+    rules.push(Rule { verb, path, body: text("body").unwrap_or_default() });
+    let more = rule.get_field_by_name("additional_bindings");
+    for binding in more.iter().filter_map(|value| value.as_list()).flatten() {
+        read_rule(binding.as_message().ok_or("a binding is no rule")?, rules)?;
+    }
+    Ok(())
+}
+
+/// Where the generated code has a message. Package `muster.v1alpha2` is module `v1alpha2`.
+fn rust_type(full_name: &str) -> String {
+    match full_name.strip_prefix("google.protobuf.") {
+        Some(name) => format!("crate::wkt::{name}"),
+        None => format!("crate::{}", full_name.trim_start_matches("muster.").replace('.', "::")),
+    }
+}

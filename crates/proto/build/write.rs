@@ -1,0 +1,81 @@
+//! Writes the table of methods, and for each service the endpoints that call it.
+
+use crate::rules::{Method, Rule, Service};
+
+/// The generated code.
+pub(crate) fn rest(services: &[Service]) -> String {
+    let mut code = String::from(
+        "/// Every method, with the ways to it over HTTP.\npub static METHODS: &[Method] = &[\n",
+    );
+    for method in services.iter().flat_map(|service| &service.methods) {
+        code.push_str(&table_row(method));
+    }
+    code.push_str("];\n");
+    let mut index = 0;
+    for service in services {
+        code.push_str(&endpoints(service, index));
+        index += service.methods.len();
+    }
+    code
+}
+
+fn table_row(method: &Method) -> String {
+    let rules: String = method.rules.iter().map(rule).collect();
+    format!(
+        "Method {{ grpc_path: {:?}, request: {:?}, streaming: {}, rules: &[{rules}] }},\n",
+        method.grpc_path, method.request, method.streaming
+    )
+}
+
+fn rule(rule: &Rule) -> String {
+    let body = match rule.body.as_str() {
+        "" => "Body::None".to_owned(),
+        "*" => "Body::Whole".to_owned(),
+        field => format!("Body::Field({field:?})"),
+    };
+    format!("Rule {{ verb: http::Method::{}, path: {:?}, body: {body} }}, ", rule.verb, rule.path)
+}
+
+fn endpoints(service: &Service, first: usize) -> String {
+    let (snake, name) = (snake(&service.name), &service.name);
+    let mut code = format!(
+        "\n/// The endpoints of `{name}`.\npub fn {snake}<S>(service: &Arc<S>) -> Vec<Endpoint>\n\
+         where S: crate::v1alpha2::{snake}_server::{name} {{\nvec![\n"
+    );
+    for (offset, method) in service.methods.iter().enumerate() {
+        let call = format!(
+            "{{ let service = Arc::clone(service); move |request: Request<{}>| {{ \
+             let service = Arc::clone(&service); \
+             async move {{ service.{}(request).await }} }} }}",
+            method.request_type,
+            self::snake(&method.name)
+        );
+        let method_ref = format!("&METHODS[{}]", first + offset);
+        let row = match &method.list {
+            _ if method.streaming => format!("streaming({method_ref}, {call}),\n"),
+            Some((field, json)) => {
+                let is_empty = format!("|answer: &{}| answer.{field}.is_empty()", method.response_type);
+                format!("listing({method_ref}, {call}, {json:?}, {is_empty}),\n")
+            }
+            None => format!("unary({method_ref}, {call}),\n"),
+        };
+        code.push_str(&row);
+    }
+    code.push_str("]\n}\n");
+    code
+}
+
+/// As prost turns names of services and methods into those of modules and functions.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    let letters: Vec<char> = name.chars().collect();
+    for (at, letter) in letters.iter().enumerate() {
+        let after_small = at > 0 && letters[at - 1].is_lowercase();
+        let before_small = at > 0 && letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        if letter.is_uppercase() && (after_small || before_small) {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}

@@ -1,0 +1,176 @@
+//! Turns a query string into JSON, guided by the message that it fills.
+
+use std::str::FromStr;
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value};
+
+use crate::wkt::{Duration, Timestamp};
+
+#[cfg(test)]
+mod tests;
+
+/// A parameter whose value cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadParameter {
+    /// Not of the field's type.
+    #[error("{name}={value} cannot be read: {expected} is expected")]
+    Value {
+        /// The parameter.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What should have been.
+        expected: String,
+    },
+    /// A field that holds one value, given several times.
+    #[error("{name} is given {count} times: give it once")]
+    Several {
+        /// The parameter.
+        name: String,
+        /// How often.
+        count: usize,
+    },
+    /// A field that holds more than text can say.
+    #[error("{name} cannot be given in the query: it is an object")]
+    Object {
+        /// The parameter.
+        name: String,
+    },
+}
+
+/// The field of either spelling.
+pub(crate) fn field(message: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
+    message.get_field_by_name(name).or_else(|| message.get_field_by_json_name(name))
+}
+
+/// Reads a query string into a JSON object. Unknown parameters are ignored, and so are fields that `bound` names.
+pub fn read(
+    message: &MessageDescriptor,
+    query: &str,
+    bound: &[&str],
+) -> Result<Map<String, Value>, BadParameter> {
+    let mut given: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match given.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(value.into_owned()),
+            None => given.push((name.into_owned(), vec![value.into_owned()])),
+        }
+    }
+    let mut object = Map::new();
+    for (name, values) in given {
+        let top = name.split('.').next().unwrap_or_default();
+        let top = field(message, top);
+        if top.is_none_or(|top| bound.contains(&top.name())) {
+            continue;
+        }
+        put(message, &mut object, &name, &name, &values)?;
+    }
+    Ok(object)
+}
+
+/// Reads one value of a field at the top of a message.
+pub(crate) fn value(
+    message: &MessageDescriptor,
+    name: &str,
+    given: &str,
+) -> Result<Option<(FieldDescriptor, Value)>, BadParameter> {
+    let Some(field) = field(message, name) else { return Ok(None) };
+    let value = single(&field, name, given)?;
+    Ok(Some((field, value)))
+}
+
+fn put(
+    message: &MessageDescriptor,
+    object: &mut Map<String, Value>,
+    path: &str,
+    name: &str,
+    values: &[String],
+) -> Result<(), BadParameter> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let Some(field) = field(message, first) else { return Ok(()) };
+    let Some(rest) = rest else {
+        object.insert(field.json_name().to_owned(), leaf(&field, name, values)?);
+        return Ok(());
+    };
+    let Kind::Message(inner) = field.kind() else { return Ok(()) };
+    if field.is_list() || field.is_map() {
+        return Ok(());
+    }
+    let entry = object.entry(field.json_name()).or_insert_with(|| Value::Object(Map::new()));
+    match entry {
+        Value::Object(members) => put(&inner, members, rest, name, values),
+        _ => Ok(()),
+    }
+}
+
+fn leaf(field: &FieldDescriptor, name: &str, values: &[String]) -> Result<Value, BadParameter> {
+    if field.is_map() {
+        return Err(BadParameter::Object { name: name.to_owned() });
+    }
+    if field.is_list() {
+        return values.iter().map(|value| single(field, name, value)).collect();
+    }
+    match values {
+        [value] => single(field, name, value),
+        _ if is_mask(field) => single(field, name, &values.join(",")),
+        _ => Err(BadParameter::Several { name: name.to_owned(), count: values.len() }),
+    }
+}
+
+fn is_mask(field: &FieldDescriptor) -> bool {
+    matches!(field.kind(), Kind::Message(message) if message.full_name() == "google.protobuf.FieldMask")
+}
+
+fn single(field: &FieldDescriptor, name: &str, given: &str) -> Result<Value, BadParameter> {
+    let bad = |expected: &str| BadParameter::Value {
+        name: name.to_owned(),
+        value: given.to_owned(),
+        expected: expected.to_owned(),
+    };
+    let parsed = match field.kind() {
+        Kind::String | Kind::Bytes => Some(Value::from(given)),
+        Kind::Bool => match given {
+            "true" | "1" => Some(Value::Bool(true)),
+            "false" | "0" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => parse::<i32>(given),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => parse::<i64>(given),
+        Kind::Uint32 | Kind::Fixed32 => parse::<u32>(given),
+        Kind::Uint64 | Kind::Fixed64 => parse::<u64>(given),
+        Kind::Double | Kind::Float => parse::<f64>(given).filter(Value::is_number),
+        Kind::Enum(words) => words
+            .get_value_by_name(given)
+            .or_else(|| given.parse().ok().and_then(|number| words.get_value(number)))
+            .map(|value| Value::from(value.number())),
+        Kind::Message(message) => match message.full_name() {
+            "google.protobuf.Timestamp" => {
+                serde_json::from_value::<Timestamp>(given.into()).ok().map(|_| given.into())
+            }
+            "google.protobuf.Duration" => given.parse::<Duration>().ok().map(|_| given.into()),
+            "google.protobuf.FieldMask" => Some(Value::from(given)),
+            _ => return Err(BadParameter::Object { name: name.to_owned() }),
+        },
+    };
+    parsed.ok_or_else(|| bad(&expected(&field.kind())))
+}
+
+fn parse<T: FromStr + Into<Value>>(given: &str) -> Option<Value> {
+    given.parse::<T>().ok().map(Into::into)
+}
+
+fn expected(kind: &Kind) -> String {
+    match kind {
+        Kind::Bool => "true or false".to_owned(),
+        Kind::Double | Kind::Float => "a number".to_owned(),
+        Kind::Uint32 | Kind::Fixed32 | Kind::Uint64 | Kind::Fixed64 => "a whole number from 0 up".to_owned(),
+        Kind::Enum(words) => {
+            let words: Vec<String> = words.values().map(|value| value.name().to_owned()).collect();
+            format!("one of {}", words.join(", "))
+        }
+        Kind::Message(message) if message.name() == "Duration" => "a duration such as 30s or 10m".to_owned(),
+        Kind::Message(_) => "a moment such as 2026-01-31T12:00:00Z".to_owned(),
+        _ => "a whole number".to_owned(),
+    }
+}

@@ -1,0 +1,58 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::descriptor;
+
+fn read_as(message: &str, query: &str) -> Result<Value, BadParameter> {
+    let message = descriptor::message(&format!("muster.v1alpha2.{message}")).unwrap();
+    read(&message, query, &[]).map(Value::Object)
+}
+
+#[rstest]
+#[case("ListClustersRequest", "page_size=5&with_total=true", json!({"pageSize": 5, "withTotal": true}))]
+#[case("ListClustersRequest", "pageSize=5&withTotal=0", json!({"pageSize": 5, "withTotal": false}))]
+#[case("ListClustersRequest", "label=a%3Db&label=c=d+e", json!({"label": ["a=b", "c=d e"]}))]
+#[case("ListClustersRequest", "state=ACTIVE", json!({"state": ["ACTIVE"]}))]
+#[case("ListClustersRequest", "page_token=", json!({"pageToken": ""}))]
+#[case("ListClustersRequest", "unknown=1&also.unknown=2", json!({}))]
+#[case("DeleteClusterRequest", "wait_timeout=10m&force=1", json!({"waitTimeout": "10m", "force": true}))]
+#[case("UpdateClusterRequest", "update_mask=labels&update_mask=envs", json!({"updateMask": "labels,envs"}))]
+#[case("CreateClusterRequest", "cluster.cluster_spec.head_group_spec.image=x&cluster.name=n",
+    json!({"cluster": {"name": "n", "clusterSpec": {"headGroupSpec": {"image": "x"}}}}))]
+#[case("CreateClusterRequest", "cluster.environment=STAGING", json!({"cluster": {"environment": 2}}))]
+#[case("CreateClusterRequest", "cluster.environment=3", json!({"cluster": {"environment": 3}}))]
+#[case("CreateClusterRequest", "cluster.createdAt=2026-01-31T12:00:00Z",
+    json!({"cluster": {"createdAt": "2026-01-31T12:00:00Z"}}))]
+#[case("CreateClusterRequest", "cluster.name.more=1&cluster.nothing=2", json!({"cluster": {}}))]
+fn a_query_fills_the_fields_that_it_names(#[case] message: &str, #[case] query: &str, #[case] object: Value) {
+    assert_eq!(read_as(message, query).unwrap(), object);
+}
+
+#[rstest]
+#[case("ListClustersRequest", "page_size=many", "page_size=many cannot be read: a whole number is expected")]
+#[case("ListClustersRequest", "pageSize=99999999999", "pageSize=99999999999 cannot be read")]
+#[case("ListClustersRequest", "with_total=yes", "with_total=yes cannot be read: true or false is expected")]
+#[case("ListClustersRequest", "page_size=1&page_size=2", "page_size is given 2 times")]
+#[case("DeleteClusterRequest", "wait_timeout=soon", "a duration such as 30s")]
+#[case(
+    "CreateClusterRequest",
+    "cluster.environment=MOON",
+    "one of DEV, TESTING, STAGING, PRODUCTION is expected"
+)]
+#[case("CreateClusterRequest", "cluster.created_at=now", "a moment such as")]
+#[case("CreateClusterRequest", "cluster.labels=a", "cluster.labels cannot be given in the query")]
+#[case("CreateClusterRequest", "cluster=a", "cluster cannot be given in the query")]
+#[case("CreateClusterRequest", "cluster.profile_properties=a", "it is an object")]
+fn a_bad_value_is_named(#[case] message: &str, #[case] query: &str, #[case] words: &str) {
+    let error = read_as(message, query).unwrap_err().to_string();
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn what_the_path_or_the_body_fills_is_not_taken_from_the_query() {
+    let message = descriptor::message("muster.v1alpha2.CreateClusterRequest").unwrap();
+    let object =
+        read(&message, "namespace=x&cluster.name=y&request_id=z", &["namespace", "cluster"]).unwrap();
+    assert_eq!(Value::Object(object), json!({"requestId": "z"}));
+}

@@ -1,0 +1,205 @@
+//! REST without a web framework: the ways to each method over HTTP, and calls with JSON in and out.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, Stream, StreamExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tonic::metadata::MetadataMap;
+use tonic::{Extensions, Request, Response, Status};
+
+include!(concat!(env!("OUT_DIR"), "/rest.rs"));
+
+/// What a body fills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing: there is none.
+    None,
+    /// The whole request.
+    Whole,
+    /// This field of the request, as the `.proto` file names it.
+    Field(&'static str),
+}
+
+/// One way to a method over HTTP.
+#[derive(Debug)]
+pub struct Rule {
+    /// The verb.
+    pub verb: http::Method,
+    /// The path, with `{field}` where a segment fills a field.
+    pub path: &'static str,
+    /// What the body fills.
+    pub body: Body,
+}
+
+impl Rule {
+    /// The fields that segments of the path fill, in order.
+    pub fn parameters(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
+    }
+}
+
+/// A method of a service.
+#[derive(Debug)]
+pub struct Method {
+    /// Its path in gRPC: `/package.Service/Method`.
+    pub grpc_path: &'static str,
+    /// The full name of the message that it takes.
+    pub request: &'static str,
+    /// Whether it answers with a stream.
+    pub streaming: bool,
+    /// The ways to it over HTTP.
+    pub rules: &'static [Rule],
+}
+
+/// What a method is called with.
+#[derive(Debug, Default)]
+pub struct Call {
+    /// The metadata: HTTP headers.
+    pub metadata: MetadataMap,
+    /// What layers left with the request, such as who is calling.
+    pub extensions: Extensions,
+    /// The request as a JSON object; see [`crate::bind`].
+    pub request: Map<String, Value>,
+}
+
+/// What a method answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The metadata: HTTP headers.
+    pub metadata: MetadataMap,
+    /// The messages.
+    pub content: Content,
+}
+
+/// The messages of an answer, as JSON.
+pub enum Content {
+    /// One.
+    One(Vec<u8>),
+    /// Several, as they come.
+    Stream(BoxStream<'static, Result<Vec<u8>, Status>>),
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(json) => write!(f, "One({})", String::from_utf8_lossy(json)),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+type Handler = dyn Fn(Call) -> BoxFuture<'static, Result<Answer, Status>> + Send + Sync;
+
+/// A method together with the service that it is called on.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// The method.
+    pub method: &'static Method,
+    handler: Arc<Handler>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.method.grpc_path).finish()
+    }
+}
+
+impl Endpoint {
+    /// Calls the method.
+    pub async fn call(&self, call: Call) -> Result<Answer, Status> {
+        (self.handler)(call).await
+    }
+
+    fn new<F, Fut>(method: &'static Method, handler: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Answer, Status>> + Send + 'static,
+    {
+        Self { method, handler: Arc::new(move |call| Box::pin(handler(call))) }
+    }
+}
+
+/// An endpoint with one answer.
+fn unary<Q, A, F, Fut>(method: &'static Method, service: F) -> Endpoint
+where
+    Q: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    F: Fn(Request<Q>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Response<A>, Status>> + Send + 'static,
+{
+    let service = Arc::new(service);
+    Endpoint::new(method, move |call| {
+        let service = Arc::clone(&service);
+        async move {
+            let (metadata, answer, _) = service(typed(call)?).await?.into_parts();
+            Ok(Answer { metadata, content: Content::One(json(&answer)?) })
+        }
+    })
+}
+
+/// An endpoint whose answer always has its array, even if that is empty.
+fn listing<Q, A, F, Fut>(
+    method: &'static Method,
+    service: F,
+    array: &'static str,
+    is_empty: fn(&A) -> bool,
+) -> Endpoint
+where
+    Q: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    F: Fn(Request<Q>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Response<A>, Status>> + Send + 'static,
+{
+    let service = Arc::new(service);
+    Endpoint::new(method, move |call| {
+        let service = Arc::clone(&service);
+        async move {
+            let (metadata, answer, _) = service(typed(call)?).await?.into_parts();
+            let mut json = json(&answer)?;
+            if is_empty(&answer) {
+                let comma = if json.as_slice() == b"{}" { "" } else { "," };
+                json.splice(..1, format!("{{\"{array}\":[]{comma}").into_bytes());
+            }
+            Ok(Answer { metadata, content: Content::One(json) })
+        }
+    })
+}
+
+/// An endpoint that answers with a stream.
+fn streaming<Q, A, T, F, Fut>(method: &'static Method, service: F) -> Endpoint
+where
+    Q: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    T: Stream<Item = Result<A, Status>> + Send + 'static,
+    F: Fn(Request<Q>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Response<T>, Status>> + Send + 'static,
+{
+    let service = Arc::new(service);
+    Endpoint::new(method, move |call| {
+        let service = Arc::clone(&service);
+        async move {
+            let (metadata, answers, _) = service(typed(call)?).await?.into_parts();
+            let answers = answers.map(|answer| json(&answer?)).boxed();
+            Ok(Answer { metadata, content: Content::Stream(answers) })
+        }
+    })
+}
+
+fn typed<Q: DeserializeOwned>(call: Call) -> Result<Request<Q>, Status> {
+    let Call { metadata, extensions, request } = call;
+    let message = serde_path_to_error::deserialize(Value::Object(request)).map_err(|error| {
+        let path = error.path().to_string();
+        let what = if path == "." { "the request" } else { &path };
+        Status::invalid_argument(format!("{what} cannot be read: {}", error.inner()))
+    })?;
+    Ok(Request::from_parts(metadata, extensions, message))
+}
+
+fn json<A: Serialize>(answer: &A) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(answer).map_err(|error| Status::internal(format!("the answer has no JSON: {error}")))
+}

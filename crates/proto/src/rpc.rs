@@ -1,0 +1,36 @@
+//! Packages `google.rpc`: what gRPC clients find in the details of a refusal.
+
+use std::collections::BTreeMap;
+
+use crate::wkt::Any;
+
+/// The type URL of an [`ErrorInfo`].
+pub const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Status {
+    /// The gRPC code.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+    /// A sentence.
+    #[prost(string, tag = "2")]
+    pub message: String,
+    /// For those who parse.
+    #[prost(message, repeated, tag = "3")]
+    pub details: Vec<Any>,
+}
+
+/// `google.rpc.ErrorInfo`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ErrorInfo {
+    /// A stable word.
+    #[prost(string, tag = "1")]
+    pub reason: String,
+    /// Whose word it is.
+    #[prost(string, tag = "2")]
+    pub domain: String,
+    /// More, by name.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub metadata: BTreeMap<String, String>,
+}

@@ -1,0 +1,112 @@
+//! Lengths of time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const NANOS: i64 = 1_000_000_000;
+const MICROS: i64 = 1_000_000;
+const NANOS_IN_MICRO: i64 = 1_000;
+
+/// `google.protobuf.Duration`; in JSON seconds such as `1.5s`. Read, `10m`, `2h` and `1d` are understood too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
+pub struct Duration {
+    /// Whole seconds.
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    /// The rest, with the same sign.
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
+}
+
+impl Duration {
+    /// This many microseconds.
+    pub fn from_micros(micros: i64) -> Self {
+        let nanos = i32::try_from(micros % MICROS * NANOS_IN_MICRO).unwrap_or_default();
+        Self { seconds: micros / MICROS, nanos }
+    }
+
+    /// Microseconds.
+    pub fn micros(self) -> i64 {
+        self.seconds.saturating_mul(MICROS).saturating_add(i64::from(self.nanos) / NANOS_IN_MICRO)
+    }
+}
+
+/// Text that is no length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no duration: write it as 30s, 1.5s, 10m, 2h or 1d")]
+pub struct NoDuration(String);
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.seconds < 0 || self.nanos < 0 { "-" } else { "" };
+        write!(f, "{sign}{}", self.seconds.unsigned_abs())?;
+        if self.nanos != 0 {
+            let digits = format!("{:09}", self.nanos.unsigned_abs());
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        f.write_str("s")
+    }
+}
+
+impl FromStr for Duration {
+    type Err = NoDuration;
+
+    fn from_str(text: &str) -> Result<Self, NoDuration> {
+        parse(text).ok_or_else(|| NoDuration(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Duration> {
+    let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (number, unit) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
+    let unit: i64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    // Fractions of a minute are more often mistakes than meant.
+    if number.contains('.') && (fraction.is_empty() || unit != 1) {
+        return None;
+    }
+    let seconds = whole.parse::<i64>().ok()?.checked_mul(unit)?;
+    let nanos = format!("{fraction:0<9}").parse::<i32>().ok()?;
+    let sign = if negative { -1 } else { 1 };
+    Some(Duration {
+        seconds: seconds.checked_mul(sign)?,
+        nanos: nanos.checked_mul(i32::try_from(sign).ok()?)?,
+    })
+}
+
+impl TryFrom<Duration> for std::time::Duration {
+    type Error = NoDuration;
+
+    /// Negative ones are refused.
+    fn try_from(given: Duration) -> Result<Self, NoDuration> {
+        let (seconds, nanos) = (u64::try_from(given.seconds), u32::try_from(given.nanos));
+        match (seconds, nanos) {
+            (Ok(seconds), Ok(nanos)) if i64::from(nanos) < NANOS => Ok(Self::new(seconds, nanos)),
+            _ => Err(NoDuration(given.to_string())),
+        }
+    }
+}
+
+impl Serialize for Duration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
