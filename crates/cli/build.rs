@@ -8,7 +8,9 @@ fn main() {
     // An image or a source archive has no repository: there the builder says the commit.
     let commit = std::env::var("MUSTER_COMMIT").ok().or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     println!("cargo::rustc-env=MUSTER_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
-    for name in ["HEAD", "logs/HEAD"] {
+    // A commit changes the file of the branch that HEAD names, or, once packed, the file of all of them.
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
+    for name in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
         if let Some(file) = git(&["rev-parse", "--path-format=absolute", "--git-path", name])
             && Path::new(&file).exists()
         {

@@ -38,6 +38,10 @@ pub(crate) fn target() -> Result<PathBuf> {
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).env("CARGO_TARGET_DIR", target()?);
+    // Trees that share the cache share what build scripts found out; said from here it is this tree's commit.
+    if let Some(commit) = commit() {
+        command.env("MUSTER_COMMIT", commit);
+    }
     // Cargo describes xtask's own build in these; a nested cargo must not take them for its own.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -46,6 +50,14 @@ pub(crate) fn cargo() -> Result<Command> {
         }
     }
     Ok(command)
+}
+
+/// The commit that this tree stands at.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(root()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
 /// Whether this is CI, where a skip is a failure.

@@ -1,0 +1,76 @@
+//! Who gets in, and what for.
+
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+
+use crate::server::{Server, cluster};
+
+#[tokio::test]
+async fn without_the_token_of_the_data_folder_nobody_gets_in() {
+    let mut server = Server::start(&[]).await;
+    let (status, word, said) = server.refusal(Method::GET, "/clusters", None).await;
+    assert_eq!((status, word.as_str()), (401, "Unauthenticated"));
+    assert!(said.contains("Authorization"), "{said}");
+    let output = server.muster(&["whoami"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("admin"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    server.token = Some("mst_wrong".to_owned());
+    assert_eq!(server.refusal(Method::GET, "/clusters", None).await.0, 401);
+}
+
+#[tokio::test]
+async fn probes_ask_for_no_token() {
+    let server = Server::start(&[]).await;
+    for (path, expected) in [("/healthz", r#"{"status":"healthy"}"#), ("/readyz", r#"{"status":"ready"}"#)] {
+        let answer = reqwest::get(format!("{}{path}", server.rest)).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        assert_eq!(answer.text().await.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn members_change_readers_look_and_strangers_see_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.toml");
+    let token = |name: &str, project: &str, role: &str| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_muster"))
+            .args(["token", "create", name, "--project", project, "--role", role, "--file"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    };
+    let (member, reader, stranger) =
+        (token("mia", "demo", "member"), token("rob", "demo", "reader"), token("sue", "other", "member"));
+    let scheme = format!("tokens:{}", file.display());
+    let mut server = Server::start(&["--dev", "--auth", &scheme]).await;
+    server.token = member;
+    server.create("fred", 1).await;
+    server.token = reader;
+    assert_eq!(server.get("/namespaces/demo/clusters/fred").await["name"], "fred");
+    let delete = server.refusal(Method::DELETE, "/namespaces/demo/clusters/fred", None).await;
+    assert_eq!(delete.0, 403, "{}", delete.2);
+    assert_eq!(server.refusal(Method::GET, "/namespaces/demo/clusters/fred/environment", None).await.0, 403);
+    server.token = stranger;
+    assert_eq!(server.refusal(Method::GET, "/namespaces/demo/clusters/fred", None).await.0, 404);
+    assert_eq!(server.get("/clusters").await["clusters"], Value::Array(vec![]));
+    assert_eq!(server.get("/actions").await["actions"], Value::Array(vec![]));
+    assert_eq!(
+        server.refusal(Method::POST, "/namespaces/demo/clusters", Some(cluster("mine", 1))).await.0,
+        404
+    );
+    let stop = server.refusal(Method::POST, "/admin/shutdown", Some(serde_json::json!({}))).await;
+    assert_eq!(stop.0, 403);
+}
+
+#[tokio::test]
+async fn an_admin_may_stop_the_server() {
+    let mut server = Server::dev().await;
+    server.post("/admin/shutdown", serde_json::json!({})).await;
+    assert!(server.stop().await.success());
+}

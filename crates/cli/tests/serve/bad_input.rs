@@ -1,0 +1,134 @@
+//! Bad input: one sentence with the value and the rule, the right status, nothing half-made.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::server::{Server, cluster};
+
+const CLUSTERS: &str = "/namespaces/demo/clusters";
+
+fn with(changes: &[(&str, Value)]) -> Value {
+    let mut body = cluster("fred", 1);
+    for (pointer, value) in changes {
+        match body.pointer_mut(pointer) {
+            Some(place) => *place = value.clone(),
+            None => body[pointer.trim_start_matches('/')] = value.clone(),
+        }
+    }
+    body
+}
+
+#[tokio::test]
+async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
+    let server = Server::dev().await;
+    let group = "/cluster_spec/worker_group_spec/0";
+    let cases: Vec<(Value, &str)> = vec![
+        (json!({}), "Cluster name is empty. Please specify a valid value."),
+        (with(&[("/name", json!("Bad_Name"))]), "cluster name 'Bad_Name' is not possible"),
+        (with(&[("/name", json!("a".repeat(54)))]), "at most 53 characters"),
+        (
+            with(&[("/namespace", json!("other"))]),
+            "the namespace of the request is 'demo' and that of the cluster 'other'",
+        ),
+        (with(&[("/profile", json!("nonsense"))]), "'nonsense' is not a type and its version"),
+        (with(&[("/profile", json!(""))]), "no provider here makes nodes of type ray.cluster-1.0"),
+        (
+            with(&[("/profile", json!("")), ("/framework", json!("flink"))]),
+            "'flink' is no framework: one of ray, dask, spark is expected",
+        ),
+        (with(&[("/profile_properties", json!({"bogus": 1}))]), "Unrecognizable spec item 'bogus'"),
+        (
+            with(&[(&format!("{group}/replicas"), json!(-1))]),
+            "replicas of group 'small' is -1: it cannot be negative",
+        ),
+        (
+            with(&[(&format!("{group}/replicas"), json!(10_001))]),
+            "10001 workers are more than the 10000 that a cluster may have",
+        ),
+        (
+            with(&[(&format!("{group}/group_name"), json!("Large Ones"))]),
+            "group_name 'Large Ones' is not possible",
+        ),
+        (with(&[("/timeout", json!("-5s"))]), "timeout is -5s: it cannot be negative"),
+    ];
+    for (body, sentence) in cases {
+        let (status, _, said) = server.refusal(Method::POST, CLUSTERS, Some(body.clone())).await;
+        assert_eq!(status, 400, "{body}: {said}");
+        assert!(said.contains(sentence), "{body}: {said}");
+    }
+    let left = server.get("/clusters?deleted=include").await;
+    assert_eq!(left["clusters"], json!([]), "something was half-made");
+    assert_eq!(server.get("/actions").await["actions"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_out_of_bounds_is_refused_with_the_bound() {
+    let server = Server::dev().await;
+    let mut body = cluster("fred", 2);
+    body["cluster_spec"]["worker_group_spec"][0]["max_replicas"] = json!(3);
+    body["cluster_spec"]["worker_group_spec"][0]["min_replicas"] = json!(1);
+    server.post(&format!("{CLUSTERS}?wait_for=reached"), body).await;
+    let scale = |replicas: i64| {
+        server.refusal(
+            Method::POST,
+            "/namespaces/demo/clusters/fred/scale",
+            Some(json!({"replicas": replicas})),
+        )
+    };
+    let (status, word, said) = scale(4).await;
+    assert_eq!((status, word.as_str()), (400, "OutOfBounds"));
+    assert_eq!(said, "The target capacity (4) is greater than the cluster's max_size (3).");
+    assert_eq!(scale(0).await.2, "The target capacity (0) is less than the cluster's min_size (1).");
+    assert_eq!(scale(-1).await.2, "replicas is -1: it cannot be negative");
+    let nothing = server.refusal(Method::POST, "/namespaces/demo/clusters/fred/scale", Some(json!({}))).await;
+    assert_eq!(nothing.2, "replicas is missing: how many workers shall there be?");
+    let no_head =
+        server.refusal(Method::POST, "/namespaces/demo/clusters/fred/restart_head", Some(json!({}))).await;
+    assert_eq!(no_head.2, "clusters of type simulated.node-1.0 have no head to restart");
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_409_and_free_again_after_the_delete() {
+    let server = Server::dev().await;
+    server.create("fred", 1).await;
+    let (status, word, said) = server.refusal(Method::POST, CLUSTERS, Some(cluster("fred", 1))).await;
+    assert_eq!((status, word.as_str()), (409, "ClusterNameTaken"));
+    assert_eq!(said, "a cluster named 'fred' exists already in namespace 'demo'");
+    server.call(Method::DELETE, "/namespaces/demo/clusters/fred?wait_for=reached", None).await;
+    server.create("fred", 1).await;
+}
+
+#[tokio::test]
+async fn a_quota_is_403() {
+    let server = Server::start(&["--dev", "--max-clusters-per-project", "1"]).await;
+    server.create("first", 0).await;
+    let (status, word, said) = server.refusal(Method::POST, CLUSTERS, Some(cluster("second", 0))).await;
+    assert_eq!((status, word.as_str()), (403, "QuotaExceeded"));
+    assert!(said.contains("project 'demo' has 1 clusters, and may have 1"), "{said}");
+}
+
+#[tokio::test]
+async fn the_same_request_is_done_once() {
+    let server = Server::dev().await;
+    let path = format!("{CLUSTERS}?wait_for=reached&request_id=r1");
+    let first = server.call(Method::POST, &path, Some(cluster("fred", 1))).await;
+    let again = server.call(Method::POST, &path, Some(cluster("fred", 1))).await;
+    assert_eq!((first.status(), again.status()), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(first.headers()["muster-action-id"], again.headers()["muster-action-id"]);
+    let (status, word, _) = server.refusal(Method::POST, &path, Some(cluster("other", 1))).await;
+    assert_eq!((status, word.as_str()), (422, "RequestIdReused"));
+}
+
+#[tokio::test]
+async fn a_failing_profile_fails_the_action_and_says_why() {
+    let server = Server::dev().await;
+    let mut body = cluster("fred", 2);
+    body["profile_properties"] = json!({"metadata": {"simulated_failure": "create"}});
+    let (status, word, said) =
+        server.refusal(Method::POST, &format!("{CLUSTERS}?wait_for=reached"), Some(body)).await;
+    assert_eq!((status, word.as_str()), (400, "ActionFailed"));
+    assert!(said.contains("creation fails"), "{said}");
+    let row = server.get("/namespaces/demo/clusters/fred").await;
+    assert_eq!(row["state"], "WARNING");
+    assert!(row["statusReason"].as_str().unwrap().contains("creation fails"), "{row}");
+}

@@ -1,0 +1,155 @@
+//! A whole life over HTTP and over gRPC.
+
+use futures::StreamExt as _;
+use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
+use muster_proto::v1alpha2::{
+    Cluster, ClusterSpec, CreateClusterRequest, DeleteClusterRequest, ListNodesRequest, ScaleClusterRequest,
+    WatchClustersRequest, WorkerGroupSpec,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::server::{PATIENCE, Server, slow_cluster};
+
+#[tokio::test]
+async fn a_cluster_lives_and_dies_over_http() {
+    let server = Server::dev().await;
+    let created = server.create("fred", 3).await;
+    assert_eq!(
+        (created["state"].as_str(), created["readyWorkers"].as_i64()),
+        (Some("ACTIVE"), Some(3)),
+        "{created}"
+    );
+    let body = json!({"replicas": 5, "wait_for": "reached"});
+    let scaled = server.post("/namespaces/demo/clusters/fred/scale", body).await;
+    assert_eq!(scaled["readyWorkers"], 5);
+    let nodes = server.get("/namespaces/demo/clusters/fred/nodes").await;
+    assert_eq!(nodes["nodes"].as_array().map(Vec::len), Some(5));
+    let gone = server.call(Method::DELETE, "/namespaces/demo/clusters/fred?wait_for=reached", None).await;
+    assert!(gone.headers().contains_key("muster-action-id"), "{gone:?}");
+    assert_eq!(gone.text().await.unwrap(), "{}");
+    let (status, word, _) = server.refusal(Method::GET, "/namespaces/demo/clusters/fred", None).await;
+    assert_eq!((status, word.as_str()), (404, "ClusterNotFound"));
+    let history = server.get(&format!("/clusters/{}", created["id"].as_str().unwrap())).await;
+    assert_eq!(history["state"], "DELETED");
+    assert!(history["deletedAt"].is_string(), "{history}");
+}
+
+#[tokio::test]
+async fn a_cluster_lives_and_dies_over_grpc() {
+    let server = Server::dev().await;
+    let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
+    let group = WorkerGroupSpec { group_name: "small".into(), replicas: 2, ..WorkerGroupSpec::default() };
+    let spec = ClusterSpec { worker_group_spec: vec![group], ..ClusterSpec::default() };
+    let cluster = Cluster {
+        name: "fred".into(),
+        profile: "simulated.node-1.0".into(),
+        cluster_spec: Some(spec),
+        ..Cluster::default()
+    };
+    let (namespace, name) = ("demo".to_owned(), "fred".to_owned());
+    let create = CreateClusterRequest {
+        cluster: Some(cluster),
+        namespace: namespace.clone(),
+        wait_for: "reached".into(),
+        ..CreateClusterRequest::default()
+    };
+    let created = clusters.create_cluster(create).await.unwrap();
+    assert!(created.metadata().contains_key("muster-action-id"));
+    assert_eq!(created.into_inner().ready_workers, Some(2));
+    let scale = ScaleClusterRequest {
+        name: name.clone(),
+        namespace: namespace.clone(),
+        replicas: Some(4),
+        wait_for: "reached".into(),
+        ..ScaleClusterRequest::default()
+    };
+    assert_eq!(clusters.scale_cluster(scale).await.unwrap().into_inner().desired_workers, 4);
+    let nodes =
+        ListNodesRequest { name: name.clone(), namespace: namespace.clone(), ..ListNodesRequest::default() };
+    assert_eq!(clusters.list_nodes(nodes).await.unwrap().into_inner().nodes.len(), 4);
+    let delete = DeleteClusterRequest {
+        name,
+        namespace,
+        wait_for: "reached".into(),
+        ..DeleteClusterRequest::default()
+    };
+    clusters.delete_cluster(delete).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watch_begins_with_the_set_and_tells_every_change() {
+    let server = Server::dev().await;
+    server.create("first", 1).await;
+    let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
+    let request = WatchClustersRequest { namespace: "demo".into(), ..WatchClustersRequest::default() };
+    let mut watch = clusters.watch_clusters(request).await.unwrap().into_inner();
+    let mut next = async || {
+        let message = tokio::time::timeout(PATIENCE, watch.next()).await.expect("the watch tells");
+        let message = message.expect("the watch goes on").expect("a message");
+        let cluster = message.cluster.unwrap_or_default();
+        (message.r#type, cluster.name, cluster.state)
+    };
+    assert_eq!(next().await, ("ADDED".into(), "first".into(), "ACTIVE".into()));
+    assert_eq!(next().await.0, "BOOKMARK");
+    server.create("second", 1).await;
+    assert_eq!(next().await.0, "ADDED");
+    loop {
+        let (kind, name, state) = next().await;
+        assert_eq!((kind.as_str(), name.as_str()), ("MODIFIED", "second"));
+        if state == "ACTIVE" {
+            break;
+        }
+    }
+    server.call(Method::DELETE, "/namespaces/demo/clusters/first?wait_for=reached", None).await;
+    loop {
+        let (kind, name, _) = next().await;
+        assert_eq!(name, "first");
+        if kind == "DELETED" {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_running_action_is_found_cancelled_and_shown() {
+    let server = Server::dev().await;
+    server.post("/namespaces/demo/clusters", slow_cluster("slow", 2, 3600)).await;
+    let running =
+        server.get("/namespaces/demo/clusters/slow/actions?state=RUNNING&action=CLUSTER_CREATE").await;
+    let id = running["actions"][0]["id"].as_str().expect("a running action").to_owned();
+    assert_eq!(running["actions"][0]["milestones"], json!(["accepted", "applied"]));
+    server.post(&format!("/actions/{id}/cancel"), json!({})).await;
+    let ended = ended(&server, &id).await;
+    assert_eq!(
+        (ended["status"].as_str(), ended["statusReason"].as_str()),
+        (Some("CANCELLED"), Some("Action execution cancelled"))
+    );
+    let (status, _, sentence) =
+        server.refusal(Method::POST, &format!("/actions/{id}/cancel"), Some(json!({}))).await;
+    assert_eq!(status, 400, "{sentence}");
+    assert!(sentence.contains("it has ended"), "{sentence}");
+}
+
+/// Waits for the end of an action by a second request that waits for its cluster's lock.
+async fn ended(server: &Server, id: &str) -> Value {
+    server.call(Method::DELETE, "/namespaces/demo/clusters/slow?wait_for=reached", None).await;
+    server.get(&format!("/actions/{id}")).await
+}
+
+#[tokio::test]
+async fn events_say_who_did_what_through_which_door() {
+    let server = Server::dev().await;
+    server.create("fred", 1).await;
+    let events = server.get("/namespaces/demo/clusters/fred/events").await;
+    let told: Vec<(&str, &str, &str, &str)> = events["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .map(|event| {
+            let text = |key: &str| event[key].as_str().unwrap_or_default();
+            (text("reason"), text("phase"), text("user"), text("door"))
+        })
+        .collect();
+    assert_eq!(told, [("CLUSTER_CREATE", "start", "dev", "core"), ("CLUSTER_CREATE", "end", "dev", "core")]);
+}

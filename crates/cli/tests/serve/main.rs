@@ -1,0 +1,8 @@
+//! The real server as its users meet it: plain HTTP, gRPC, and the command line.
+
+mod access;
+mod bad_input;
+mod life;
+mod pages;
+mod restarts;
+mod server;

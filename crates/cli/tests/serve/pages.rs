@@ -1,0 +1,66 @@
+//! Lists: pages, order, filters, history.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::server::{Server, cluster};
+
+fn names(page: &Value) -> Vec<&str> {
+    let clusters = page["clusters"].as_array().expect("a list has its array");
+    clusters.iter().map(|cluster| cluster["name"].as_str().expect("a name")).collect()
+}
+
+async fn five(server: &Server) {
+    for name in ["delta", "alpha", "echo", "charlie", "bravo"] {
+        server.create(name, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_without_gap_or_double() {
+    let server = Server::dev().await;
+    five(&server).await;
+    let mut all = Vec::new();
+    let mut token = String::new();
+    for _ in 0..3 {
+        let page = server.get(&format!("/clusters?page_size=2&sort_by=name&page_token={token}")).await;
+        all.extend(names(&page).iter().map(ToString::to_string));
+        // One that came and went between two pages changes nothing of the rest.
+        server.create(&format!("a{}", all.len()), 0).await;
+        token = page["nextPageToken"].as_str().unwrap_or_default().to_owned();
+    }
+    assert_eq!(all, ["alpha", "bravo", "charlie", "delta", "echo"]);
+    assert_eq!(token, "");
+}
+
+#[tokio::test]
+async fn order_and_filters_are_as_asked() {
+    let server = Server::dev().await;
+    five(&server).await;
+    let mut labelled = cluster("foxtrot", 0);
+    labelled["labels"] = json!({"team": "blue"});
+    server.post("/namespaces/other/clusters?wait_for=reached", labelled).await;
+    assert_eq!(names(&server.get("/clusters?sort_by=-name&page_size=2").await), ["foxtrot", "echo"]);
+    assert_eq!(names(&server.get("/clusters").await)[0], "delta", "oldest first");
+    assert_eq!(names(&server.get("/clusters?label=team%3Dblue").await), ["foxtrot"]);
+    assert_eq!(names(&server.get("/clusters?name_prefix=ch").await), ["charlie"]);
+    assert_eq!(names(&server.get("/namespaces/other/clusters").await), ["foxtrot"]);
+    assert_eq!(names(&server.get("/namespaces/nowhere/clusters").await), Vec::<&str>::new());
+    assert_eq!(server.get("/clusters?page_size=1&with_total=true").await["totalSize"], 6);
+    server.call(Method::DELETE, "/namespaces/demo/clusters/alpha?wait_for=reached", None).await;
+    assert_eq!(names(&server.get("/clusters?deleted=only").await), ["alpha"]);
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_its_own_list_only() {
+    let server = Server::dev().await;
+    five(&server).await;
+    let page = server.get("/clusters?page_size=2&sort_by=name").await;
+    let token = page["nextPageToken"].as_str().expect("a token");
+    let (status, _, said) =
+        server.refusal(Method::GET, &format!("/clusters?page_size=2&page_token={token}"), None).await;
+    assert_eq!(status, 400, "{said}");
+    let server = server.kill_and_start_again().await;
+    let next = server.get(&format!("/clusters?page_size=2&sort_by=name&page_token={token}")).await;
+    assert_eq!(names(&next), ["charlie", "delta"], "a token survives a restart");
+}
