@@ -135,7 +135,9 @@ impl Engine {
             tasks: TaskTracker::new(),
         });
         inner.begin().await?;
-        tokio::spawn(Arc::clone(&inner.hub).listen(inner.store.clone()));
+        let listening = Arc::clone(&inner.hub).listen(inner.store.clone());
+        let stopped = inner.stopped.clone();
+        tokio::spawn(async move { stopped.run_until_cancelled(listening).await });
         tokio::spawn(heartbeat(Arc::clone(&inner)));
         inner.tasks.spawn(dispatcher::run(Arc::clone(&inner)));
         for provider in inner.providers.values() {

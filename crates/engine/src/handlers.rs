@@ -57,7 +57,9 @@ async fn delete(work: &mut Work) -> Result<String, Stop> {
 
 /// Brings back what is lost, and the size to what it should be.
 async fn recover(work: &mut Work) -> Result<String, Stop> {
-    work.reach(&Aim { start: true, ..Aim::default() }).await?;
+    // What an action before left half removed is not brought back beyond the size.
+    let leaving = resize::surplus(work);
+    work.reach(&Aim { leaving, start: true, ..Aim::default() }).await?;
     Ok("Cluster recovery succeeded.".to_owned())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The engine knows no provider and no door. Doors call it; providers implement its ports.
 
+mod abandon;
 pub mod clock;
 mod config;
 mod dispatcher;

@@ -209,6 +209,8 @@ impl Work {
         record.new_nodes = self.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
         record.children = children;
         record.applied = true;
+        // What policies chose is kept with the plan: whoever takes over does not ask them again.
+        record.data = (!self.data.is_empty()).then(|| self.data.clone().into());
         if intent || !added.is_empty() {
             record.cluster = Some(self.cluster.clone());
         }

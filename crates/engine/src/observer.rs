@@ -9,8 +9,9 @@ use muster_core::event::Level;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::status;
-use muster_store::StoreError;
 use muster_store::commands::{Observe, SeenCluster, TakeDuty};
+use muster_store::reads::{ClusterQuery, ClusterSort};
+use muster_store::{Direction, StoreError};
 
 use crate::engine::Inner;
 use crate::events::{self, reason};
@@ -35,7 +36,10 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
                     inner.hub.wake(Topic::World(id));
                     log(look_at(&inner, provider.as_ref(), id).await);
                 }
-                Some(Change::Everything) => inner.hub.wake_all(),
+                Some(Change::Everything) => {
+                    inner.hub.wake_all();
+                    log(look_at_all(&inner, provider.as_ref()).await);
+                }
                 None => break,
             }
         }
@@ -52,6 +56,29 @@ fn log(result: Result<(), StoreError>) {
     }
 }
 
+/// Clusters that are read at once while all are looked at.
+const AT_ONCE: u32 = 200;
+
+/// Looks at every cluster of the instance: something may have happened while nobody listened.
+async fn look_at_all(inner: &Inner, provider: &dyn Provider) -> Result<(), StoreError> {
+    let mut query = ClusterQuery {
+        instance: Some(provider.instance().clone()),
+        sort: vec![(ClusterSort::InitAt, Direction::Ascending)],
+        limit: Some(AT_ONCE),
+        ..ClusterQuery::default()
+    };
+    loop {
+        let page = inner.store.clusters(&query).await?;
+        for cluster in page.items {
+            look_at(inner, provider, cluster.id).await?;
+        }
+        if page.next.is_none() || inner.stopping.is_cancelled() {
+            return Ok(());
+        }
+        query.after = page.next;
+    }
+}
+
 /// Looks at one cluster, writes what changed, and asks for healing where something is lost.
 async fn look_at(inner: &Inner, provider: &dyn Provider, id: ClusterId) -> Result<(), StoreError> {
     let duty = format!("observer/{}", provider.instance());
@@ -65,7 +92,7 @@ async fn look_at(inner: &Inner, provider: &dyn Provider, id: ClusterId) -> Resul
     let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(()) };
     let Some(capabilities) = provider.capabilities(&profile.kind) else { return Ok(()) };
     let nodes = inner.store.members(id).await?;
-    let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(i64::MAX) };
+    let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
     // Nobody can tell how it is: the last word stays.
     let Ok(observed) = provider.observe(call, &nodes).await else { return Ok(()) };
     let lost = lost_nodes(&nodes, &observed);

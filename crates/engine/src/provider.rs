@@ -179,9 +179,10 @@ pub trait Provider: Send + Sync {
     /// Delegated: replaces the head.
     async fn restart_head(&self, call: Call<'_>) -> Result<(), ProviderError>;
 
-    /// Looks at a cluster. An error is *unknown*, never *gone*.
+    /// Looks at a cluster. It changes nothing, so its fence means nothing. An error is *unknown*, never *gone*.
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
 
-    /// Tells of changes in the world, for as long as it is polled.
+    /// Tells of changes in the world, for as long as it is polled. One that cannot know what happened before begins
+    /// with [`Change::Everything`].
     fn changes(&self) -> BoxStream<'static, Change>;
 }

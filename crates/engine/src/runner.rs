@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Runs a claimed action until it has ended or is somebody else's.
 pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) {
     let Claimed { action, mut taken_over } = claimed;
-    let span = tracing::info_span!("action", id = %action.id, kind = %action.kind, fence = action.fence.0);
+    let span = tracing::info_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
             match attempt(&inner, &life, &action, taken_over).await {
@@ -108,9 +108,10 @@ impl Work {
         record.cluster = Some(self.cluster.clone());
         record.end_other_children = Some(End { status, reason: reason.clone() });
         record.data = (!self.data.is_empty()).then(|| self.data.clone().into());
-        record.end = Some(End { status, reason });
+        record.end = Some(End { status, reason: reason.clone() });
         self.record(record).await?;
         self.inner.metrics.ended(self.action.kind, status);
+        tracing::info!(%status, reason, "ended");
         Ok(())
     }
 

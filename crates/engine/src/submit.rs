@@ -134,12 +134,15 @@ impl Engine {
                 quota: Some(self.inner.config.max_clusters_per_project),
             }),
         };
-        Ok(self.inner.store.accept(accept).await?)
+        Ok(told(self.inner.store.accept(accept).await?))
     }
 
     /// Accepts a change of a cluster or node.
     pub async fn submit(&self, change: Change, caller: Caller) -> Result<Accepted, SubmitError> {
         let Change { kind, cluster, node, inputs, on_conflict, timeout } = change;
+        if cluster.deleted_at.is_some() {
+            return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
+        }
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
@@ -158,7 +161,7 @@ impl Engine {
             depends_on: Vec::new(),
             request: caller.request_key(),
         };
-        Ok(self.inner.store.accept(accept).await?)
+        Ok(told(self.inner.store.accept(accept).await?))
     }
 
     /// Tells an action to end, to stop for a while, or to go on.
@@ -192,7 +195,13 @@ impl Engine {
 }
 
 impl Inner {
-    fn action(&self, kind: ActionKind, cluster: &Cluster, node: Option<NodeId>, caller: &Caller) -> Action {
+    pub(crate) fn action(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        node: Option<NodeId>,
+        caller: &Caller,
+    ) -> Action {
         let now = self.clock.now();
         Action {
             id: ActionId::from_uuid(Uuid::now_v7()),
@@ -225,6 +234,14 @@ impl Inner {
             updated_at: now,
         }
     }
+}
+
+/// The first word of an action in the log; its id is in every later one, down to the provider's.
+fn told(accepted: Accepted) -> Accepted {
+    let Action { id, kind, door, principal, cluster_id, .. } = &accepted.action;
+    let cluster = cluster_id.map(|id| id.to_string()).unwrap_or_default();
+    tracing::info!(action = %id, %kind, %cluster, %door, by = %principal.id, again = accepted.replayed, "accepted");
+    accepted
 }
 
 /// Asks for what is lost to be brought back, unless something is under way already.

@@ -90,7 +90,8 @@ impl Work {
         let gone = |what: &str| Stop::Failed(format!("its {what} is not there any more"));
         let store = &inner.store;
         let id = action.cluster_id.ok_or_else(|| gone("cluster"))?;
-        let cluster = store.cluster(id).await?.ok_or_else(|| gone("cluster"))?;
+        let cluster = store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none());
+        let cluster = cluster.ok_or_else(|| gone("cluster"))?;
         let profile = store.profile(cluster.profile_id).await?.ok_or_else(|| gone("profile"))?;
         // A cluster that is only being made has nothing to be read yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::Value;
@@ -22,18 +23,23 @@ pub(crate) async fn insert(
     while rows.len() > 0 {
         let size = SIZES.into_iter().find(|size| *size <= rows.len()).unwrap_or(1);
         let arguments: Vec<Value> = rows.by_ref().take(size).flatten().collect();
-        tx.execute(statement(table, columns, conflict, size), arguments).await?;
+        tx.execute(statement(tx.dialect(), table, columns, conflict, size), arguments).await?;
     }
     Ok(())
 }
 
-fn statement(table: &str, columns: &[&str], conflict: &str, rows: usize) -> String {
+/// SQLite finds an argument that has a number or name by walking all those before it, at every parse and every
+/// binding: with thousands of them nothing else would take any time. Those without are found at once.
+fn statement(dialect: Dialect, table: &str, columns: &[&str], conflict: &str, rows: usize) -> String {
     let mut text = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
     for row in 0..rows {
         text.push_str(if row == 0 { "(" } else { ", (" });
         for column in 0..columns.len() {
             let comma = if column == 0 { "" } else { ", " };
-            let _ = write!(text, "{comma}${}", row * columns.len() + column + 1);
+            let _ = match dialect {
+                Dialect::Sqlite => write!(text, "{comma}?"),
+                Dialect::Postgres => write!(text, "{comma}${}", row * columns.len() + column + 1),
+            };
         }
         text.push(')');
     }
@@ -54,8 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_numbered_through_all_rows() {
-        assert_eq!(statement("t", &["a", "b"], "", 2), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)");
+    fn arguments_are_numbered_through_all_rows_where_that_costs_nothing() {
+        let sql = |dialect| statement(dialect, "t", &["a", "b"], "", 2);
+        assert_eq!(sql(Dialect::Postgres), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)");
+        assert_eq!(sql(Dialect::Sqlite), "INSERT INTO t (a, b) VALUES (?, ?), (?, ?)");
     }
 
     #[test]

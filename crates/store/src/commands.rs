@@ -1,6 +1,8 @@
 //! Commands of the domain: each is one atomic change.
 
+mod abandon;
 mod accept;
+mod bind;
 mod claim;
 mod duty;
 mod lease;
@@ -9,7 +11,9 @@ mod purge;
 mod record;
 mod signal;
 
+pub use abandon::Abandon;
 pub use accept::{Accept, Accepted, NewCluster, RequestKey};
+pub(crate) use bind::Bind;
 pub use claim::{Claim, Claimed};
 pub use duty::TakeDuty;
 pub use lease::{Heartbeat, Register, Retire};

@@ -1,10 +1,11 @@
 //! The commands, as methods of the store.
 
 use muster_core::action::{Action, Control};
+use muster_core::policy::Binding;
 
 use crate::commands::{
-    Accept, Accepted, Claim, Claimed, Heartbeat, Observe, Purge, Purged, PutBack, Record, Register, Retire,
-    Signal, TakeDuty,
+    Abandon, Accept, Accepted, Bind, Claim, Claimed, Heartbeat, Observe, Purge, Purged, PutBack, Record,
+    Register, Retire, Signal, TakeDuty,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -12,6 +13,11 @@ use crate::store::Store;
 impl Store {
     /// Stores an action, with what it is about.
     pub async fn accept(&self, command: Accept) -> Result<Accepted, StoreError> {
+        self.write(command).await
+    }
+
+    /// Ends the row of a cluster that nobody can reach any more.
+    pub async fn abandon(&self, command: Abandon) -> Result<Action, StoreError> {
         self.write(command).await
     }
 
@@ -23,6 +29,11 @@ impl Store {
     /// Writes one step of a running action, and tells what it was told.
     pub async fn record(&self, command: Record) -> Result<Option<Control>, StoreError> {
         self.write(command).await
+    }
+
+    /// Binds a policy to a cluster; one that is bound already takes the new state.
+    pub async fn bind(&self, binding: Binding) -> Result<(), StoreError> {
+        self.write(Bind { binding }).await
     }
 
     /// Gives an action back.

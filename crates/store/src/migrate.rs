@@ -14,7 +14,7 @@ struct Migration {
     /// The oldest Muster that can work with a database after this step.
     min_reader: i64,
     sql: &'static str,
-    /// What only PostgreSQL has: sequences, in place of rows that everybody would wait for.
+    /// What only PostgreSQL has.
     postgres: &'static str,
     /// What only SQLite has.
     sqlite: &'static str,
@@ -25,8 +25,8 @@ const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     min_reader: 1,
     sql: include_str!("../migrations/0001_base.sql"),
-    postgres: "CREATE SEQUENCE fences",
-    sqlite: "INSERT INTO counters (name, value) VALUES ('fence', 0), ('change', 0)",
+    postgres: include_str!("../migrations/0001_postgres.sql"),
+    sqlite: include_str!("../migrations/0001_sqlite.sql"),
 }];
 
 /// The version that this Muster makes.

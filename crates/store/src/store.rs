@@ -1,12 +1,14 @@
 //! The store: commands go in, rows come out, whatever database is below.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, PgPool, SqlitePool};
 use tokio::sync::broadcast;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connection::{Connection, Dialect};
 use crate::error::StoreError;
@@ -34,6 +36,8 @@ const CHANNEL: &str = "muster_touched";
 pub struct Store {
     backend: Backend,
     shared: Shared,
+    /// Ends the listener with the last handle.
+    _listening: Option<Arc<DropGuard>>,
 }
 
 #[derive(Clone)]
@@ -59,7 +63,7 @@ impl Store {
             .connect_lazy_with(options.create_if_missing(false).read_only(true));
         let shared = Shared::new();
         let (writer, _task) = Writer::start(connection, shared.clone());
-        Ok(Self { backend: Backend::Sqlite { writer, readers }, shared })
+        Ok(Self { backend: Backend::Sqlite { writer, readers }, shared, _listening: None })
     }
 
     /// Connects to a PostgreSQL that several replicas may share.
@@ -73,8 +77,15 @@ impl Store {
             .await?;
         migrate::postgres(&pool).await?;
         let shared = Shared::new();
-        tokio::spawn(listen(pool.clone(), shared.clone()));
-        Ok(Self { backend: Backend::Postgres { pool }, shared })
+        let done = CancellationToken::new();
+        let listening = listen(pool.clone(), shared.clone());
+        let until = done.clone();
+        tokio::spawn(async move { until.run_until_cancelled(listening).await });
+        Ok(Self {
+            backend: Backend::Postgres { pool },
+            shared,
+            _listening: Some(Arc::new(done.drop_guard())),
+        })
     }
 
     /// Which database is below.
@@ -132,7 +143,7 @@ impl Store {
     }
 
     async fn try_postgres<C: Command>(&self, pool: &PgPool, command: &C) -> Result<C::Output, StoreError> {
-        let mut connection = pool.begin().await?;
+        let mut connection = begin(pool, "BEGIN").await?;
         let mut tx = Transaction::new(Connection::Postgres(&mut connection));
         let output = command.run(&mut tx).await?;
         tx.notify(CHANNEL).await?;
@@ -149,16 +160,26 @@ impl Store {
     ) -> Result<T, StoreError> {
         match &self.backend {
             Backend::Sqlite { readers, .. } => {
-                let mut connection = readers.begin().await?;
+                let mut connection = begin(readers, "BEGIN").await?;
                 query(&mut Transaction::new(Connection::Sqlite(&mut connection))).await
             }
             Backend::Postgres { pool } => {
-                let mut connection =
-                    pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+                let mut connection = begin(pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
                 query(&mut Transaction::new(Connection::Postgres(&mut connection))).await
             }
         }
     }
+}
+
+/// Begins a transaction, also if whoever asks for it goes away meanwhile: a BEGIN that is half-way when it is dropped
+/// would leave its connection inside a transaction that nobody ends.
+async fn begin<DB: sqlx::Database>(
+    pool: &sqlx::Pool<DB>,
+    statement: &'static str,
+) -> Result<sqlx::Transaction<'static, DB>, StoreError> {
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(statement).await }).await;
+    Ok(begun.map_err(|error| StoreError::Unavailable(error.to_string()))??)
 }
 
 /// Follows the notices of all replicas for as long as the pool is open.

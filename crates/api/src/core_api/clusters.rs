@@ -136,6 +136,11 @@ impl ClusterService for CoreApi {
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
         let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
         let caller = mutate::caller(principal, &metadata, &request.request_id, "DeleteCluster", &request);
+        if request.force
+            && let Some(action) = self.engine.abandon(&cluster, &caller).await.map_err(ApiError::from)?
+        {
+            return with_action(Empty {}, &action);
+        }
         let inputs = json!({"force": request.force});
         let change = change(ActionKind::ClusterDelete, cluster, None, inputs, OnConflict::Preempt);
         let (_, action) = self.change(change, caller, &wait).await?;

@@ -6,3 +6,4 @@ mod life;
 mod pages;
 mod restarts;
 mod server;
+mod tls;

@@ -31,9 +31,13 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn open(kind: Kind) -> Option<Self> {
+        Self::open_with(kind, Policies::default()).await
+    }
+
+    pub(crate) async fn open_with(kind: Kind, policies: Policies) -> Option<Self> {
         let fresh = FreshStore::open(kind).await?;
         let world = Arc::new(World::default());
-        let engine = engine(fresh.store.clone(), &world).await;
+        let engine = start(fresh.store.clone(), &world, Config::default(), policies).await;
         Some(Self { engine, world, fresh })
     }
 
@@ -120,10 +124,14 @@ pub(crate) async fn engine(store: Store, world: &Arc<World>) -> Engine {
 }
 
 pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config) -> Engine {
+    start(store, world, config, Policies::default()).await
+}
+
+async fn start(store: Store, world: &Arc<World>, config: Config, policies: Policies) -> Engine {
     let parts = Parts {
         store,
         providers: vec![Arc::new(Fake::new(world))],
-        policies: Policies::default(),
+        policies,
         clock: Arc::new(SystemClock),
         config,
         metrics: Metrics::default(),

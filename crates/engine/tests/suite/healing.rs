@@ -9,7 +9,7 @@ use muster_testkit::fake::Verb;
 use rstest::rstest;
 use serde_json::json;
 
-use crate::fixture::{Fixture, Kind, caller};
+use crate::fixture::{self, Fixture, Kind, caller};
 
 #[rstest]
 #[case::sqlite(Kind::Sqlite)]
@@ -30,6 +30,22 @@ async fn a_lost_worker_is_told_and_brought_back(#[case] kind: Kind) {
     assert_eq!((node.status, node.starts.len()), (NodeStatus::Active, 2));
     assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
     world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_worker_that_died_while_no_engine_ran_is_found_and_brought_back(#[case] kind: Kind) {
+    let Some(mut world) = Fixture::open(kind).await else { return };
+    let cluster = world.created_with_head(2).await;
+    let worker =
+        world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Worker).unwrap();
+    world.engine.stop().await;
+    world.world.kill(worker.id, "killed by signal 9");
+    world.engine = fixture::engine(world.store().clone(), &world.world).await;
+    world.until_healed(cluster.id).await;
+    assert_eq!(world.world.running().len(), 3);
 }
 
 #[rstest]

@@ -104,3 +104,44 @@ async fn what_has_ended_cannot_be_told_anything(#[case] kind: Kind) {
     let error = world.engine.signal(action.id, SignalKind::Cancel).await.unwrap_err();
     assert!(error.to_string().contains("it has ended"), "{error}");
 }
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_a_cancelled_shrink_left_is_not_brought_back(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(5).await;
+    world.world.hold(Verb::Stop);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
+    world.world.begun(Verb::Stop, 4).await;
+    world.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    world.ended(resize).await;
+    world.world.release();
+    let recover = world.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    assert_eq!(world.ended(recover).await.status, ActionStatus::Succeeded);
+    assert_eq!(world.world.running().len(), 1, "the size is the intent");
+    world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_action_that_waited_behind_a_deletion_fails_for_want_of_a_cluster(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    world.world.hold(Verb::Stop);
+    let delete = world.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    world.world.begun(Verb::Stop, 1).await;
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    world.world.release();
+    assert_eq!(world.ended(delete).await.status, ActionStatus::Succeeded);
+    let resize = world.ended(resize).await;
+    assert_eq!(
+        (resize.status, resize.status_reason.as_str()),
+        (ActionStatus::Failed, "its cluster is not there any more")
+    );
+    let gone = world.cluster(cluster.id).await;
+    assert_eq!(gone.status, ClusterStatus::Deleted, "history was changed");
+}

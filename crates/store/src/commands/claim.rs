@@ -127,8 +127,7 @@ impl Claim {
         ];
         tx.execute(TAKE, row).await?;
         if let (Some(id), Some(status)) = (action.cluster_id, ClusterStatus::during(action.kind)) {
-            const SHOW: &str =
-                "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5 WHERE id = $1";
+            const SHOW: &str = "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5 WHERE id = $1 AND deleted_at IS NULL";
             let change = tx.change().await?;
             tx.execute(SHOW, args![id.to_string(), status.as_str(), fence, change, self.now]).await?;
             tx.touch(Touched::Cluster(id));

@@ -24,7 +24,11 @@ impl Command for TakeDuty {
         const TAKE: &str = "INSERT INTO duties (name, engine_id, fence) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE \
                             SET engine_id = excluded.engine_id, fence = excluded.fence WHERE duties.engine_id = $2 \
                             OR NOT EXISTS (SELECT 1 FROM engines e WHERE e.id = duties.engine_id AND e.lease_until >= $4)";
+        const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
         Box::pin(async move {
+            if tx.row(MINE, args![&self.name, self.engine.to_string()]).await?.is_some() {
+                return Ok(true);
+            }
             let now = tx.database_now().await?;
             let fence = tx.next_fence().await?;
             Ok(tx.execute(TAKE, args![&self.name, self.engine.to_string(), fence, now]).await? > 0)

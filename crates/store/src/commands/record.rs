@@ -207,7 +207,7 @@ fn places(arguments: &mut Vec<Value>, ids: &[impl ToString]) -> String {
 }
 
 /// What belonged to a cluster that is gone: members, bindings, the recipe made for it alone. Its row stays as history.
-async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
     let id = cluster.id.to_string();
     tx.execute("DELETE FROM nodes WHERE cluster_id = $1", args![&id]).await?;
     tx.execute("DELETE FROM bindings WHERE cluster_id = $1", args![&id]).await?;

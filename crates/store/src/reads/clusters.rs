@@ -1,7 +1,7 @@
 //! Clusters, one or many.
 
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ClusterId, InstanceId};
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
@@ -62,6 +62,8 @@ impl ClusterSort {
 pub struct ClusterQuery {
     /// Of this project only.
     pub project: Option<String>,
+    /// At this instance only.
+    pub instance: Option<InstanceId>,
     /// In this namespace only.
     pub namespace: Option<String>,
     /// With one of these names.
@@ -174,6 +176,7 @@ fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
             filter.add(format!("{column} = {place}"));
         }
     }
+    filter.any_of("c.instance", query.instance.iter().map(InstanceId::as_str));
     filter.any_of("c.name", query.names.iter());
     filter.any_of("c.status", query.statuses.iter().map(|status| status.as_str()));
     filter.any_of("c.framework", query.framework.iter().map(|framework| framework.as_str()));

@@ -184,14 +184,15 @@ impl World {
 
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
         let changes = self.changes.subscribe();
-        stream::unfold(changes, |mut changes| async {
+        let missed = stream::once(std::future::ready(Change::Everything));
+        let told = stream::unfold(changes, |mut changes| async {
             match changes.recv().await {
                 Ok(change) => Some((change, changes)),
                 Err(broadcast::error::RecvError::Lagged(_)) => Some((Change::Everything, changes)),
                 Err(broadcast::error::RecvError::Closed) => None,
             }
-        })
-        .boxed()
+        });
+        missed.chain(told).boxed()
     }
 }
 

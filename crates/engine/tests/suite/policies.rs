@@ -1,0 +1,119 @@
+//! Policies are asked before an action acts, and told after it has.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::ids::{BindingId, NodeId, PolicyId};
+use muster_core::policy::{Binding, Policy};
+use muster_engine::policy::{Policies, PolicyContext, PolicyType};
+use rstest::rstest;
+use serde_json::{Map, json};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, Kind, exactly, now};
+
+/// Chooses the victims, or refuses, and remembers what it was told.
+#[derive(Clone, Default)]
+struct Chooser {
+    victims: Arc<Mutex<Vec<NodeId>>>,
+    refuse: Arc<Mutex<bool>>,
+    told: Arc<Mutex<Vec<(ActionKind, bool)>>>,
+}
+
+#[async_trait]
+impl PolicyType for Chooser {
+    fn kind(&self) -> &'static str {
+        "test.chooser-1.0"
+    }
+
+    fn checks(&self, kind: ActionKind) -> bool {
+        kind == ActionKind::ClusterResize
+    }
+
+    async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        if *self.refuse.lock().unwrap() {
+            return Err("not today".to_owned());
+        }
+        let victims = self.victims.lock().unwrap().clone();
+        context.data.insert("deletion".to_owned(), json!({"candidates": victims}));
+        Ok(())
+    }
+
+    async fn after(
+        &self,
+        _: &Binding,
+        context: &mut PolicyContext<'_>,
+        succeeded: bool,
+    ) -> Result<(), String> {
+        self.told.lock().unwrap().push((context.action.kind, succeeded));
+        Ok(())
+    }
+}
+
+fn binding(cluster: muster_core::ids::ClusterId) -> Binding {
+    let policy = Policy {
+        id: PolicyId::from_uuid(Uuid::now_v7()),
+        name: "choosy".to_owned(),
+        kind: "test.chooser-1.0".to_owned(),
+        project: "demo".to_owned(),
+        user: "ann".to_owned(),
+        spec: Map::new(),
+        data: Map::new(),
+        created_at: now(),
+        updated_at: None,
+    };
+    Binding {
+        id: BindingId::from_uuid(Uuid::now_v7()),
+        cluster_id: cluster,
+        policy,
+        enabled: true,
+        priority: 400,
+        data: Map::new(),
+        last_op: None,
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_policy_chooses_who_goes_and_is_told_how_it_went(#[case] kind: Kind) {
+    let chooser = Chooser::default();
+    let Some(world) = Fixture::open_with(kind, Policies::default().with(chooser.clone())).await else {
+        return;
+    };
+    let (cluster, _) = world.created(4).await;
+    world.store().bind(binding(cluster.id)).await.unwrap();
+    let victim = world.nodes(cluster.id).await[1].id;
+    *chooser.victims.lock().unwrap() = vec![victim];
+    let action = world.resized(&cluster, 3).await;
+    assert_eq!(action.status, ActionStatus::Succeeded);
+    assert_eq!(action.data["deletion"]["candidates"], json!([victim]), "what it chose is kept");
+    assert!(world.nodes(cluster.id).await.iter().all(|node| node.id != victim));
+    assert_eq!(*chooser.told.lock().unwrap(), [(ActionKind::ClusterResize, true)]);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_policy_that_refuses_is_named_and_nothing_is_done(#[case] kind: Kind) {
+    let chooser = Chooser::default();
+    let Some(world) = Fixture::open_with(kind, Policies::default().with(chooser.clone())).await else {
+        return;
+    };
+    let (cluster, _) = world.created(2).await;
+    world.store().bind(binding(cluster.id)).await.unwrap();
+    *chooser.refuse.lock().unwrap() = true;
+    let action = world.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
+    let action = world.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert_eq!(action.status_reason, "Policy check failure: Failed policy 'choosy': not today");
+    assert_eq!(world.cluster(cluster.id).await.desired(), 2);
+    assert_eq!(
+        *chooser.told.lock().unwrap(),
+        [(ActionKind::ClusterResize, false)],
+        "it is told of failures too"
+    );
+}

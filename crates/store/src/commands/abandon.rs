@@ -1,0 +1,45 @@
+//! Ending the row of a cluster that nobody can reach any more.
+
+use futures::future::BoxFuture;
+use muster_core::action::{Action, ActionStatus};
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+
+use crate::error::StoreError;
+use crate::rows::{actions, clusters, events};
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::args;
+
+/// Ends a cluster's row, and every action on it, without touching the world.
+#[derive(Debug, Clone)]
+pub struct Abandon {
+    /// The cluster, as history shows it from now on.
+    pub cluster: Cluster,
+    /// The deletion, ended already.
+    pub action: Action,
+    /// What is worth telling.
+    pub events: Vec<Event>,
+}
+
+impl Command for Abandon {
+    type Output = Action;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Action, StoreError>> {
+        const END: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4, owner = NULL \
+                           WHERE cluster_id = $1 AND ended_at IS NULL";
+        const UNLOCK: &str = "DELETE FROM locks WHERE target = $1 OR action_id IN (SELECT id FROM actions WHERE cluster_id = $1)";
+        Box::pin(async move {
+            let id = self.cluster.id.to_string();
+            let status = ActionStatus::Cancelled.as_str();
+            let reason = "Its cluster was abandoned";
+            tx.execute(END, args![&id, status, reason, self.action.created_at]).await?;
+            tx.execute(UNLOCK, args![&id]).await?;
+            clusters::update(tx, &self.cluster).await?;
+            super::record::forget_cluster(tx, &self.cluster).await?;
+            actions::insert(tx, std::slice::from_ref(&self.action)).await?;
+            events::insert(tx, &self.events).await?;
+            tx.touch(Touched::Action(self.action.id));
+            Ok(self.action.clone())
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! Lists, history, and following changes.
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level, ObjectKind};
+use muster_core::ids::{EventId, NodeId};
+use muster_core::node::{Node, NodeStatus};
+use muster_core::principal::Door;
+use muster_core::sample;
+use muster_store::commands::{End, Purge, Record};
+use muster_store::reads::{
+    ActionQuery, ActionSort, ClusterQuery, ClusterSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort,
+};
+use muster_store::{Direction, Store};
+use rstest::rstest;
+use serde_json::Map;
+use uuid::Uuid;
+
+use crate::fixture::{self, Fixture, Kind, claim, living, record};
+
+/// Reads a list page by page; every page but the last is full.
+async fn all_pages(store: &Store, mut query: ClusterQuery, size: u32) -> Vec<String> {
+    let mut names = Vec::new();
+    query.limit = Some(size);
+    loop {
+        let page = store.clusters(&query).await.unwrap();
+        names.extend(page.items.iter().map(|cluster| cluster.name.clone()));
+        match page.next {
+            Some(next) => {
+                assert_eq!(page.items.len(), usize::try_from(size).unwrap());
+                query.after = Some(next);
+            }
+            None => return names,
+        }
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn pages_hold_every_cluster_once_in_any_order(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    for number in 1..=7 {
+        world.create(number).await;
+    }
+    let names: Vec<String> = (1..=7).map(|number| format!("c{number}")).collect();
+    let reversed: Vec<String> = names.iter().rev().cloned().collect();
+    for size in [1, 2, 3, 7, 100] {
+        for sort in [ClusterSort::InitAt, ClusterSort::Name, ClusterSort::CreatedAt, ClusterSort::Framework] {
+            let query = ClusterQuery { sort: vec![(sort, Direction::Ascending)], ..ClusterQuery::default() };
+            assert_eq!(all_pages(&world.store, query, size).await, names, "{sort:?} by {size}");
+        }
+        let query = ClusterQuery {
+            sort: vec![(ClusterSort::Name, Direction::Descending)],
+            ..ClusterQuery::default()
+        };
+        assert_eq!(all_pages(&world.store, query, size).await, reversed);
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn names_are_compared_bytewise(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    for (number, name) in [(1, "b"), (2, "B"), (3, "a-b"), (4, "a.b"), (5, "ä")] {
+        let mut accept = fixture::creation(number);
+        accept.cluster.as_mut().unwrap().cluster.name = name.to_owned();
+        world.store.accept(accept).await.unwrap();
+    }
+    let query =
+        ClusterQuery { sort: vec![(ClusterSort::Name, Direction::Ascending)], ..ClusterQuery::default() };
+    assert_eq!(all_pages(&world.store, query, 2).await, ["B", "a-b", "a.b", "b", "ä"]);
+    let prefix = ClusterQuery { name_prefix: Some("a".to_owned()), ..ClusterQuery::default() };
+    assert_eq!(world.store.clusters(&prefix).await.unwrap().items.len(), 2);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_total_is_counted_only_when_asked_or_known_anyway(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    for number in 1..=3 {
+        world.create(number).await;
+    }
+    let total = async |limit, with_total| {
+        let query = ClusterQuery { limit, with_total, ..ClusterQuery::default() };
+        world.store.clusters(&query).await.unwrap().total
+    };
+    assert_eq!(total(Some(2), false).await, None);
+    assert_eq!(total(Some(2), true).await, Some(3));
+    assert_eq!(total(Some(3), false).await, Some(3));
+    assert_eq!(total(None, false).await, Some(3));
+    assert_eq!(total(Some(0), true).await, Some(3));
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn nodes_actions_and_events_are_listed_by_what_is_asked(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let store = &world.store;
+    world.create(1).await;
+    let engine = living(store, 9).await;
+    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+    let node = |index: u32, status| Node {
+        id: NodeId::from_uuid(Uuid::from_u128(u128::from(index))),
+        cluster_id: Some(fixture::cluster(1).id),
+        status,
+        ..sample::node(index)
+    };
+    let mut writes = record(&claimed);
+    writes.new_nodes =
+        vec![node(2, NodeStatus::Active), node(1, NodeStatus::Error), node(3, NodeStatus::Active)];
+    writes.events = vec![event(1, Level::Info), event(2, Level::Error)];
+    store.record(writes).await.unwrap();
+    let by_index = NodeQuery {
+        cluster: Some(fixture::cluster(1).id),
+        sort: vec![(NodeSort::Index, Direction::Descending)],
+        limit: Some(2),
+        ..NodeQuery::default()
+    };
+    let page = store.nodes(&by_index).await.unwrap();
+    assert_eq!(page.items.iter().map(|node| node.index).collect::<Vec<_>>(), [3, 2]);
+    let rest = store.nodes(&NodeQuery { after: page.next, ..by_index }).await.unwrap();
+    assert_eq!(rest.items.iter().map(|node| node.index).collect::<Vec<_>>(), [1]);
+    let bad = NodeQuery { statuses: vec![NodeStatus::Error], ..NodeQuery::default() };
+    assert_eq!(store.nodes(&bad).await.unwrap().items.len(), 1);
+    let errors = EventQuery {
+        levels: vec![Level::Error],
+        sort: vec![(EventSort::At, Direction::Ascending)],
+        ..EventQuery::default()
+    };
+    assert_eq!(store.events(&errors).await.unwrap().items, [event(2, Level::Error)]);
+    let running = ActionQuery {
+        statuses: vec![ActionStatus::Running],
+        kinds: vec![ActionKind::ClusterCreate],
+        top_level: true,
+        sort: vec![(ActionSort::CreatedAt, Direction::Descending)],
+        ..ActionQuery::default()
+    };
+    assert_eq!(store.actions(&running).await.unwrap().items.len(), 1);
+    let other = ActionQuery { project: Some("other".to_owned()), ..running };
+    assert_eq!(store.actions(&other).await.unwrap().items, []);
+}
+
+fn event(number: u32, level: Level) -> Event {
+    Event {
+        id: EventId::from_uuid(Uuid::from_u128(u128::from(number))),
+        at: fixture::now(i64::from(number)),
+        level,
+        object_kind: ObjectKind::Cluster,
+        object_id: fixture::cluster(1).id.to_string(),
+        object_name: "c1".to_owned(),
+        cluster_id: Some(fixture::cluster(1).id),
+        action_id: None,
+        reason: "Tested".to_owned(),
+        phase: String::new(),
+        message: "it happened".to_owned(),
+        user: "ann".to_owned(),
+        project: "demo".to_owned(),
+        door: Door::Core,
+        data: Map::new(),
+    }
+}
+
+/// Ends a cluster's creation by deleting it.
+async fn deleted(world: &Fixture, number: u128) {
+    let engine = living(&world.store, 100 + number).await;
+    let claimed = world.store.claim(claim(engine)).await.unwrap().remove(0);
+    let mut writes = record(&claimed);
+    writes.cluster = Some(Cluster { deleted_at: Some(fixture::now(2_000)), ..fixture::cluster(number) });
+    writes.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    writes.events = vec![event(1, Level::Info)];
+    world.store.record(Record { ..writes }).await.unwrap();
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn history_stays_until_it_is_purged(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    world.create(1).await;
+    deleted(&world, 1).await;
+    let only = ClusterQuery { deleted: Deleted::Only, ..ClusterQuery::default() };
+    assert_eq!(world.store.clusters(&only).await.unwrap().items.len(), 1);
+    assert_eq!(world.store.clusters(&ClusterQuery::default()).await.unwrap().items, []);
+    world.create(2).await;
+    let purge = |before| Purge {
+        history_before: fixture::now(before),
+        requests_before: fixture::now(before),
+        limit: 100,
+    };
+    assert_eq!(world.store.purge(purge(1)).await.unwrap().rows, 0, "too young");
+    let purged = world.store.purge(purge(1_000_000)).await.unwrap();
+    assert_eq!(purged.rows, 3, "a cluster, an action, an event");
+    assert_eq!(world.store.clusters(&only).await.unwrap().items, []);
+    assert_eq!(
+        world.store.clusters(&ClusterQuery::default()).await.unwrap().items.len(),
+        1,
+        "what lives stays"
+    );
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn whoever_follows_changes_sees_each_and_the_deletion_too(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let start = world.store.change_horizon().await.unwrap();
+    world.create(1).await;
+    world.create(2).await;
+    let names =
+        |clusters: &[Cluster]| clusters.iter().map(|cluster| cluster.name.clone()).collect::<Vec<_>>();
+    let (changed, upto) = world.store.clusters_changed_since(start, None).await.unwrap();
+    assert_eq!(names(&changed), ["c1", "c2"]);
+    assert_eq!(world.store.clusters_changed_since(upto, None).await.unwrap().0, []);
+    deleted(&world, 1).await;
+    let (changed, _) = world.store.clusters_changed_since(upto, None).await.unwrap();
+    let gone = changed.iter().find(|cluster| cluster.name == "c1").expect("the deletion is a change");
+    assert!(gone.deleted_at.is_some());
+    let other = world.store.clusters_changed_since(start, Some("other")).await.unwrap();
+    assert_eq!(other.0, [], "another project's");
+}
+
+#[tokio::test]
+async fn a_change_that_commits_late_is_not_missed() {
+    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
+    let other = world.replica().await.expect("PostgreSQL has replicas");
+    let start = world.store.change_horizon().await.unwrap();
+    let writes = (1..=30).map(|number| {
+        let store = if number % 2 == 0 { world.store.clone() } else { other.clone() };
+        async move { store.accept(fixture::creation(number)).await.unwrap() }
+    });
+    let follow = async {
+        let (mut seen, mut from) = (std::collections::BTreeSet::new(), start);
+        while seen.len() < 30 {
+            let (changed, upto) = world.store.clusters_changed_since(from, None).await.unwrap();
+            seen.extend(changed.into_iter().map(|cluster| cluster.id));
+            from = upto;
+        }
+    };
+    let both = futures::future::join(futures::future::join_all(writes), follow);
+    tokio::time::timeout(std::time::Duration::from_secs(30), both).await.expect("a change was missed");
+}
