@@ -177,6 +177,7 @@ CREATE TABLE actions (
     reason         TEXT   NOT NULL,
     principal      TEXT   NOT NULL,
     project        TEXT   NOT NULL,
+    user_id        TEXT   NOT NULL,
     priority       BIGINT NOT NULL,
     inputs         TEXT   NOT NULL,
     outputs        TEXT   NOT NULL,

@@ -97,6 +97,18 @@ async fn write_group(
     group: &mut [Box<dyn Job>],
 ) -> Result<Effects, StoreError> {
     statement(connection, "BEGIN IMMEDIATE").await?;
+    let written = write_all(connection, group).await;
+    if written.is_err() {
+        // After a full disk the transaction may still be open; without this every later BEGIN would fail.
+        drop(statement(connection, "ROLLBACK").await);
+    }
+    written
+}
+
+async fn write_all(
+    connection: &mut SqliteConnection,
+    group: &mut [Box<dyn Job>],
+) -> Result<Effects, StoreError> {
     let alone = group.len() == 1;
     let mut all = Effects::default();
     for job in group {
@@ -115,11 +127,7 @@ async fn write_group(
             statement(connection, "RELEASE command").await?;
         }
     }
-    if let Err(error) = statement(connection, "COMMIT").await {
-        // After a full disk the transaction may still be open; without this every later BEGIN would fail.
-        drop(statement(connection, "ROLLBACK").await);
-        return Err(error);
-    }
+    statement(connection, "COMMIT").await?;
     Ok(all)
 }
 

@@ -11,7 +11,8 @@ use muster_store::reads::ActionQuery;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::clusters::ACTION_SORTS;
-use super::mutate::with_action;
+use super::find::optional_id;
+use super::mutate::{Wait, with_action};
 use super::{CoreApi, convert, pages, principal};
 use crate::access::Verb;
 use crate::error::ApiError;
@@ -34,12 +35,6 @@ impl CoreApi {
             total_size: pages::total(page.total),
         })
     }
-}
-
-/// An id that may be left out.
-fn id<T: std::str::FromStr<Err = muster_core::ids::InvalidId>>(given: &str) -> Result<Option<T>, ApiError> {
-    let given = Some(given).filter(|given| !given.is_empty());
-    given.map(|given| given.parse().map_err(|error: T::Err| ApiError::invalid(error.to_string()))).transpose()
 }
 
 fn signal(word: &str) -> Result<SignalKind, ApiError> {
@@ -74,9 +69,11 @@ impl ActionService for CoreApi {
         let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
         let query = ActionQuery {
             project,
-            cluster: id::<ClusterId>(&request.cluster_id)?,
-            node: id::<NodeId>(&request.target)?,
-            parent: id::<ActionId>(&request.parent)?,
+            user: Some(request.user.clone()).filter(|user| !user.is_empty()),
+            with_total: request.with_total,
+            cluster: optional_id::<ClusterId>(&request.cluster_id)?,
+            node: optional_id::<NodeId>(&request.target)?,
+            parent: optional_id::<ActionId>(&request.parent)?,
             kinds: kind.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
@@ -88,8 +85,11 @@ impl ActionService for CoreApi {
 
     async fn cancel_action(&self, request: Request<CancelActionRequest>) -> Answer<Action> {
         let principal = principal(&request)?;
-        let action = self.find_action(&principal, Verb::Change, &request.into_inner().id).await?;
-        let action = self.signal(&action, SignalKind::Cancel).await?;
+        let request = request.into_inner();
+        let action = self.find_action(&principal, Verb::Change, &request.id).await?;
+        let wait =
+            (!request.wait_for.is_empty()).then(|| Wait::parse(&request.wait_for, request.wait_timeout));
+        let action = self.signal(&action, SignalKind::Cancel, wait.transpose()?).await?;
         with_action(convert::action(action.clone()), &action)
     }
 
@@ -98,7 +98,9 @@ impl ActionService for CoreApi {
         let request = request.into_inner();
         let kind = signal(&request.signal)?;
         let action = self.find_action(&principal, Verb::Change, &request.id).await?;
-        let action = self.signal(&action, kind).await?;
+        let wait =
+            (!request.wait_for.is_empty()).then(|| Wait::parse(&request.wait_for, request.wait_timeout));
+        let action = self.signal(&action, kind, wait.transpose()?).await?;
         with_action(convert::action(action.clone()), &action)
     }
 }

@@ -22,7 +22,7 @@ use muster_store::reads::{
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::find::named;
+use super::find::{named, optional_id};
 use super::mutate::{self, Wait, with_action};
 use super::pages::{self, ClusterFilters, Paging};
 use super::{CoreApi, convert, create, principal, update};
@@ -200,8 +200,12 @@ impl ClusterService for CoreApi {
         let request = request.into_inner();
         let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
         let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
+        let role = Some(&request.role).filter(|word| !word.is_empty());
         let query = NodeQuery {
             cluster: Some(cluster.id),
+            group: Some(request.group_name.clone()).filter(|name| !name.is_empty()),
+            role: role.map(|word| word.parse().map_err(ApiError::from)).transpose()?,
+            with_total: request.with_total,
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..NodeQuery::default()
@@ -225,6 +229,8 @@ impl ClusterService for CoreApi {
         let level = Some(&request.level).filter(|word| !word.is_empty());
         let query = EventQuery {
             cluster: Some(cluster.id),
+            action: optional_id(&request.action_id)?,
+            with_total: request.with_total,
             levels: level.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
@@ -247,6 +253,7 @@ impl ClusterService for CoreApi {
         let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
         let query = ActionQuery {
             cluster: Some(cluster.id),
+            with_total: request.with_total,
             kinds: kind.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,

@@ -1,6 +1,6 @@
 //! Finding what a request is about, as far as the caller may see it.
 
-use muster_core::action::Action;
+use muster_core::action::{Action, Milestone};
 use muster_core::cluster::Cluster;
 use muster_core::principal::{Owner, Principal};
 use muster_core::words::UnknownWord;
@@ -8,6 +8,7 @@ use muster_store::StoreError;
 use muster_store::commands::SignalKind;
 
 use super::CoreApi;
+use super::mutate::Wait;
 use crate::access::Verb;
 use crate::auth::{Resource, Rule, authorize};
 use crate::error::ApiError;
@@ -117,9 +118,27 @@ impl CoreApi {
         }
     }
 
-    pub(super) async fn signal(&self, action: &Action, kind: SignalKind) -> Result<Action, ApiError> {
-        Ok(self.engine.signal(action.id, kind).await?)
+    /// Tells an action something; where a wait is asked for, until it has ended.
+    pub(super) async fn signal(
+        &self,
+        action: &Action,
+        kind: SignalKind,
+        wait: Option<Wait>,
+    ) -> Result<Action, ApiError> {
+        let told = self.engine.signal(action.id, kind).await?;
+        match wait {
+            Some(wait) => Ok(self.engine.wait(told.id, Milestone::Reached, wait.at_most).await?),
+            None => Ok(told),
+        }
     }
+}
+
+/// An id that may be left out.
+pub(super) fn optional_id<T: std::str::FromStr<Err = muster_core::ids::InvalidId>>(
+    given: &str,
+) -> Result<Option<T>, ApiError> {
+    let given = Some(given).filter(|given| !given.is_empty());
+    given.map(|given| given.parse().map_err(|error: T::Err| ApiError::invalid(error.to_string()))).transpose()
 }
 
 impl From<UnknownWord> for ApiError {

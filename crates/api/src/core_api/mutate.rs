@@ -30,7 +30,7 @@ const LONGEST_WAIT: Span = Span::from_secs(3600);
 /// What a mutation waits for.
 pub(super) struct Wait {
     milestone: Milestone,
-    at_most: Span,
+    pub(super) at_most: Span,
 }
 
 impl Wait {

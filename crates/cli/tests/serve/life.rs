@@ -7,7 +7,7 @@ use muster_proto::v1alpha2::{
     WatchClustersRequest, WorkerGroupSpec,
 };
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::server::{PATIENCE, Server, slow_cluster};
 
@@ -119,8 +119,7 @@ async fn a_running_action_is_found_cancelled_and_shown() {
         server.get("/namespaces/demo/clusters/slow/actions?state=RUNNING&action=CLUSTER_CREATE").await;
     let id = running["actions"][0]["id"].as_str().expect("a running action").to_owned();
     assert_eq!(running["actions"][0]["milestones"], json!(["accepted", "applied"]));
-    server.post(&format!("/actions/{id}/cancel"), json!({})).await;
-    let ended = ended(&server, &id).await;
+    let ended = server.post(&format!("/actions/{id}/cancel"), json!({"wait_for": "reached"})).await;
     assert_eq!(
         (ended["status"].as_str(), ended["statusReason"].as_str()),
         (Some("CANCELLED"), Some("Action execution cancelled"))
@@ -129,12 +128,6 @@ async fn a_running_action_is_found_cancelled_and_shown() {
         server.refusal(Method::POST, &format!("/actions/{id}/cancel"), Some(json!({}))).await;
     assert_eq!(status, 400, "{sentence}");
     assert!(sentence.contains("it has ended"), "{sentence}");
-}
-
-/// Waits for the end of an action by a second request that waits for its cluster's lock.
-async fn ended(server: &Server, id: &str) -> Value {
-    server.call(Method::DELETE, "/namespaces/demo/clusters/slow?wait_for=reached", None).await;
-    server.get(&format!("/actions/{id}")).await
 }
 
 #[tokio::test]

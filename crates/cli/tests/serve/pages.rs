@@ -64,3 +64,23 @@ async fn a_token_is_good_for_its_own_list_only() {
     let next = server.get(&format!("/clusters?page_size=2&sort_by=name&page_token={token}")).await;
     assert_eq!(names(&next), ["charlie", "delta"], "a token survives a restart");
 }
+
+#[tokio::test]
+async fn nodes_events_and_actions_are_filtered_and_counted() {
+    let server = Server::dev().await;
+    let mut body = cluster("fred", 2);
+    let groups = body["cluster_spec"]["worker_group_spec"].as_array_mut().unwrap();
+    groups.push(json!({"group_name": "large", "replicas": 1}));
+    server.post("/namespaces/demo/clusters?wait_for=reached", body).await;
+    let count = async |path: &str, key: &str| server.get(path).await[key].as_array().map(Vec::len);
+    let fred = "/namespaces/demo/clusters/fred";
+    assert_eq!(count(&format!("{fred}/nodes?group_name=large"), "nodes").await, Some(1));
+    assert_eq!(count(&format!("{fred}/nodes?role=head"), "nodes").await, Some(0));
+    assert_eq!(server.get(&format!("{fred}/nodes?page_size=1&with_total=true")).await["totalSize"], 3);
+    assert_eq!(count("/actions?action=NODE_CREATE&user=dev", "actions").await, Some(3));
+    assert_eq!(count("/actions?user=nobody", "actions").await, Some(0));
+    let action =
+        server.get(&format!("{fred}/actions?action=CLUSTER_CREATE")).await["actions"][0]["id"].clone();
+    let events = format!("{fred}/events?action_id={}", action.as_str().unwrap());
+    assert_eq!(count(&events, "events").await, Some(2));
+}

@@ -73,7 +73,7 @@ impl Command for Accept {
 }
 
 impl Accept {
-    async fn accept(&self, tx: &mut Transaction<'_>) -> Result<Accepted, StoreError> {
+    pub(super) async fn accept(&self, tx: &mut Transaction<'_>) -> Result<Accepted, StoreError> {
         if let Some(action) = self.replayed(tx).await? {
             return Ok(Accepted { action, replayed: true });
         }

@@ -31,7 +31,7 @@ pub struct Claim {
 pub struct Claimed {
     /// The action, with its new fence.
     pub action: Action,
-    /// Whether another engine had begun it.
+    /// Whether it had been begun before, by another engine or by this one.
     pub taken_over: bool,
 }
 
@@ -50,7 +50,9 @@ impl Command for Claim {
             let left = self.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
             for action in self.waiting(tx, left).await? {
                 if lock(tx, &action).await? {
-                    claimed.push(Claimed { action: self.take(tx, action).await?, taken_over: false });
+                    // Handed over, or resumed: it waits like a new one, and was begun all the same.
+                    let taken_over = action.started_at.is_some();
+                    claimed.push(Claimed { action: self.take(tx, action).await?, taken_over });
                 }
             }
             Ok(claimed)

@@ -7,6 +7,7 @@ use muster_core::ids::{ClusterId, EngineId};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 
+use super::Accept;
 use crate::error::StoreError;
 use crate::rows::{events, nodes};
 use crate::transaction::{Command, Touched, Transaction};
@@ -23,6 +24,9 @@ pub struct Observe {
     pub clusters: Vec<SeenCluster>,
     /// What is worth telling.
     pub events: Vec<Event>,
+    /// What brings back what is lost: accepted in the same commit, unless another action is in the way. A writer that
+    /// dies in between would leave a loss that nobody sees any more.
+    pub healing: Vec<Accept>,
     /// Now.
     pub now: Timestamp,
 }
@@ -60,6 +64,13 @@ impl Command for Observe {
                 tx.touch(Touched::Cluster(seen.id));
             }
             events::insert(tx, &self.events).await?;
+            for accept in &self.healing {
+                match accept.accept(tx).await {
+                    // Whoever has the cluster sees the same world, and part of its goal is that nothing is lost.
+                    Ok(_) | Err(StoreError::Conflict(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
             Ok(true)
         })
     }

@@ -45,6 +45,8 @@ pub struct ActionQuery {
     pub node: Option<NodeId>,
     /// Children of this action only.
     pub parent: Option<ActionId>,
+    /// Asked for by this user only.
+    pub user: Option<String>,
     /// Only those that somebody asked for, not their children.
     pub top_level: bool,
     /// Of one of these kinds.
@@ -57,6 +59,8 @@ pub struct ActionQuery {
     pub after: Option<Cursor>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
+    /// Count all pages.
+    pub with_total: bool,
 }
 
 impl Store {
@@ -90,6 +94,7 @@ impl Store {
             ("a.cluster_id", query.cluster.map(|id| id.to_string())),
             ("a.target", query.node.map(|id| id.to_string())),
             ("a.parent_id", query.parent.map(|id| id.to_string())),
+            ("a.user_id", query.user.clone()),
         ];
         for (column, value) in equal {
             if let Some(value) = value {
@@ -111,7 +116,7 @@ impl Store {
             sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: query.after.as_ref(),
             limit: query.limit,
-            with_total: false,
+            with_total: query.with_total,
         };
         self.read(async |tx| listing.read(tx, actions::read, |action| action.id.to_string()).await).await
     }

@@ -1,7 +1,7 @@
 //! Events.
 
 use muster_core::event::{Event, Level};
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ActionId, ClusterId};
 
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
@@ -40,6 +40,8 @@ pub struct EventQuery {
     pub project: Option<String>,
     /// Of this cluster and its nodes only.
     pub cluster: Option<ClusterId>,
+    /// Behind which this action stands.
+    pub action: Option<ActionId>,
     /// About one of these objects.
     pub objects: Vec<String>,
     /// Of one of these levels.
@@ -52,14 +54,19 @@ pub struct EventQuery {
     pub after: Option<Cursor>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
+    /// Count all pages.
+    pub with_total: bool,
 }
 
 impl Store {
     /// A page of events.
     pub async fn events(&self, query: &EventQuery) -> Result<Page<Event>, StoreError> {
         let mut filter = Filter::default();
-        let equal =
-            [("project", query.project.clone()), ("cluster_id", query.cluster.map(|id| id.to_string()))];
+        let equal = [
+            ("project", query.project.clone()),
+            ("cluster_id", query.cluster.map(|id| id.to_string())),
+            ("action_id", query.action.map(|id| id.to_string())),
+        ];
         for (column, value) in equal {
             if let Some(value) = value {
                 let place = filter.place(value);
@@ -78,7 +85,7 @@ impl Store {
             sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: query.after.as_ref(),
             limit: query.limit,
-            with_total: false,
+            with_total: query.with_total,
         };
         self.read(async |tx| listing.read(tx, events::read, |event| event.id.to_string()).await).await
     }

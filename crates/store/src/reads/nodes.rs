@@ -1,7 +1,7 @@
 //! Nodes, one or many.
 
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::{Node, NodeStatus};
+use muster_core::node::{Node, NodeRole, NodeStatus};
 
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
@@ -47,6 +47,10 @@ pub struct NodeQuery {
     pub project: Option<String>,
     /// Of this cluster only.
     pub cluster: Option<ClusterId>,
+    /// Of this group only.
+    pub group: Option<String>,
+    /// Of this role only.
+    pub role: Option<NodeRole>,
     /// With one of these names.
     pub names: Vec<String>,
     /// In one of these states.
@@ -57,6 +61,8 @@ pub struct NodeQuery {
     pub after: Option<Cursor>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
+    /// Count all pages.
+    pub with_total: bool,
 }
 
 impl Store {
@@ -85,6 +91,8 @@ impl Store {
             let place = filter.place(cluster.to_string());
             filter.add(format!("cluster_id = {place}"));
         }
+        filter.any_of("group_name", query.group.iter());
+        filter.any_of("role", query.role.iter().map(|role| role.as_str()));
         filter.any_of("name", query.names.iter());
         filter.any_of("status", query.statuses.iter().map(|status| status.as_str()));
         let listing = Listing {
@@ -96,7 +104,7 @@ impl Store {
             sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: query.after.as_ref(),
             limit: query.limit,
-            with_total: false,
+            with_total: query.with_total,
         };
         self.read(async |tx| listing.read(tx, nodes::read, |node| node.id.to_string()).await).await
     }

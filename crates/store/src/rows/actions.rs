@@ -42,6 +42,7 @@ pub(crate) const COLUMNS: &[&str] = &[
     "applied_at",
     "ended_at",
     "updated_at",
+    "user_id",
 ];
 
 /// Who goes first when several wait for the same target.
@@ -90,6 +91,7 @@ pub(crate) fn values(action: &Action) -> Vec<Value> {
         action.applied_at,
         action.ended_at,
         action.updated_at,
+        &action.principal.id,
     ]
 }
 
