@@ -1,18 +1,25 @@
 //! Takes actions as long as there are hands for them.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use muster_store::commands::Claim;
+use muster_core::action::{Action, ActionStatus, Fence};
+use muster_core::ids::ActionId;
+use muster_store::StoreError;
+use muster_store::commands::{Claim, PutBack, Ticket};
+use muster_store::reads::ActionQuery;
 use tokio::sync::Semaphore;
 
-use crate::engine::Inner;
+use crate::engine::{Inner, Life};
 use crate::handlers;
 use crate::runner;
 
 /// Claims whenever there may be work: told by commits, and now and then without being told.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let hands = Arc::new(Semaphore::new(usize::try_from(inner.config.parallel_actions).unwrap_or(1)));
+    let held = Arc::new(Held::default());
     let period: Duration = inner.config.safety_period.into();
     loop {
         // One hand at least has to be free, or a claimed action would wait in a running state.
@@ -21,7 +28,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         if inner.stopping.is_cancelled() {
             return;
         }
-        let taken = claim(&inner, &hands).await;
+        let taken = claim(&inner, &hands, &held).await;
         if taken > 0 {
             continue;
         }
@@ -33,10 +40,53 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     }
 }
 
-async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>) -> usize {
+/// What this engine has in its hands, and whether something may have slipped through them.
+#[derive(Default)]
+struct Held {
+    actions: Mutex<HashSet<(ActionId, Fence)>>,
+    astray: AtomicBool,
+}
+
+impl Held {
+    fn actions(&self) -> MutexGuard<'_, HashSet<(ActionId, Fence)>> {
+        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts back what is ours by its row and in nobody's hands: claimed by a commit whose answer got lost, or let go
+    /// by a run that took its lease for over. No other engine would take it while we live.
+    async fn put_back_strays(&self, inner: &Inner, life: &Life) -> Result<(), StoreError> {
+        if !self.astray.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let statuses = vec![ActionStatus::Running];
+        let query = ActionQuery { statuses, top_level: true, ..ActionQuery::default() };
+        let running = inner.store.actions(&query).await?.items;
+        let stray = |action: &Action| {
+            action.owner == Some(life.id) && !self.actions().contains(&(action.id, action.fence))
+        };
+        for action in running.into_iter().filter(stray) {
+            tracing::warn!(action = %action.id, "put back: it was ours, and nobody ran it");
+            let ticket = Ticket { action: action.id, engine: life.id, fence: action.fence };
+            let reason = "The action was put back: its engine had lost hold of it.".to_owned();
+            let now = inner.clock.now();
+            let put = PutBack { ticket, not_before: None, suspend: false, count: false, reason, now };
+            match inner.store.put_back(put).await {
+                Ok(()) | Err(StoreError::Fenced(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> usize {
     let life = inner.life();
     if life.is_over(inner.clock.now()) {
         return 0;
+    }
+    if let Err(error) = held.put_back_strays(inner, &life).await {
+        tracing::warn!(%error, "cannot look for what is nobody's");
+        held.astray.store(true, Ordering::Release);
     }
     let command = Claim {
         engine: life.id,
@@ -49,6 +99,8 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>) -> usize {
         Ok(claimed) => claimed,
         Err(error) => {
             tracing::warn!(%error, "cannot claim");
+            // It may have been committed all the same.
+            held.astray.store(true, Ordering::Release);
             return 0;
         }
     };
@@ -58,10 +110,16 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>) -> usize {
         let Ok(hand) = Arc::clone(hands).acquire_owned().await else { return count };
         let (inner, life) = (Arc::clone(inner), Arc::clone(&life));
         inner.metrics.begun(action.taken_over);
+        let (held, key) = (Arc::clone(held), (action.action.id, action.action.fence));
+        held.actions().insert(key);
         inner.tasks.clone().spawn(async move {
-            let metrics = inner.metrics.clone();
-            Box::pin(runner::run(inner, life, action)).await;
-            metrics.left();
+            let ended = Box::pin(runner::run(Arc::clone(&inner), life, action)).await;
+            held.actions().remove(&key);
+            if !ended {
+                held.astray.store(true, Ordering::Release);
+                inner.hub.work.notify_one();
+            }
+            inner.metrics.left();
             drop(hand);
         });
     }

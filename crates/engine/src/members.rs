@@ -93,6 +93,7 @@ impl Work {
             }
         };
         progress.blind = 0;
+        self.forgive_starts(&seen);
         let mut plan = self.plan(aim, &seen, &progress.memory);
         let mut added = Vec::new();
         if plan.add_head || !plan.add.is_empty() {

@@ -1,5 +1,6 @@
 //! Watches the world: wakes actions that wait for it, writes what it sees, and submits healing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,21 +25,29 @@ const REOPEN: Duration = Duration::from_secs(1);
 
 /// Follows one provider for as long as the engine runs.
 pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
+    let mut open = Open::default();
+    let period: Duration = inner.config.safety_period.into();
     loop {
         let mut changes = provider.changes();
         loop {
             let change = tokio::select! {
                 change = changes.next() => change,
+                () = tokio::time::sleep(period), if open.is_any() => {
+                    open.look_again(&inner, provider.as_ref()).await;
+                    continue;
+                }
                 () = inner.stopping.cancelled() => return,
             };
             match change {
                 Some(Change::Cluster(id)) => {
                     inner.hub.wake(Topic::World(id));
-                    log(look_at(&inner, provider.as_ref(), id).await);
+                    let looked = look_at(&inner, provider.as_ref(), id, true).await;
+                    open.note(id, looked);
                 }
                 Some(Change::Everything) => {
                     inner.hub.wake_all();
-                    log(look_at_all(&inner, provider.as_ref()).await);
+                    open.everything = true;
+                    open.look_again(&inner, provider.as_ref()).await;
                 }
                 None => break,
             }
@@ -50,54 +59,119 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
     }
 }
 
-fn log(result: Result<(), StoreError>) {
-    if let Err(error) = result {
-        tracing::warn!(%error, "cannot write what was seen");
+/// What a look came to.
+enum Looked {
+    /// Rows and world say the same.
+    Settled,
+    /// Something is lost, or cannot be told: it is looked at again until rows and world say the same.
+    Open,
+    /// Another engine looks; should it die, nobody may have seen what happens now.
+    NotOurs,
+}
+
+/// What has to be looked at again, in a while.
+#[derive(Default)]
+struct Open {
+    everything: bool,
+    clusters: HashSet<ClusterId>,
+}
+
+impl Open {
+    fn is_any(&self) -> bool {
+        self.everything || !self.clusters.is_empty()
+    }
+
+    fn note(&mut self, id: ClusterId, looked: Result<Looked, StoreError>) {
+        match looked {
+            Ok(Looked::Settled) => drop(self.clusters.remove(&id)),
+            Ok(Looked::Open) => drop(self.clusters.insert(id)),
+            Ok(Looked::NotOurs) => {
+                // Everything is more than any number of clusters.
+                self.clusters.clear();
+                self.everything = true;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot write what was seen");
+                self.clusters.insert(id);
+            }
+        }
+    }
+
+    async fn look_again(&mut self, inner: &Inner, provider: &dyn Provider) {
+        if std::mem::take(&mut self.everything)
+            && let Err(error) = self.look_at_all(inner, provider).await
+        {
+            tracing::warn!(%error, "cannot look at all clusters");
+            self.everything = true;
+        }
+        for id in self.clusters.clone() {
+            if self.everything || inner.stopping.is_cancelled() {
+                return;
+            }
+            let looked = look_at(inner, provider, id, false).await;
+            self.note(id, looked);
+        }
     }
 }
 
 /// Clusters that are read at once while all are looked at.
 const AT_ONCE: u32 = 200;
 
-/// Looks at every cluster of the instance: something may have happened while nobody listened.
-async fn look_at_all(inner: &Inner, provider: &dyn Provider) -> Result<(), StoreError> {
-    let mut query = ClusterQuery {
-        instance: Some(provider.instance().clone()),
-        sort: vec![(ClusterSort::InitAt, Direction::Ascending)],
-        limit: Some(AT_ONCE),
-        ..ClusterQuery::default()
-    };
-    loop {
-        let page = inner.store.clusters(&query).await?;
-        for cluster in page.items {
-            look_at(inner, provider, cluster.id).await?;
+impl Open {
+    /// Looks at every cluster of the instance: something may have happened while nobody listened.
+    async fn look_at_all(&mut self, inner: &Inner, provider: &dyn Provider) -> Result<(), StoreError> {
+        let mut query = ClusterQuery {
+            instance: Some(provider.instance().clone()),
+            sort: vec![(ClusterSort::InitAt, Direction::Ascending)],
+            limit: Some(AT_ONCE),
+            ..ClusterQuery::default()
+        };
+        loop {
+            let page = inner.store.clusters(&query).await?;
+            for cluster in page.items {
+                let looked = look_at(inner, provider, cluster.id, true).await;
+                self.note(cluster.id, looked);
+                if self.everything || inner.stopping.is_cancelled() {
+                    return Ok(());
+                }
+            }
+            if page.next.is_none() {
+                return Ok(());
+            }
+            query.after = page.next;
         }
-        if page.next.is_none() || inner.stopping.is_cancelled() {
-            return Ok(());
-        }
-        query.after = page.next;
     }
 }
 
 /// Looks at one cluster, writes what changed, and asks for healing where something is lost.
-async fn look_at(inner: &Inner, provider: &dyn Provider, id: ClusterId) -> Result<(), StoreError> {
+///
+/// Only the first look tells of what is lost while an action has the cluster: later ones would tell it again.
+async fn look_at(
+    inner: &Inner,
+    provider: &dyn Provider,
+    id: ClusterId,
+    first: bool,
+) -> Result<Looked, StoreError> {
     let duty = format!("observer/{}", provider.instance());
     let engine = inner.life().id;
     if !inner.store.take_duty(TakeDuty { name: duty.clone(), engine }).await? {
-        return Ok(());
+        return Ok(Looked::NotOurs);
     }
     let Some(cluster) = inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()) else {
-        return Ok(());
+        return Ok(Looked::Settled);
     };
-    let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(()) };
-    let Some(capabilities) = provider.capabilities(&profile.kind) else { return Ok(()) };
+    let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
+    let Some(capabilities) = provider.capabilities(&profile.kind) else { return Ok(Looked::Settled) };
     let nodes = inner.store.members(id).await?;
     let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
     // Nobody can tell how it is: the last word stays.
-    let Ok(observed) = provider.observe(call, &nodes).await else { return Ok(()) };
+    let Ok(observed) = provider.observe(call, &nodes).await else { return Ok(Looked::Open) };
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {
-        return Ok(());
+        return Ok(Looked::Settled);
+    }
+    if !first && cluster.status.is_transitional() {
+        return Ok(Looked::Open);
     }
     let now = inner.clock.now();
     let told = lost
@@ -105,12 +179,10 @@ async fn look_at(inner: &Inner, provider: &dyn Provider, id: ClusterId) -> Resul
         .map(|node| events::of_node(None, node, Level::Warn, reason::NODE_LOST, &node.status_reason, now))
         .collect();
     let seen = seen_cluster(&cluster, &nodes, lost, observed, now);
-    let command = Observe { duty, engine, clusters: vec![seen], events: told, now };
-    let written = inner.store.observe(command).await?;
-    if written && capabilities.heals_by_default {
-        submit::heal(inner, &cluster).await?;
-    }
-    Ok(())
+    let healing =
+        capabilities.heals_by_default.then(|| submit::healing(inner, &cluster)).into_iter().collect();
+    let command = Observe { duty, engine, clusters: vec![seen], events: told, healing, now };
+    Ok(if inner.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
 }
 
 /// Nodes that worked and are certainly gone.

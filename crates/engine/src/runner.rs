@@ -20,29 +20,52 @@ use crate::work::{Stop, Work};
 /// How long to wait before an action is tried again that the database or provider did not answer.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Runs a claimed action until it has ended or is somebody else's.
-pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) {
-    let Claimed { action, mut taken_over } = claimed;
+/// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
+pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) -> bool {
+    let Claimed { mut action, mut taken_over } = claimed;
     let span = tracing::info_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
             match attempt(&inner, &life, &action, taken_over).await {
-                Ok(()) | Err(Stop::Fenced) => return,
+                Ok(()) => return true,
+                Err(Stop::Fenced) => return false,
                 Err(stop) => {
                     tracing::warn!(?stop, "did not end; trying again");
-                    tokio::select! {
-                        () = tokio::time::sleep(AGAIN) => {}
-                        () = inner.stopping.cancelled() => return,
-                        () = life.lost.cancelled() => return,
-                    }
-                    // Whatever was done before is read back, as another engine would.
+                    // Whatever was done before is read back, as another engine would: a change that was committed
+                    // already is not made twice.
                     taken_over = true;
+                    match read_again(&inner, &life, &action).await {
+                        Some(_) => {}
+                        None => return false,
+                    }
                 }
             }
         }
     }
     .instrument(span)
-    .await;
+    .await
+}
+
+/// Waits a moment and reads an action until the database answers; none if it is not ours any more.
+async fn read_again(inner: &Inner, life: &Life, action: &Action) -> Option<Action> {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = inner.stopping.cancelled() => return None,
+            () = life.lost.cancelled() => return None,
+        }
+        match inner.store.action(action.id).await {
+            Ok(read) => {
+                let ours = |read: &Action| {
+                    read.status == ActionStatus::Running
+                        && read.fence == action.fence
+                        && read.owner == Some(life.id)
+                };
+                return read.filter(ours);
+            }
+            Err(error) => tracing::warn!(%error, "cannot read the action"),
+        }
+    }
 }
 
 /// One attempt: an error means that not even the end could be written.

@@ -7,7 +7,7 @@ use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, Fenc
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, NodeId};
-use muster_core::node::Node;
+use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::policy::Binding;
 use muster_core::profile::Profile;
 use muster_core::time::{Span, Timestamp};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::engine::{Inner, Life};
 use crate::hub::{Follow, Topic};
-use crate::provider::{Call, Capabilities, Provider};
+use crate::provider::{Call, Capabilities, Observed, Provider};
 
 /// Why an action does not go on, other than by reaching its goal.
 #[derive(Debug)]
@@ -74,6 +74,8 @@ pub(crate) struct Work {
     pub(crate) ended: Vec<(End, Vec<ActionId>)>,
     /// Events that go out with the next commit.
     pub(crate) events: Vec<Event>,
+    /// Nodes whose start an engine before us recorded, without what became of it.
+    unsure: HashSet<NodeId>,
     follow: Follow,
     told: Option<Control>,
 }
@@ -105,6 +107,8 @@ impl Work {
         let capabilities = provider.capabilities(&profile.kind).ok_or_else(unknown)?;
         let data = action.data.as_object().cloned().unwrap_or_default();
         let told = action.control;
+        let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);
+        let unsure = nodes.iter().filter(starting).map(|node| node.id).collect();
         Ok(Self {
             inner: Arc::clone(inner),
             life: Arc::clone(life),
@@ -122,6 +126,7 @@ impl Work {
             dirty: HashSet::new(),
             ended: Vec::new(),
             events: Vec::new(),
+            unsure,
             follow,
             told,
         })
@@ -164,6 +169,19 @@ impl Work {
         self.places = places(&self.nodes);
     }
 
+    /// A start that was recorded and did not happen, because its engine died, is not held against the node.
+    pub(crate) fn forgive_starts(&mut self, seen: &Observed) {
+        for id in std::mem::take(&mut self.unsure) {
+            match seen.of(id) {
+                Seen::Unknown { .. } => drop(self.unsure.insert(id)),
+                Seen::Absent | Seen::Starting { .. } => {
+                    self.node_mut(id).and_then(|node| node.starts.pop());
+                }
+                Seen::Running { .. } | Seen::Exited { .. } => {}
+            }
+        }
+    }
+
     /// Whether the action has to stop here.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         if self.life.is_over(self.now()) {
@@ -193,7 +211,8 @@ impl Work {
             if let Err(stop) = self.check() {
                 return stop;
             }
-            let left = self.time_left().into();
+            // A notice may get lost with its connection: now and then it is asked without one.
+            let left = self.time_left().min(self.inner.config.safety_period).into();
             tokio::select! {
                 () = self.follow.changed() => {}
                 () = self.inner.stopping.cancelled() => {}
