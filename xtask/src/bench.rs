@@ -1,6 +1,6 @@
 //! `cargo xtask bench [NAME]`: the benchmarks of `bench/`, in release builds.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -29,11 +29,11 @@ impl Bench {
             }
         }
         for bench in chosen {
-            let mut cargo = layout::cargo()?;
-            cargo
-                .args(["run", "--release", "--locked", "--package", "muster-bench", "--bin", bench, "--"])
-                .args(&arguments);
-            step::run(&format!("benchmark {bench}"), &mut cargo)?;
+            // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
+            let build = ["build", "--release", "--locked", "--workspace", "--bin", bench];
+            step::run(&format!("building the benchmark {bench}"), layout::cargo()?.args(build))?;
+            let mut program = Command::new(layout::target()?.join("release").join(bench));
+            step::run(&format!("benchmark {bench}"), program.current_dir(layout::root()).args(&arguments))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,14 +1,18 @@
 //! `cargo deny`: licences, banned crates and sources always; advisories where their database can be had.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
+use crate::lock::Lock;
 use crate::{layout, step};
 
 /// The cargo-deny that checks us, built into the cache.
 const VERSION: &str = "0.20.2";
+
+/// Seconds that the database of advisories may take: without a way to it, git waits for minutes.
+const PATIENCE: &str = "20";
 
 /// Checks, and says which part could not be checked here.
 pub(crate) fn check() -> Result<Option<String>> {
@@ -32,34 +36,31 @@ pub(crate) fn check() -> Result<Option<String>> {
 }
 
 fn installed() -> Result<PathBuf> {
-    let folder = layout::cache()?.join("tools").join(format!("cargo-deny-{VERSION}"));
+    let tools = layout::cache()?.join("tools");
+    let folder = tools.join(format!("cargo-deny-{VERSION}"));
     let program = folder.join("bin/cargo-deny");
-    if program.exists() {
-        return Ok(program);
-    }
     std::fs::create_dir_all(&folder)?;
-    let mut cargo = layout::cargo()?;
+    let _lock = Lock::take(&tools.join("lock"), "building cargo-deny")?;
     // Its own dependencies are built elsewhere, so that ours are not rebuilt for its features.
-    cargo.env("CARGO_TARGET_DIR", folder.join("target")).args([
-        "install",
-        "--locked",
-        "--quiet",
-        "--version",
-        VERSION,
-        "--root",
-    ]);
-    cargo.arg(&folder).arg("cargo-deny");
-    step::run_quietly(
-        &format!("building cargo-deny {VERSION} (about 3 minutes, once)"),
-        &mut cargo,
-        &folder.join("build.log"),
-    )?;
-    std::fs::remove_dir_all(folder.join("target"))?;
+    let target = folder.join("target");
+    if !program.exists() {
+        let mut cargo = layout::cargo()?;
+        cargo.env("CARGO_TARGET_DIR", &target);
+        cargo.args(["install", "--locked", "--quiet", "--version", VERSION, "--root"]);
+        cargo.arg(&folder).arg("cargo-deny");
+        let what = format!("building cargo-deny {VERSION} (about 5 minutes, once)");
+        step::run_quietly(&what, &mut step::dying_with_us(&cargo), &folder.join("build.log"))?;
+    }
+    // Also what a run left that was killed between the two.
+    if target.exists() {
+        std::fs::remove_dir_all(target)?;
+    }
     Ok(program)
 }
 
-fn advisories_are_reachable(program: &PathBuf) -> bool {
-    let mut command = Command::new(program);
-    command.current_dir(layout::root()).args(["fetch", "db"]).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+fn advisories_are_reachable(program: &Path) -> bool {
+    let mut command = Command::new("timeout");
+    command.arg(PATIENCE).arg(program).args(["fetch", "db"]).current_dir(layout::root());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

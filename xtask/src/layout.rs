@@ -29,7 +29,8 @@ pub(crate) fn cache() -> Result<PathBuf> {
 /// The folder for what cargo compiles, apart from xtask itself.
 pub(crate) fn target() -> Result<PathBuf> {
     match std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty()) {
-        Some(path) => Ok(PathBuf::from(path)),
+        // From here, as the cargo that runs us understood it; the cargos that we run start at the top of the tree.
+        Some(path) => Ok(std::path::absolute(path)?),
         None => Ok(cache()?.join("target")),
     }
 }

@@ -5,9 +5,11 @@ mod deny;
 mod doc;
 mod layout;
 mod lint;
+mod lock;
 mod step;
 mod test;
 mod testbed;
+mod tree;
 mod up;
 
 use std::process::ExitCode;
@@ -39,10 +41,22 @@ enum Task {
     Doc(doc::Doc),
 }
 
+impl Task {
+    fn compiles(&self) -> bool {
+        match self {
+            Self::Testbed(task) => task.compiles(),
+            Self::Up(_) | Self::Test(_) | Self::Bench(_) | Self::Lint(_) | Self::Doc(_) => true,
+        }
+    }
+}
+
 impl Args {
     /// Runs the task.
     pub fn run(self) -> Result<ExitCode> {
         let Self { task } = self;
+        if task.compiles() {
+            tree::claim()?;
+        }
         match task {
             Task::Up(task) => task.run(),
             Task::Test(task) => task.run(),

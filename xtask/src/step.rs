@@ -1,5 +1,7 @@
 //! Running one long command: what it is, that it still runs, how long it took, and its last words if it failed.
 
+mod failure;
+
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -9,17 +11,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) use failure::Failure;
+
 /// How often a silent step says that it still runs.
 const HEARTBEAT: Duration = Duration::from_secs(20);
-
-/// Lines of a failed step's output that are shown.
-const TAIL: usize = 25;
 
 /// Runs `command` with its output on the terminal.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<()> {
     eprintln!("» {what}");
     let status = command.stdin(Stdio::null()).status().with_context(|| cannot_start(command))?;
-    if status.success() { Ok(()) } else { bail!("{what}: {}", describe(status)) }
+    if status.success() { Ok(()) } else { bail!("{what}: {}", failure::describe(status)) }
 }
 
 /// Runs `command` with its output in `log`, and shows the end of that only if it failed.
@@ -38,7 +39,23 @@ pub(crate) fn run_quietly(what: &str, command: &mut Command, log: &Path) -> Resu
         eprintln!("  done in {:.0?}", started.elapsed());
         return Ok(());
     }
-    bail!("{what}: {}\n{}", describe(status), tail(log));
+    Err(Failure::new(what, status, log).into())
+}
+
+/// The same command, which the kernel kills when the thread that starts it ends, so also when we are killed.
+pub(crate) fn dying_with_us(command: &Command) -> Command {
+    let mut wrapped = Command::new("setpriv");
+    wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    wrapped
 }
 
 /// Waits for `work`, saying every now and then that it still goes on.
@@ -63,20 +80,10 @@ fn heartbeat(
     }
 }
 
-/// The last lines of a log.
-pub(crate) fn tail(log: &Path) -> String {
-    let text =
-        std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    format!("    {}", lines[lines.len().saturating_sub(TAIL)..].join("\n    "))
-}
-
-fn describe(status: ExitStatus) -> String {
-    status.code().map_or_else(|| status.to_string(), |code| format!("failed with exit code {code}"))
-}
-
 fn cannot_start(command: &Command) -> String {
-    format!("cannot start {}", command.get_program().to_string_lossy())
+    let program = command.get_program().to_string_lossy();
+    let whose = if program == "setpriv" { " (of util-linux)" } else { "" };
+    format!("cannot start {program}{whose}")
 }
 
 /// Whether a program can be started, by its version.

@@ -1,22 +1,21 @@
 //! `cargo xtask test [FILTER]`: every check and every test, with how long each suite took.
 
+mod folder;
+mod harness;
 mod outcome;
 mod programs;
+mod report;
+mod run;
 mod suite;
 mod supervisor;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use outcome::{Outcome, Report};
-use programs::Programs;
-use suite::{Kind, Suite};
-use supervisor::Supervisor;
-
-use crate::{deny, doc, layout, lint, testbed};
+use run::Run;
+use suite::Suite;
 
 #[derive(Debug, Parser)]
 pub(crate) struct Test {
@@ -40,29 +39,29 @@ impl Test {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let chosen = choose(known, &wanted, filter.as_deref())?;
-        let supervisor = Supervisor::start(chosen.iter().any(|suite| suite.needs_testbed))?;
-        let (mut report, programs) = (Report::default(), Programs::default());
-        for suite in chosen {
-            eprintln!("\n── {} ──", suite.name);
-            let started = Instant::now();
-            let outcome = run(&suite, filter.as_deref(), &supervisor, &programs);
-            let outcome = outcome.unwrap_or_else(|error| Outcome::failed(&error));
-            report.add(suite.name, started.elapsed(), outcome);
+        let mut run = Run::new(filter.as_deref())?;
+        for suite in choose(known, &wanted, filter.as_deref())? {
+            run.suite(&suite);
         }
-        let skips = supervisor.stop()?;
-        report.print(&skips);
         // With CI=true each skip has failed its own test already, and so has a part that could not be built.
-        Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if run.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
 /// The suites that were asked for; a name that is none is an error, not an empty success.
 fn choose(known: Vec<Suite>, wanted: &[String], filter: Option<&str>) -> Result<Vec<Suite>> {
     for name in wanted {
-        if !known.iter().any(|suite| suite.is_named(name)) {
+        let named: Vec<&Suite> = known.iter().filter(|suite| suite.is_named(name)).collect();
+        if named.is_empty() {
             let names: Vec<&str> = known.iter().map(|suite| suite.name.as_str()).collect();
             bail!("there is no suite '{name}'; there are: {}", names.join(", "));
+        }
+        if let Some(filter) = filter
+            && !named.iter().any(|suite| suite.has_tests())
+        {
+            bail!(
+                "the suite '{name}' has no tests of which '{filter}' could choose some: leave out one of them"
+            );
         }
     }
     let asked = |suite: &Suite| wanted.is_empty() || wanted.iter().any(|name| suite.is_named(name));
@@ -70,33 +69,32 @@ fn choose(known: Vec<Suite>, wanted: &[String], filter: Option<&str>) -> Result<
     Ok(known.into_iter().filter(|suite| asked(suite) && fits(suite)).collect())
 }
 
-fn run(suite: &Suite, filter: Option<&str>, supervisor: &Supervisor, programs: &Programs) -> Result<Outcome> {
-    match &suite.kind {
-        Kind::Fmt => lint::fmt().map(|()| Outcome::check()),
-        Kind::Clippy => lint::clippy().map(|()| Outcome::check()),
-        Kind::Deny => deny::check().map(Outcome::check_with_note),
-        Kind::Docs => doc::build(false).map(|()| Outcome::check()),
-        Kind::Target { package, selector, folder } => {
-            supervisor.run(&programs.find(package, selector)?, folder, filter)
-        }
-        Kind::DocTests => {
-            let mut cargo = layout::cargo()?;
-            cargo.args(["test", "--doc", "--locked", "--workspace", "--"]).args(filter);
-            outcome::of_tests(&mut cargo)
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::suite::Kind;
+    use super::*;
 
-impl Supervisor {
-    /// Provides what the tests need, if any of them needs it.
-    fn start(needed: bool) -> Result<Self> {
-        if !needed {
-            return Self::without_testbed();
-        }
-        let inventory = testbed::provide()?;
-        if !inventory.missing.is_empty() {
-            eprint!("{}", inventory.table());
-        }
-        Self::with_testbed(&testbed::runner()?, &testbed::Inventory::path()?)
+    fn known() -> Vec<Suite> {
+        vec![Suite::check("fmt", Kind::Fmt), Suite::check("doc-tests", Kind::DocTests)]
+    }
+
+    fn refusal(wanted: &str, filter: Option<&str>) -> String {
+        choose(known(), &[wanted.to_owned()], filter).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_filter_chooses_among_suites_with_tests() {
+        let chosen = choose(known(), &[], Some("watch")).unwrap();
+        assert_eq!(chosen.len(), 1);
+        assert_eq!(chosen[0].name, "doc-tests");
+        assert_eq!(choose(known(), &[], None).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_suite_that_is_none_or_has_nothing_to_filter_is_refused() {
+        assert_eq!(refusal("moon", None), "there is no suite 'moon'; there are: fmt, doc-tests");
+        let sentence =
+            "the suite 'fmt' has no tests of which 'watch' could choose some: leave out one of them";
+        assert_eq!(refusal("fmt", Some("watch")), sentence);
     }
 }

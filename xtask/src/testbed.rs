@@ -10,9 +10,10 @@ mod part;
 mod postgres;
 mod python;
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -20,16 +21,17 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use inventory::Inventory;
 
-use crate::layout;
+use crate::lock::Lock;
+use crate::{layout, step};
 
 #[derive(Debug, Parser)]
 pub(crate) struct Testbed {
     #[command(subcommand)]
-    command: Option<Command>,
+    task: Option<Task>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum Task {
     /// Run a Kubernetes with simulated nodes until it is stopped
     Start(Start),
 }
@@ -38,46 +40,58 @@ enum Command {
 struct Start {
     /// Operators to run in it, separated by commas
     #[arg(long, value_name = "NAMES")]
-    operators: Option<String>,
-    /// How many nodes it has
-    #[arg(long, default_value_t = 3)]
-    nodes: u32,
+    operators: Option<OsString>,
+    /// How many nodes it has (default: 3)
+    #[arg(long, value_name = "N")]
+    nodes: Option<OsString>,
     /// Where its kubeconfig and logs go: a new folder, removed at the end (default: one in the temporary folder)
     #[arg(long)]
-    dir: Option<PathBuf>,
+    dir: Option<OsString>,
 }
 
 impl Testbed {
+    /// Whether it needs more than what is given: the runner is a program of ours.
+    pub(crate) fn compiles(&self) -> bool {
+        self.task.is_some()
+    }
+
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let Self { command } = self;
-        let inventory = provide()?;
-        match command {
-            Some(Command::Start(start)) => start.run(),
-            None => {
-                print!("{}", inventory.table());
-                if layout::in_ci() && !inventory.missing.is_empty() {
-                    bail!("parts of the testbed are missing, which CI=true does not allow");
-                }
-                Ok(ExitCode::SUCCESS)
-            }
+        let Self { task } = self;
+        if let Some(Task::Start(start)) = task {
+            return start.run();
         }
+        let inventory = provide()?;
+        print!("{}", inventory.table());
+        if layout::in_ci() && inventory.is_incomplete() {
+            bail!("parts of the testbed are missing, which CI=true does not allow");
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Start {
     fn run(self) -> Result<ExitCode> {
-        let Self { operators, nodes, dir } = self;
-        let mut command = std::process::Command::new(runner()?);
-        command.arg("--inventory").arg(Inventory::path()?).arg("--nodes").arg(nodes.to_string());
-        if let Some(operators) = operators {
-            command.arg("--operators").arg(operators);
+        let runner = runner()?;
+        let arguments = self.arguments();
+        // The runner knows what it accepts; it is asked before minutes are spent on providing.
+        let checked = Command::new(&runner).arg("--check").args(&arguments).status();
+        if !checked.context("cannot start the testbed's runner")?.success() {
+            return Ok(ExitCode::FAILURE);
         }
-        if let Some(dir) = dir {
-            command.arg("--dir").arg(dir);
+        let inventory = provide()?;
+        if inventory.is_incomplete() {
+            eprint!("{}", inventory.table());
         }
+        let handed = inventory.hand_over()?;
         // In our place, so that Ctrl-C and SIGTERM reach the one that has to clean up.
-        let error = std::os::unix::process::CommandExt::exec(&mut command);
-        Err(error).context("cannot start the testbed")
+        let error = Command::new(runner).arg("--inventory").arg(handed.path()).args(arguments).exec();
+        Err(error).context("cannot start the testbed's runner")
+    }
+
+    fn arguments(self) -> Vec<OsString> {
+        let Self { operators, nodes, dir } = self;
+        let flags = [("--operators", operators), ("--nodes", nodes), ("--dir", dir)];
+        flags.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?])).flatten().collect()
     }
 }
 
@@ -85,20 +99,12 @@ impl Start {
 pub(crate) fn provide() -> Result<Inventory> {
     let folder = layout::cache()?.join("testbed");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let lock = File::create(folder.join("lock"))?;
-    if lock.try_lock().is_err() {
-        eprintln!(
-            "» waiting for another run that is building the testbed (it holds {})",
-            folder.join("lock").display()
-        );
-        lock.lock()?;
-    }
+    let _lock = Lock::take(&folder.join("lock"), "building the testbed")?;
     let started = Instant::now();
     let mut inventory = Inventory::default();
     go::provide(&folder, &mut inventory)?;
     python::provide(&folder, &mut inventory)?;
     postgres::provide(&folder, &mut inventory);
-    inventory.write()?;
     if started.elapsed().as_secs() > 5 {
         eprintln!("» the testbed took {:.0?}", started.elapsed());
     }
@@ -106,8 +112,9 @@ pub(crate) fn provide() -> Result<Inventory> {
 }
 
 /// The built program that runs the parts: `crates/testkit` has it, since tests share its code.
-pub(crate) fn runner() -> Result<PathBuf> {
-    let arguments = ["build", "--locked", "--package", "muster-testkit", "--bin", "testbed"];
-    crate::step::run("building the testbed's runner", layout::cargo()?.args(arguments))?;
+fn runner() -> Result<PathBuf> {
+    // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
+    let arguments = ["build", "--locked", "--workspace", "--bin", "testbed"];
+    step::run("building the testbed's runner", layout::cargo()?.args(arguments))?;
     Ok(layout::target()?.join("debug/testbed"))
 }

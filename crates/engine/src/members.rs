@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
-use muster_core::node::{NodeStatus, Seen};
+use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::time::{Span, Timestamp};
 use muster_store::commands::End;
 
@@ -172,6 +172,12 @@ impl Work {
     ) -> Result<(), Stop> {
         let now = self.now();
         let added: HashSet<NodeId> = added.iter().copied().collect();
+        let lost_head = self.lost_head(plan);
+        if lost_head.is_some() {
+            // A new head: workers that cannot find it by themselves are of the old one from here on.
+            self.cluster.incarnation += 1;
+        }
+        let intent = intent || lost_head.is_some();
         let mut children = Vec::new();
         for id in &plan.start {
             let kind = if added.contains(id) { ActionKind::NodeCreate } else { ActionKind::NodeRecover };
@@ -182,11 +188,11 @@ impl Work {
             if let Some(node) = self.node_mut(*id) {
                 node.status =
                     if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
-                if node.incarnation < incarnation {
-                    // It follows a new head: that is no crash of its own.
+                if node.incarnation < incarnation && lost_head != Some(*id) {
+                    // It follows a new head, or is restarted on request: that is no crash of its own.
                     node.starts.clear();
-                    node.incarnation = incarnation;
                 }
+                node.incarnation = incarnation;
                 node.note_start(now);
                 node.updated_at = Some(now);
             }
@@ -216,6 +222,15 @@ impl Work {
             record.cluster = Some(self.cluster.clone());
         }
         self.record(record).await
+    }
+
+    /// The head, if it worked before and is about to be started again without having been asked to stop.
+    fn lost_head(&self, plan: &Plan) -> Option<NodeId> {
+        let present = self.cluster.incarnation;
+        let lost = |node: &Node| {
+            node.role == NodeRole::Head && node.created_at.is_some() && node.incarnation == present
+        };
+        plan.start.iter().copied().find(|id| self.node(*id).is_some_and(lost))
     }
 
     /// Members that are gone: their children have done it, their rows go with the next commit.

@@ -35,7 +35,7 @@ pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) ->
                     // already is not made twice.
                     taken_over = true;
                     match read_again(&inner, &life, &action).await {
-                        Some(_) => {}
+                        Some(read) => action = read,
                         None => return false,
                     }
                 }

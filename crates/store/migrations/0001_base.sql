@@ -104,6 +104,7 @@ CREATE TABLE clusters (
 CREATE UNIQUE INDEX clusters_name_claim ON clusters (name_claim) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX clusters_object ON clusters (instance, namespace, profile_type, object_name) WHERE deleted_at IS NULL;
 CREATE INDEX clusters_by_place ON clusters (namespace, name, id) WHERE deleted_at IS NULL;
+CREATE INDEX clusters_of_namespace_by_age ON clusters (namespace, init_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX clusters_by_name ON clusters (name, id) WHERE deleted_at IS NULL;
 CREATE INDEX clusters_by_age ON clusters (init_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX clusters_of_project_by_age ON clusters (project, init_at, id) WHERE deleted_at IS NULL;

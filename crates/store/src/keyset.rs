@@ -86,6 +86,10 @@ impl Filter {
             };
             let (_, beyond) = direction.words();
             let expression = column.expression;
+            if equal.is_empty() {
+                // Says nothing new, but lets the database begin there instead of at the first row.
+                self.add(format!("{expression} {beyond}= {place}"));
+            }
             choices
                 .push([equal.as_slice(), &[format!("{expression} {beyond} {place}")]].concat().join(" AND "));
             equal.push(format!("{expression} = {place}"));
@@ -162,7 +166,7 @@ mod tests {
         filter.after(&[(NAME, Direction::Ascending), (AGE, Direction::Descending)], "id", &cursor);
         assert_eq!(
             filter.to_where(),
-            "WHERE (name > $1 OR name = $1 AND init_at < $2 OR name = $1 AND init_at = $2 AND id > $3)"
+            "WHERE name >= $1 AND (name > $1 OR name = $1 AND init_at < $2 OR name = $1 AND init_at = $2 AND id > $3)"
         );
         assert_eq!(filter.arguments.len(), 3);
     }

@@ -60,6 +60,8 @@ impl Store {
         migrate::sqlite(&mut connection).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS)
+            // A file does not go away as a server does; asking first would add a third to a small read.
+            .test_before_acquire(false)
             .connect_lazy_with(options.create_if_missing(false).read_only(true));
         let shared = Shared::new();
         let (writer, _task) = Writer::start(connection, shared.clone());

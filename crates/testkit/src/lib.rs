@@ -10,7 +10,8 @@
 //! # }
 //! ```
 //!
-//! Fakes are for faults only: [`fake`] is a provider that fails on command.
+//! Fakes are for faults only: [`fake`] is a provider that fails on command, and [`world`] one in a process of its own,
+//! for engines that are killed and stopped.
 
 mod databases;
 pub mod fake;
@@ -23,6 +24,7 @@ mod shared;
 pub mod testbed;
 mod tls;
 mod wire;
+pub mod world;
 
 pub use databases::{DatabaseKind, FreshStore};
 pub use kubernetes::{Kubernetes, Namespace, kubernetes};

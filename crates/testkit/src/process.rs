@@ -1,11 +1,12 @@
 //! Child processes of tests, which cannot outlive them.
 
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, PipeReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
-use std::{fs::File, thread};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tempfile::TempDir;
@@ -18,7 +19,10 @@ use crate::logs;
 /// How many lines of output a failed wait shows.
 const TAIL: usize = 40;
 
-/// A child process of a test, with its output in a log file. It is killed, with its process group, when this value
+/// How long the end of a killed group may take until its folder is removed regardless.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A child process of a test, with its output in a log file and a temporary folder of its own. It is killed, with its process group, when this value
 /// is dropped, and by the kernel when the thread that started it ends: start it from the test's own thread.
 #[derive(Debug)]
 pub struct Process {
@@ -27,6 +31,7 @@ pub struct Process {
     stdin: Option<ChildStdin>,
     lines: Arc<Mutex<Vec<String>>>,
     written: watch::Receiver<usize>,
+    all_gone: mpsc::Receiver<()>,
     folder: TempDir,
 }
 
@@ -40,8 +45,10 @@ impl Process {
     fn try_spawn(name: &str, command: &Command) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("muster-test-").tempdir()?;
         let log = File::create(log_in(&folder))?;
+        let temp = folder.path().join("tmp");
+        fs::create_dir(&temp)?;
         let (output, input) = io::pipe()?;
-        let mut child = under_death_signal(command)
+        let mut child = under_death_signal(command, &temp)
             .stdin(Stdio::piped())
             .stdout(input.try_clone()?)
             .stderr(input)
@@ -52,11 +59,13 @@ impl Process {
         let (count, written) = watch::channel(0);
         // A thread, because a pipe is read without a runtime that way; it ends with the last process that can write.
         let kept = Arc::clone(&lines);
-        thread::Builder::new()
-            .name(format!("output of {name}"))
-            .spawn(move || keep(output, log, &kept, &count))?;
+        let (alive, all_gone) = mpsc::channel();
+        thread::Builder::new().name(format!("output of {name}")).spawn(move || {
+            keep(output, log, &kept, &count);
+            drop(alive);
+        })?;
         let stdin = child.stdin.take();
-        Ok(Self { name: name.to_owned(), child, stdin, lines, written, folder })
+        Ok(Self { name: name.to_owned(), child, stdin, lines, written, all_gone, folder })
     }
 
     /// The process id, or `None` once its end was waited for.
@@ -147,12 +156,16 @@ impl Drop for Process {
             // Unless it is waited for it stays in the table of processes, where nobody may clear it away.
             let _ = waitpid(Some(group), WaitOptions::empty());
         }
+        // Its children may still be ending, and write to the folder that goes next.
+        let _ = self.all_gone.recv_timeout(GRACE);
     }
 }
 
-/// The command, started so that the kernel kills it when the thread that starts it ends.
-fn under_death_signal(command: &Command) -> tokio::process::Command {
+/// The command, started so that the kernel kills it when the thread that starts it ends. What it leaves in its
+/// temporary folder, unless it names one itself, goes with the process.
+fn under_death_signal(command: &Command, temp: &Path) -> tokio::process::Command {
     let mut wrapped = tokio::process::Command::new("setpriv");
+    wrapped.env("TMPDIR", temp);
     wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {

@@ -50,3 +50,14 @@ async fn a_dropped_process_is_gone_with_its_children() {
     let ended = poll(&mut [PollFd::new(&child, PollFlags::IN)], Some(&soon)).unwrap();
     assert_eq!(ended, 1, "the child of a dropped process lives on");
 }
+
+#[tokio::test]
+async fn what_a_process_leaves_in_its_temporary_folder_goes_with_it() {
+    let mut process = shell("mkdir $TMPDIR/scratch; echo left $TMPDIR");
+    let line = process.wait_for_line("left", SOON).await;
+    assert!(process.wait_for_exit(SOON).await.success());
+    let temp = std::path::Path::new(line.split_whitespace().last().unwrap()).to_owned();
+    assert!(temp.join("scratch").exists());
+    drop(process);
+    assert!(!temp.exists());
+}

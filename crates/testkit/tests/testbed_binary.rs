@@ -53,10 +53,11 @@ fn inventory(temp: &TempDir, content: &Value) -> PathBuf {
 
 /// What this machine has; `None` if the test is skipped because it has no PostgreSQL that can be started.
 fn inventory_with_postgres() -> Option<PathBuf> {
-    let path = std::env::var_os("MUSTER_TESTBED_INVENTORY").expect(
-        "MUSTER_TESTBED_INVENTORY is not set: run `cargo xtask test`, or let it name the inventory that \
-         `cargo xtask testbed` wrote",
+    let testbed = std::env::var_os("MUSTER_TESTBED").expect(
+        "MUSTER_TESTBED is not set: run `cargo xtask test`, or run `cargo xtask testbed start` in another terminal \
+         and export what it prints",
     );
+    let path = Path::new(&testbed).join("inventory.json");
     let content: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     if content.pointer("/postgres/bin_dir").is_none() {
         let why = content.pointer("/missing/postgres").and_then(Value::as_str);
@@ -65,7 +66,7 @@ fn inventory_with_postgres() -> Option<PathBuf> {
         ));
         return None;
     }
-    Some(path.into())
+    Some(path)
 }
 
 /// Starts PostgreSQL in the testbed and returns its process id.
@@ -250,13 +251,42 @@ async fn an_unknown_operator_is_refused() {
     assert_eq!(leftovers(&temp), [] as [PathBuf; 0]);
 }
 
+#[tokio::test]
+async fn a_command_line_is_checked_without_an_inventory_and_nothing_is_made() {
+    let temp = temp();
+    let dir = temp.path().join("bed");
+    let busy = temp.path().join("busy");
+    fs::create_dir(&busy).unwrap();
+    fs::write(busy.join("thesis.tex"), "").unwrap();
+    let good = ["--nodes", "1000", "--dir", dir.to_str().unwrap()];
+    let bad: [(&[&str], &str); 4] = [
+        (&["--nodes", "1001"], "1001 is not in 1..=1000"),
+        (&["--operators", ""], "--operators has an empty name in it"),
+        (&["--operators", "moon"], "there is no operator `moon`"),
+        (&["--dir", busy.to_str().unwrap()], "it is not empty"),
+    ];
+    for (arguments, sentence) in [(&good as &[&str], None)].into_iter().chain(bad.map(|(a, s)| (a, Some(s))))
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+        command.arg("--check").args(arguments);
+        let mut check = Process::spawn("check", &command);
+        assert_eq!(check.wait_for_exit(SOON).await.success(), sentence.is_none(), "{}", check.tail());
+        if let Some(sentence) = sentence {
+            check.wait_for_line(sentence, SOON).await;
+        }
+    }
+    assert_eq!(leftovers(&temp), [busy]);
+}
+
 /// Runs one test of this program that needs PostgreSQL where there is none.
 async fn run_a_test_without_postgres(temp: &TempDir, ci: &str) -> (ExitStatus, Process) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "sigterm_ends_it_with_everything_it_started"]);
+    inventory(temp, &json!({"missing": {"postgres": "no PostgreSQL"}}));
     command
-        .env("MUSTER_TESTBED_INVENTORY", inventory(temp, &json!({"missing": {"postgres": "no PostgreSQL"}})));
-    command.env("MUSTER_TEST_SKIPS", temp.path().join("skips")).env("CI", ci);
+        .env("MUSTER_TESTBED", temp.path())
+        .env("MUSTER_TEST_SKIPS", temp.path().join("skips"))
+        .env("CI", ci);
     let mut test = Process::spawn("test", &command);
     (test.wait_for_exit(SOON).await, test)
 }

@@ -1,6 +1,5 @@
-//! The test programs, built all at once when the first of them is asked for.
+//! The test programs, built all at once.
 
-use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -9,56 +8,22 @@ use serde::Deserialize;
 
 use crate::layout;
 
-/// What cargo said when it built the tests, once it has.
-#[derive(Default)]
+/// What cargo built.
 pub(super) struct Programs {
-    messages: OnceCell<String>,
+    built: Vec<Built>,
 }
 
-impl Programs {
-    /// The program for a target of a package, such as `["test", "version"]` or `["lib"]`.
-    pub(super) fn find(&self, package: &str, selector: &[String]) -> Result<PathBuf> {
-        let messages = match self.messages.get() {
-            Some(messages) => messages,
-            None => {
-                let built = build()?;
-                self.messages.get_or_init(|| built)
-            }
-        };
-        find_executable(messages, package, selector)
-            .with_context(|| format!("cargo built no test program for {package} {}", selector.join(" ")))
-    }
-}
-
-fn build() -> Result<String> {
-    eprintln!("» building all tests");
-    let mut cargo = layout::cargo()?;
-    cargo.args([
-        "test",
-        "--no-run",
-        "--locked",
-        "--workspace",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
-    if !output.status.success() {
-        bail!("the tests do not compile");
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
+/// What cargo says of one artifact; other messages have other fields.
 #[derive(Debug, Deserialize)]
-struct Message {
-    reason: String,
-    package_id: Option<String>,
-    target: Option<BuiltTarget>,
-    profile: Option<Profile>,
+struct Built {
+    package_id: String,
+    target: Target,
+    profile: Profile,
     executable: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
-struct BuiltTarget {
+struct Target {
     name: String,
     kind: Vec<String>,
 }
@@ -68,23 +33,50 @@ struct Profile {
     test: bool,
 }
 
-/// The program that cargo built for a selector such as `["test", "version"]`.
-fn find_executable(messages: &str, package: &str, selector: &[String]) -> Option<PathBuf> {
-    let (kind, name) = (selector.first()?, selector.get(1));
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
-        .filter(|message| {
-            message.reason == "compiler-artifact" && message.profile.as_ref().is_some_and(|p| p.test)
-        })
-        .find(|message| {
-            let of_package = message.package_id.as_ref().is_some_and(|id| is_of(id, package));
-            of_package
-                && message.target.as_ref().is_some_and(|target| {
-                    target.kind.contains(kind) && name.is_none_or(|name| &target.name == name)
-                })
-        })?
-        .executable
+impl Programs {
+    /// Builds the tests of all packages, and the programs that they start.
+    pub(super) fn build() -> Result<Self> {
+        eprintln!("\n── build ──\n» building all tests");
+        let mut cargo = layout::cargo()?;
+        cargo.args(["test", "--no-run", "--locked", "--workspace"]);
+        cargo.args(["--message-format", "json-render-diagnostics"]);
+        let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+        if !output.status.success() {
+            bail!("the tests do not compile");
+        }
+        Ok(Self::read(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    fn read(messages: &str) -> Self {
+        Self { built: messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect() }
+    }
+
+    /// The program with the tests of a package's target, such as `["test", "version"]` or `["lib"]`.
+    pub(super) fn find(&self, package: &str, selector: &[String]) -> Result<PathBuf> {
+        let program = match selector {
+            [kind] => self.executable(package, kind, None, true),
+            [kind, name, ..] => self.executable(package, kind, Some(name), true),
+            [] => None,
+        };
+        program.with_context(|| format!("cargo built no test program for {package} {}", selector.join(" ")))
+    }
+
+    /// The program that runs the testbed, which tests of its package start too.
+    pub(super) fn runner(&self) -> Option<PathBuf> {
+        self.executable("muster-testkit", "bin", Some("testbed"), false)
+    }
+
+    fn executable(&self, package: &str, kind: &str, name: Option<&str>, test: bool) -> Option<PathBuf> {
+        let fits = |built: &&Built| {
+            let Built { package_id, target, profile, executable } = built;
+            executable.is_some()
+                && profile.test == test
+                && is_of(package_id, package)
+                && target.kind.iter().any(|has| has == kind)
+                && name.is_none_or(|name| target.name == name)
+        };
+        self.built.iter().find(fits)?.executable.clone()
+    }
 }
 
 /// Package ids look like `path+file:///tree/crates/cli#muster-cli@0.1.0`, or `…/xtask#0.1.0` where folder and name agree.
@@ -101,6 +93,21 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    const MESSAGES: &str = r#"
+{"reason":"compiler-artifact","package_id":"path+file:///t/crates/testkit#muster-testkit@0.1.0","target":{"name":"testbed","kind":["bin"]},"profile":{"test":true},"executable":"/t/testbed-tests"}
+{"reason":"compiler-artifact","package_id":"path+file:///t/crates/testkit#muster-testkit@0.1.0","target":{"name":"testbed","kind":["bin"]},"profile":{"test":false},"executable":"/t/testbed"}
+{"reason":"build-finished","success":true}
+"#;
+
+    #[test]
+    fn a_programs_tests_are_not_taken_for_the_program() {
+        let programs = Programs::read(MESSAGES);
+        assert_eq!(programs.runner(), Some("/t/testbed".into()));
+        let tests = programs.find("muster-testkit", &["bin".into(), "testbed".into()]).unwrap();
+        assert_eq!(tests, PathBuf::from("/t/testbed-tests"));
+        assert!(programs.find("muster-testkit", &["lib".into()]).is_err());
+    }
 
     #[rstest]
     #[case("path+file:///t/crates/cli#muster-cli@0.1.0", "muster-cli", true)]

@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Clippy,
     Deny,
     Docs,
-    /// A test program: of a package, chosen as cargo chooses (`--lib`, `--test name`), run in the package's folder.
+    /// A test program: of a package, chosen as cargo chooses (`lib`, `test name`, `bin name`), run in the package's folder.
     Target {
         package: String,
         selector: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 }
 
 impl Suite {
-    fn check(name: &str, kind: Kind) -> Self {
+    pub(super) fn check(name: &str, kind: Kind) -> Self {
         Self { name: name.to_owned(), kind, needs_testbed: false }
     }
 
@@ -76,7 +76,8 @@ const TESTKIT: &str = "muster-testkit";
 
 /// All suites, cheap ones first.
 pub(super) fn all() -> Result<Vec<Suite>> {
-    let output = layout::cargo()?.args(["metadata", "--no-deps", "--format-version", "1"]).output()?;
+    let output =
+        layout::cargo()?.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]).output()?;
     let metadata: Metadata = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)))?;
     let mut suites = vec![
@@ -103,13 +104,13 @@ fn of_package(package: &Package) -> Vec<Suite> {
     let is = |target: &Target, kind: &str| target.test && target.kind.iter().any(|has| has == kind);
     let mut suites = Vec::new();
     for target in &package.targets {
+        let name = target.name.clone();
         if is(target, "lib") {
             suites.push(suite(format!("{short}::lib"), vec!["lib".to_owned()]));
         } else if is(target, "test") {
-            suites.push(suite(
-                format!("{short}::{}", target.name),
-                vec!["test".to_owned(), target.name.clone()],
-            ));
+            suites.push(suite(format!("{short}::{name}"), vec!["test".to_owned(), name]));
+        } else if is(target, "bin") {
+            suites.push(suite(format!("{short}::bin/{name}"), vec!["bin".to_owned(), name]));
         }
     }
     suites

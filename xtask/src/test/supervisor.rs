@@ -1,4 +1,4 @@
-//! The testbed of one test run: started before the first test, its parts on first use, gone at the end.
+//! The testbed of one test run: started before the first test that needs it, its parts on first use, gone at the end.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,38 +6,34 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::outcome::{self, Outcome, Skip};
-use crate::layout;
-
-/// Runs test programs, with a testbed beside them if any of them needs one.
-pub(super) struct Supervisor {
-    testbed: Option<RunningTestbed>,
-    skips: PathBuf,
-}
+use super::folder::Folder;
+use crate::testbed::Inventory;
 
 /// The process that owns the real things. It ends when its standard input does, so also when we are killed.
-struct RunningTestbed {
+pub(super) struct Supervisor {
     process: Child,
-    folder: PathBuf,
-    inventory: PathBuf,
+    testbed: PathBuf,
+    // Keeps the parts that it may yet start.
+    _inventory: Inventory,
 }
 
 impl Supervisor {
-    pub(super) fn without_testbed() -> Result<Self> {
-        Ok(Self { testbed: None, skips: skips_file()? })
-    }
-
-    pub(super) fn with_testbed(program: &Path, inventory: &Path) -> Result<Self> {
-        let mut command = Command::new(program);
-        command.args(["--lazy", "--until-eof", "--inventory"]).arg(inventory);
+    pub(super) fn start(runner: &Path, inventory: Inventory, folder: &Folder) -> Result<Self> {
+        // A copy, because a run in another tree that shares the cache may put another runner in its place.
+        let copy = folder.path().join("testbed");
+        std::fs::copy(runner, &copy).context("cannot copy the testbed's runner")?;
+        let handed = inventory.hand_over()?;
+        let mut command = Command::new(copy);
+        command.args(["--lazy", "--until-eof", "--inventory"]).arg(handed.path());
         let mut process = command
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start the testbed")?;
         let output = process.stdout.take().context("the testbed has no output")?;
         let mut lines = BufReader::new(output);
-        let folder = announced_folder(&mut lines)?;
+        let testbed = announced_folder(&mut lines)?;
         // Whatever else it says is for the reader of this run.
         std::thread::spawn(move || {
             let mut rest = String::new();
@@ -46,48 +42,27 @@ impl Supervisor {
                 rest.clear();
             }
         });
-        let testbed = RunningTestbed { process, folder, inventory: inventory.to_owned() };
-        Ok(Self { testbed: Some(testbed), skips: skips_file()? })
+        Ok(Self { process, testbed, _inventory: inventory })
     }
 
-    /// Runs one test program in its package's folder, as cargo would.
-    pub(super) fn run(&self, program: &Path, folder: &Path, filter: Option<&str>) -> Result<Outcome> {
-        let mut command = Command::new(program);
-        command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).env("MUSTER_TEST_SKIPS", &self.skips);
-        command.env("CARGO_TARGET_DIR", layout::target()?);
-        if let Some(testbed) = &self.testbed {
-            command
-                .env("MUSTER_TESTBED", &testbed.folder)
-                .env("MUSTER_TESTBED_INVENTORY", &testbed.inventory);
-        }
-        outcome::of_tests(command.args(filter))
+    /// The folder in which it answers.
+    pub(super) fn testbed(&self) -> &Path {
+        &self.testbed
     }
 
-    /// Stops the testbed and tells what was skipped.
-    pub(super) fn stop(self) -> Result<Vec<Skip>> {
-        let Self { testbed, skips } = self;
-        let text = std::fs::read_to_string(&skips).unwrap_or_default();
-        if skips.exists() {
-            std::fs::remove_file(&skips)?;
+    /// Ends it and sees that nothing is left of it.
+    pub(super) fn stop(self) -> Result<()> {
+        let Self { mut process, testbed, _inventory } = self;
+        drop(process.stdin.take());
+        let status = process.wait()?;
+        if !status.success() {
+            bail!("the testbed ended with {status}");
         }
-        if let Some(RunningTestbed { mut process, folder, inventory: _ }) = testbed {
-            drop(process.stdin.take());
-            let status = process.wait()?;
-            if !status.success() {
-                bail!("the testbed ended with {status}");
-            }
-            if folder.exists() {
-                bail!("the testbed left {} behind", folder.display());
-            }
+        if testbed.exists() {
+            bail!("the testbed left {} behind", testbed.display());
         }
-        Ok(outcome::skips(&text))
+        Ok(())
     }
-}
-
-fn skips_file() -> Result<PathBuf> {
-    let folder = layout::cache()?;
-    std::fs::create_dir_all(&folder)?;
-    Ok(folder.join(format!("skips-{}", std::process::id())))
 }
 
 /// Reads up to the line `export MUSTER_TESTBED=FOLDER`.
@@ -100,7 +75,5 @@ fn announced_folder(lines: &mut impl BufRead) -> Result<PathBuf> {
         print!("{line}");
         line.clear();
     }
-    let mut rest = String::new();
-    lines.read_to_string(&mut rest)?;
-    bail!("the testbed ended before it was ready\n{rest}")
+    bail!("the testbed ended before it was ready")
 }

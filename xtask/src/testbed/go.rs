@@ -1,44 +1,32 @@
 //! Programs built by Go: every folder of `testbed/` with a `go.mod` is one part, its `tool` lines are the programs.
 
+use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::Inventory;
-use super::part::Part;
+use super::part::{Part, scratch};
+use crate::step::Failure;
 use crate::{layout, step};
 
 pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
-    let go = step::version_of("go", "version");
-    for module in modules()? {
-        let name = module.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(module.join("go.mod"))?;
-        let programs = programs(&name, &text);
-        let given: Vec<_> =
-            programs.iter().filter_map(|program| given(&program.name).map(|path| (program, path))).collect();
-        if given.len() == programs.len() {
-            for (program, path) in given {
-                inventory.binaries.insert(program.name.clone(), path);
+    for folder in folders()? {
+        let module = Module::read(folder)?;
+        let names = || module.programs.iter().map(|program| program.name.clone());
+        let given: Vec<_> = names().filter_map(|name| Some((given(&name)?, name))).collect();
+        if given.len() < module.programs.len() {
+            match module.make(testbed, inventory) {
+                Ok(folder) => {
+                    inventory.binaries.extend(names().map(|name| (name.clone(), folder.join(name))));
+                }
+                Err(error) => inventory.lack(names().collect(), &error),
             }
-            continue;
         }
-        let outcome = match &go {
-            Some(go) => build(testbed, &module, &name, &programs, go),
-            None => Err(anyhow::anyhow!("needs Go {}, and `go` was not found", go_version(&text))),
-        };
-        match outcome {
-            Ok(folder) => {
-                for program in &programs {
-                    let path = given_or(&program.name, folder.join(&program.name));
-                    inventory.binaries.insert(program.name.clone(), path);
-                }
-            }
-            Err(error) => {
-                for program in &programs {
-                    inventory.missing.insert(program.name.clone(), format!("{error:#}"));
-                }
-            }
+        for (path, name) in given {
+            inventory.missing.remove(&name);
+            inventory.binaries.insert(name, path);
         }
     }
     Ok(())
@@ -49,6 +37,48 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
 struct Program {
     name: String,
     package: String,
+}
+
+/// What one go.mod pins.
+struct Module {
+    name: String,
+    folder: PathBuf,
+    text: String,
+    programs: Vec<Program>,
+}
+
+impl Module {
+    fn read(folder: PathBuf) -> Result<Self> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(folder.join("go.mod"))?;
+        let programs = programs(&name, &text);
+        Ok(Self { name, folder, text, programs })
+    }
+
+    /// The folder with its programs, built if they are not there.
+    fn make(&self, testbed: &Path, inventory: &mut Inventory) -> Result<PathBuf> {
+        let sums = std::fs::read(self.folder.join("go.sum"))?;
+        let ingredients = [self.text.as_bytes(), &sums, OS.as_bytes(), ARCH.as_bytes()];
+        let part = Part::new(testbed, &self.name, &ingredients);
+        let files: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
+        let lock = part.make(&files, |folder| {
+            if step::version_of("go", "version").is_none() {
+                bail!("needs Go {}, and `go` was not found", go_version(&self.text));
+            }
+            self.programs.iter().try_for_each(|program| self.build(program, folder, &part.log()))
+        })?;
+        inventory.in_use.push(lock);
+        Ok(part.folder())
+    }
+
+    fn build(&self, program: &Program, into: &Path, log: &Path) -> Result<()> {
+        let mut go = Command::new("go");
+        go.arg("build").arg("-C").arg(&self.folder).args(["-trimpath", "-ldflags", "-s -w", "-o"]);
+        go.arg(into.join(&program.name)).arg(&program.package).env("TMPDIR", scratch(into));
+        let what = format!("building {} with Go", program.name);
+        step::run_quietly(&what, &mut step::dying_with_us(&go), log)
+            .map_err(|error| Failure::needing(error, "Go modules"))
+    }
 }
 
 /// The `tool` lines of a go.mod. A single one is named like its folder (a module path may end in `/v3`).
@@ -77,45 +107,21 @@ fn go_version(text: &str) -> &str {
     text.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("")
 }
 
-fn modules() -> Result<Vec<PathBuf>> {
+fn folders() -> Result<Vec<PathBuf>> {
     let folder = layout::root().join("testbed");
-    let mut modules: Vec<PathBuf> = std::fs::read_dir(&folder)
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(&folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.join("go.mod").exists())
         .collect();
-    modules.sort();
-    Ok(modules)
-}
-
-fn build(testbed: &Path, module: &Path, name: &str, programs: &[Program], go: &str) -> Result<PathBuf> {
-    let pins = [std::fs::read(module.join("go.mod"))?, std::fs::read(module.join("go.sum"))?];
-    let part = Part::new(testbed, name, &[&pins[0], &pins[1], go.as_bytes()]);
-    let log = testbed.join(format!("{name}.log"));
-    part.make(|folder| {
-        for program in programs {
-            let mut command = Command::new("go");
-            command.arg("build").arg("-C").arg(module).args(["-trimpath", "-ldflags", "-s -w", "-o"]);
-            command.arg(folder.join(&program.name)).arg(&program.package);
-            step::run_quietly(
-                &format!("building {} with Go (minutes, once)", program.name),
-                &mut command,
-                &log,
-            )?;
-        }
-        Ok(())
-    })?;
-    Ok(part.folder)
+    folders.sort();
+    Ok(folders)
 }
 
 /// A program that the machine has already, where Kubernetes projects look for it.
 fn given(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS")?).join(name);
     path.exists().then_some(path)
-}
-
-fn given_or(name: &str, built: PathBuf) -> PathBuf {
-    given(name).unwrap_or(built)
 }
 
 #[cfg(test)]

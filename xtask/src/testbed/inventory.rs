@@ -2,25 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 
-use crate::layout;
+use crate::lock::Lock;
 
 /// The parts by name, as the testbed's runner reads them.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Inventory {
     /// Programs.
-    pub(crate) binaries: BTreeMap<String, PathBuf>,
+    pub(super) binaries: BTreeMap<String, PathBuf>,
     /// Interpreters of environments.
-    pub(crate) python: BTreeMap<String, PathBuf>,
+    pub(super) python: BTreeMap<String, PathBuf>,
     /// The database server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) postgres: Option<Postgres>,
+    pub(super) postgres: Option<Postgres>,
     /// What cannot be had, and why.
-    pub(crate) missing: BTreeMap<String, String>,
+    pub(super) missing: BTreeMap<String, String>,
+    /// What a person is told of that.
+    #[serde(skip)]
+    lacks: Vec<Lack>,
+    /// Keeps its parts from being removed, by whoever inherits these too.
+    #[serde(skip)]
+    pub(super) in_use: Vec<Lock>,
 }
 
 /// A PostgreSQL to start, or one that runs already.
@@ -33,19 +43,46 @@ pub(crate) enum Postgres {
     Url(String),
 }
 
+/// Programs that lack for one reason.
+#[derive(Debug)]
+struct Lack {
+    names: Vec<String>,
+    why: String,
+    log: Vec<String>,
+}
+
+/// An inventory in memory, which goes with the last process that can read it: it may hold a password.
+pub(crate) struct Handed {
+    memory: File,
+}
+
+impl Handed {
+    /// Where a child that we start finds it.
+    pub(crate) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.memory.as_raw_fd()).into()
+    }
+}
+
 impl Inventory {
-    /// Where it is written.
-    pub(crate) fn path() -> Result<PathBuf> {
-        Ok(layout::cache()?.join("testbed/inventory.json"))
+    /// Notes that these cannot be had. Tests are told the first line of the reason, people also the rest.
+    pub(super) fn lack(&mut self, names: Vec<String>, error: &anyhow::Error) {
+        let text = format!("{error:#}");
+        let mut lines = text.lines().map(str::to_owned);
+        let why = lines.next().unwrap_or_default();
+        self.missing.extend(names.iter().map(|name| (name.clone(), why.clone())));
+        self.lacks.push(Lack { names, why, log: lines.collect() });
     }
 
-    /// Writes it whole or not at all.
-    pub(crate) fn write(&self) -> Result<()> {
-        let path = Self::path()?;
-        let new = path.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec_pretty(self)?)?;
-        std::fs::rename(new, path)?;
-        Ok(())
+    /// Whether anything cannot be had.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Writes it for the testbed's runner.
+    pub(crate) fn hand_over(&self) -> Result<Handed> {
+        let mut memory = File::from(memfd_create("muster-inventory", MemfdFlags::empty())?);
+        memory.write_all(&serde_json::to_vec(self)?)?;
+        Ok(Handed { memory })
     }
 
     /// What a person reads.
@@ -67,10 +104,18 @@ impl Inventory {
             }
             None => {}
         }
-        if !self.missing.is_empty() {
+        if self.is_incomplete() {
             text.push_str("It lacks:\n");
-            for (name, reason) in &self.missing {
-                let _ = writeln!(text, "  {name}: {reason}\n    without it, not run: {}", needed_by(name));
+        }
+        for Lack { names, why, log } in &self.lacks {
+            let names: Vec<&str> =
+                names.iter().map(String::as_str).filter(|name| self.missing.contains_key(*name)).collect();
+            if let Some(first) = names.first() {
+                let _ = writeln!(text, "  {}: {why}", names.join(", "));
+                let _ = writeln!(text, "    without it, not run: {}", needed_by(first));
+                for line in log {
+                    let _ = writeln!(text, "{line}");
+                }
             }
         }
         text
@@ -81,21 +126,13 @@ impl Inventory {
 fn needed_by(part: &str) -> &'static str {
     match part {
         "postgres" => "every test on PostgreSQL",
+        "etcd" | "kube-apiserver" | "kube-controller-manager" | "kube-scheduler" | "kwok" => {
+            "every test on Kubernetes"
+        }
         part if part.starts_with("python/") => "the tests with this framework's real processes",
-        _ => "every test on Kubernetes",
+        _ => "the tests that ask for it",
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_part_is_named_with_its_reason_and_what_does_not_run() {
-        let mut inventory = Inventory::default();
-        inventory.missing.insert("kwok".into(), "needs Go, and `go` was not found".into());
-        let table = inventory.table();
-        assert!(table.contains("kwok: needs Go, and `go` was not found"), "{table}");
-        assert!(table.contains("without it, not run: every test on Kubernetes"), "{table}");
-    }
-}
+mod tests;

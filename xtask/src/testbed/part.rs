@@ -1,13 +1,22 @@
 //! One part of the testbed: a folder that is whole, or made again.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use sha2::{Digest as _, Sha256};
+
+use crate::lock::Lock;
+
+/// The file that says that a part is whole. Whoever uses the part shares its lock.
+const WHOLE: &str = "complete";
 
 /// A folder of the cache, named by what it is made from.
 pub(super) struct Part {
-    pub(super) folder: PathBuf,
+    testbed: PathBuf,
+    name: String,
+    key: String,
 }
 
 impl Part {
@@ -19,23 +28,80 @@ impl Part {
             hash.update(ingredient);
         }
         let key = hash.finalize().iter().take(6).fold(0_u64, |key, byte| key << 8 | u64::from(*byte));
-        Self { folder: testbed.join(format!("{name}-{key:012x}")) }
+        Self { testbed: testbed.to_owned(), name: name.to_owned(), key: format!("{key:012x}") }
     }
 
-    /// Makes the part unless it is whole; what an interrupted run left is removed first.
-    pub(super) fn make(&self, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let whole = self.folder.join("complete");
-        if whole.exists() {
-            return Ok(());
+    pub(super) fn folder(&self) -> PathBuf {
+        self.testbed.join(format!("{}-{}", self.name, self.key))
+    }
+
+    /// The log of what makes it.
+    pub(super) fn log(&self) -> PathBuf {
+        self.testbed.join(format!("{}.log", self.name))
+    }
+
+    /// Makes the part unless it is whole with these files in it; what an interrupted run left is removed first. The
+    /// part is in use as long as the returned lock is held.
+    pub(super) fn make(&self, files: &[&str], make: impl FnOnce(&Path) -> Result<()>) -> Result<Lock> {
+        let folder = self.folder();
+        let whole = folder.join(WHOLE);
+        if !whole.exists() || absent(&folder, files).is_some() {
+            remove(&folder)?;
+            fs::create_dir_all(scratch(&folder))?;
+            make(&folder)?;
+            if let Some(file) = absent(&folder, files) {
+                bail!("{} was made without {file}", folder.display());
+            }
+            remove(&scratch(&folder))?;
+            fs::write(&whole, "")?;
+            self.remove_others();
         }
-        if self.folder.exists() {
-            std::fs::remove_dir_all(&self.folder)
-                .with_context(|| format!("cannot remove the unfinished {}", self.folder.display()))?;
+        Lock::share(&whole)
+    }
+
+    /// Removes what was made from other ingredients, unless somebody uses it.
+    fn remove_others(&self) {
+        let Ok(entries) = fs::read_dir(&self.testbed) else { return };
+        for entry in entries.flatten().filter(|entry| entry.path() != self.folder()) {
+            let folder_name = entry.file_name().to_string_lossy().into_owned();
+            let key = folder_name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('-'));
+            if !key.is_some_and(is_key) {
+                continue;
+            }
+            let whole = entry.path().join(WHOLE);
+            // Who uses it took its lock in a `make`, of which there is one at a time: nobody takes it meanwhile.
+            if whole.exists() && !matches!(Lock::try_take(&whole), Ok(Some(_))) {
+                continue;
+            }
+            // It is only in the way: the next run that makes something tries again.
+            if remove(&entry.path()).is_ok() {
+                eprintln!("  removed {folder_name}, which was made from other pins");
+            }
         }
-        std::fs::create_dir_all(&self.folder)?;
-        make(&self.folder)?;
-        std::fs::write(whole, "")?;
-        Ok(())
+    }
+}
+
+/// Where builders put their temporary files, so that those of a killed one go with its part.
+pub(super) fn scratch(folder: &Path) -> PathBuf {
+    folder.join("tmp")
+}
+
+/// The first of the files that is not there, or empty.
+fn absent<'a>(folder: &Path, files: &[&'a str]) -> Option<&'a str> {
+    let there = |file: &str| fs::metadata(folder.join(file)).is_ok_and(|found| found.len() > 0);
+    files.iter().find(|file| !there(file)).copied()
+}
+
+fn is_key(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -43,9 +109,17 @@ impl Part {
 mod tests {
     use super::*;
 
+    fn write_program(folder: &Path) -> Result<()> {
+        Ok(fs::write(folder.join("kwok"), "program")?)
+    }
+
+    fn part(cache: &tempfile::TempDir, pins: &[u8]) -> Part {
+        Part::new(cache.path(), "kwok", &[pins])
+    }
+
     #[test]
     fn other_ingredients_are_another_folder() {
-        let folder = |ingredients: &[&[u8]]| Part::new(Path::new("cache"), "kwok", ingredients).folder;
+        let folder = |ingredients: &[&[u8]]| Part::new(Path::new("cache"), "kwok", ingredients).folder();
         assert_eq!(folder(&[b"a", b"b"]), folder(&[b"a", b"b"]));
         assert_ne!(folder(&[b"a", b"b"]), folder(&[b"a", b"c"]));
         assert_ne!(folder(&[b"ab", b""]), folder(&[b"a", b"b"]));
@@ -54,17 +128,53 @@ mod tests {
     #[test]
     fn a_half_made_part_is_made_again_and_a_whole_one_is_not() {
         let cache = tempfile::tempdir().unwrap();
-        let part = Part::new(cache.path(), "kwok", &[b"pins"]);
-        let fails = part.make(|folder| {
-            std::fs::write(folder.join("half"), "")?;
-            anyhow::bail!("killed")
+        let part = part(&cache, b"pins");
+        let fails = part.make(&["kwok"], |folder| {
+            fs::write(folder.join("half"), "")?;
+            bail!("killed")
         });
         assert!(fails.is_err());
-        part.make(|folder| {
+        part.make(&["kwok"], |folder| {
             assert!(!folder.join("half").exists(), "what the killed build left is still there");
-            Ok(())
+            write_program(folder)
         })
         .unwrap();
-        part.make(|_| anyhow::bail!("made twice")).unwrap();
+        part.make(&["kwok"], |_| bail!("made twice")).unwrap();
+    }
+
+    #[test]
+    fn a_part_whose_program_was_lost_is_made_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let part = part(&cache, b"pins");
+        let program = part.folder().join("kwok");
+        part.make(&["kwok"], write_program).unwrap();
+        fs::write(&program, "").unwrap();
+        part.make(&["kwok"], write_program).unwrap();
+        assert_eq!(fs::read_to_string(&program).unwrap(), "program");
+        fs::remove_file(&program).unwrap();
+        part.make(&["kwok"], write_program).unwrap();
+        assert!(program.exists());
+    }
+
+    #[test]
+    fn a_part_that_lacks_a_program_after_its_making_is_not_whole() {
+        let cache = tempfile::tempdir().unwrap();
+        let error = part(&cache, b"pins").make(&["kwok"], |_| Ok(())).unwrap_err().to_string();
+        assert!(error.ends_with("was made without kwok"), "{error}");
+    }
+
+    #[test]
+    fn a_part_of_other_pins_goes_when_nobody_uses_it() {
+        let cache = tempfile::tempdir().unwrap();
+        let namesake = cache.path().join("kwok-tools-0123456789ab");
+        fs::create_dir(&namesake).unwrap();
+        let (old, used, new) = (part(&cache, b"old"), part(&cache, b"used"), part(&cache, b"new"));
+        let in_use = used.make(&["kwok"], write_program).unwrap();
+        old.make(&["kwok"], write_program).unwrap();
+        new.make(&["kwok"], write_program).unwrap();
+        assert!(!old.folder().exists());
+        assert!(used.folder().exists());
+        assert!(namesake.exists());
+        drop(in_use);
     }
 }

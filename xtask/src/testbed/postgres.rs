@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::Inventory;
 use super::inventory::Postgres;
-use crate::step;
+use crate::step::{self, Failure};
 
 pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) {
     if let Ok(url) = std::env::var("MUSTER_TEST_POSTGRES_URL") {
@@ -16,7 +16,7 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) {
     }
     match found().map_or_else(|| install(testbed), Ok) {
         Ok(folder) => inventory.postgres = Some(Postgres::BinDir(folder)),
-        Err(error) => drop(inventory.missing.insert("postgres".into(), format!("{error:#}"))),
+        Err(error) => inventory.lack(vec!["postgres".into()], &error),
     }
 }
 
@@ -47,15 +47,12 @@ fn install(testbed: &Path) -> Result<PathBuf> {
             "needs a PostgreSQL server: install it with `sudo apt-get install postgresql`, or set MUSTER_TEST_POSTGRES_URL"
         );
     }
-    // The package would otherwise make and start a database of its own.
-    let configuration = Path::new("/etc/postgresql-common/createcluster.conf");
-    if !configuration.exists() {
-        std::fs::create_dir_all("/etc/postgresql-common")?;
-        std::fs::write(configuration, "create_main_cluster = false\n")?;
-    }
+    let _no_cluster = NoCluster::ask_for()?;
     let log = testbed.join("postgres.log");
     let mut update = apt_get();
-    step::run_quietly("asking the system's packages for PostgreSQL", update.arg("update"), &log)?;
+    let offline = |error| Failure::needing(error, "the system's packages");
+    let what = "asking the system's packages for PostgreSQL";
+    step::run_quietly(what, update.arg("update"), &log).map_err(offline)?;
     let mut install = apt_get();
     install.args([
         "install",
@@ -65,8 +62,37 @@ fn install(testbed: &Path) -> Result<PathBuf> {
         "Dpkg::Options::=--force-confold",
         "postgresql",
     ]);
-    step::run_quietly("installing PostgreSQL", &mut install, &log)?;
+    // Not to be killed with us: the system's packages would be left half installed. The next run waits for it.
+    step::run_quietly("installing PostgreSQL", &mut install, &log).map_err(offline)?;
     found().context("the package postgresql was installed, but no server was found under /usr/lib/postgresql")
+}
+
+/// Keeps the package from making and starting a database of its own, as long as this value lives.
+struct NoCluster {
+    made: bool,
+}
+
+impl NoCluster {
+    const FILE: &str = "/etc/postgresql-common/createcluster.conf";
+
+    fn ask_for() -> Result<Self> {
+        let made = !Path::new(Self::FILE).exists();
+        if made {
+            std::fs::create_dir_all("/etc/postgresql-common")?;
+            std::fs::write(Self::FILE, "create_main_cluster = false\n")?;
+        }
+        Ok(Self { made })
+    }
+}
+
+impl Drop for NoCluster {
+    fn drop(&mut self) {
+        if self.made
+            && let Err(error) = std::fs::remove_file(Self::FILE)
+        {
+            eprintln!("  {} is left behind: {error}", Self::FILE);
+        }
+    }
 }
 
 fn apt_get() -> Command {

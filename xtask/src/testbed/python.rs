@@ -1,56 +1,88 @@
 //! Python environments: every file `testbed/python/NAME.txt` is one, with exactly what it pins.
 
+use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::Inventory;
-use super::part::Part;
+use super::part::{Part, scratch};
+use crate::lock::Lock;
+use crate::step::Failure;
 use crate::{layout, step};
+
+/// The interpreter in an environment.
+const INTERPRETER: &str = "bin/python";
 
 pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
     let python = step::version_of("python3", "--version");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(layout::root().join("testbed/python"))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .collect();
-    files.sort();
-    for pins in files {
+    for pins in files()? {
         let name = pins.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let outcome = match &python {
-            Some(python) => environment(testbed, &pins, &name, python),
-            None => Err(anyhow::anyhow!("needs Python 3, and `python3` was not found")),
-        };
+        let outcome = python
+            .as_deref()
+            .context("needs Python 3, and `python3` was not found")
+            .and_then(|python| environment(testbed, &pins, &name, python));
         match outcome {
-            Ok(interpreter) => drop(inventory.python.insert(name, interpreter)),
-            Err(error) => drop(inventory.missing.insert(format!("python/{name}"), format!("{error:#}"))),
+            Ok((interpreter, lock)) => {
+                inventory.python.insert(name, interpreter);
+                inventory.in_use.push(lock);
+            }
+            Err(error) => inventory.lack(vec![format!("python/{name}")], &error),
         }
     }
     Ok(())
 }
 
-fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<PathBuf> {
-    let part = Part::new(testbed, &format!("python-{name}"), &[&std::fs::read(pins)?, python.as_bytes()]);
-    let interpreter = part.folder.join("bin/python");
-    let log = testbed.join(format!("python-{name}.log"));
-    part.make(|folder| {
+fn files() -> Result<Vec<PathBuf>> {
+    let folder = layout::root().join("testbed/python");
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<(PathBuf, Lock)> {
+    let text = std::fs::read(pins)?;
+    let ingredients = [&text, minor(python).as_bytes(), OS.as_bytes(), ARCH.as_bytes()];
+    let part = Part::new(testbed, &format!("python-{name}"), &ingredients);
+    let lock = part.make(&[INTERPRETER], |folder| {
         let mut venv = Command::new("python3");
-        venv.args(["-m", "venv"]).arg(folder);
-        step::run_quietly(&format!("making the Python environment '{name}'"), &mut venv, &log)?;
-        let mut pip = Command::new(&interpreter);
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--no-input",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "--requirement",
-        ])
-        .arg(pins);
-        step::run_quietly(&format!("installing the packages of '{name}'"), &mut pip, &log)
+        venv.args(["-m", "venv"]).arg(folder).env("TMPDIR", scratch(folder));
+        let what = format!("making the Python environment '{name}'");
+        step::run_quietly(&what, &mut step::dying_with_us(&venv), &part.log())?;
+        let mut pip = Command::new(folder.join(INTERPRETER));
+        pip.args(["-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
+        pip.arg("--requirement").arg(pins).env("TMPDIR", scratch(folder));
+        let what = format!("installing the packages of the Python environment '{name}'");
+        step::run_quietly(&what, &mut step::dying_with_us(&pip), &part.log())
+            .map_err(|error| Failure::needing(error, "Python packages"))
     })?;
-    Ok(interpreter)
+    Ok((part.folder().join(INTERPRETER), lock))
+}
+
+/// `3.11` of `Python 3.11.9`: packages are built for a minor version, and an environment follows its patches.
+fn minor(version: &str) -> &str {
+    let number = version.split_whitespace().last().unwrap_or_default();
+    number.match_indices('.').nth(1).map_or(number, |(at, _)| &number[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("Python 3.11.9", "3.11")]
+    #[case("Python 3.14.0rc1", "3.14")]
+    #[case("Python 3.15", "3.15")]
+    fn an_environment_is_of_a_minor_version(#[case] version: &str, #[case] expected: &str) {
+        assert_eq!(minor(version), expected);
+    }
 }

@@ -37,8 +37,8 @@ impl Server {
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let process = spawn(&folder, &arguments);
         process.wait_for_line("serving", PATIENCE).await;
-        let announced: Value =
-            serde_json::from_slice(&std::fs::read(folder.path().join("data/server.json")).unwrap()).unwrap();
+        let announced = std::fs::read(folder.path().join("data/server.json")).expect("an announcement");
+        let announced: Value = serde_json::from_slice(&announced).expect("JSON");
         let address = |key: &str| format!("http://{}", announced[key].as_str().expect("an address"));
         let (rest, grpc) = (address("rest"), address("grpc"));
         Self { process, folder, arguments, rest, grpc, token: None, client: reqwest::Client::new() }

@@ -36,6 +36,28 @@ async fn a_lost_worker_is_told_and_brought_back(#[case] kind: Kind) {
 #[case::sqlite(Kind::Sqlite)]
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
+async fn a_lost_head_comes_back_and_takes_the_workers_along_that_cannot_rejoin(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let cluster = world.created_with_head(2).await;
+    let head = world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
+    let started = world.world.count(Verb::Start);
+    world.world.kill(head.id, "killed by signal 9");
+    world.until_healed(cluster.id).await;
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.status, row.incarnation), (ClusterStatus::Active, 2));
+    let nodes = world.nodes(cluster.id).await;
+    assert!(nodes.iter().all(|node| node.incarnation == 2 && node.status == NodeStatus::Active), "{nodes:?}");
+    assert_eq!(world.world.count(Verb::Start) - started, 3, "the head and both workers");
+    let starts = |role| nodes.iter().find(|node| node.role == role).map(|node| node.starts.len());
+    assert_eq!(starts(NodeRole::Head), Some(2), "its crash counts");
+    assert_eq!(starts(NodeRole::Worker), Some(1), "theirs was none");
+    world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
 async fn a_worker_that_died_while_no_engine_ran_is_found_and_brought_back(#[case] kind: Kind) {
     let Some(mut world) = Fixture::open(kind).await else { return };
     let cluster = world.created_with_head(2).await;

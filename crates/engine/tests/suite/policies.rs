@@ -32,10 +32,10 @@ impl PolicyType for Chooser {
     }
 
     async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        if *self.refuse.lock().unwrap() {
+        if *self.refuse.lock().expect("not poisoned") {
             return Err("not today".to_owned());
         }
-        let victims = self.victims.lock().unwrap().clone();
+        let victims = self.victims.lock().expect("not poisoned").clone();
         context.data.insert("deletion".to_owned(), json!({"candidates": victims}));
         Ok(())
     }
@@ -46,7 +46,7 @@ impl PolicyType for Chooser {
         context: &mut PolicyContext<'_>,
         succeeded: bool,
     ) -> Result<(), String> {
-        self.told.lock().unwrap().push((context.action.kind, succeeded));
+        self.told.lock().expect("not poisoned").push((context.action.kind, succeeded));
         Ok(())
     }
 }
@@ -86,12 +86,12 @@ async fn a_policy_chooses_who_goes_and_is_told_how_it_went(#[case] kind: Kind) {
     let (cluster, _) = world.created(4).await;
     world.store().bind(binding(cluster.id)).await.unwrap();
     let victim = world.nodes(cluster.id).await[1].id;
-    *chooser.victims.lock().unwrap() = vec![victim];
+    *chooser.victims.lock().expect("not poisoned") = vec![victim];
     let action = world.resized(&cluster, 3).await;
     assert_eq!(action.status, ActionStatus::Succeeded);
     assert_eq!(action.data["deletion"]["candidates"], json!([victim]), "what it chose is kept");
     assert!(world.nodes(cluster.id).await.iter().all(|node| node.id != victim));
-    assert_eq!(*chooser.told.lock().unwrap(), [(ActionKind::ClusterResize, true)]);
+    assert_eq!(*chooser.told.lock().expect("not poisoned"), [(ActionKind::ClusterResize, true)]);
 }
 
 #[rstest]
@@ -105,14 +105,14 @@ async fn a_policy_that_refuses_is_named_and_nothing_is_done(#[case] kind: Kind) 
     };
     let (cluster, _) = world.created(2).await;
     world.store().bind(binding(cluster.id)).await.unwrap();
-    *chooser.refuse.lock().unwrap() = true;
+    *chooser.refuse.lock().expect("not poisoned") = true;
     let action = world.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
     let action = world.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "Policy check failure: Failed policy 'choosy': not today");
     assert_eq!(world.cluster(cluster.id).await.desired(), 2);
     assert_eq!(
-        *chooser.told.lock().unwrap(),
+        *chooser.told.lock().expect("not poisoned"),
         [(ActionKind::ClusterResize, false)],
         "it is told of failures too"
     );

@@ -183,11 +183,11 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
         }
     }
     if let Some(limit) = quota {
+        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
         if tx.dialect() == crate::connection::Dialect::Postgres {
             // Replicas that count at the same moment would all find room.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;
         }
-        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
         let row = tx.row(COUNT, args![&cluster.project]).await?;
         let count = row.ok_or_else(|| StoreError::corrupt("no count"))?.int(0)?;
         let limit = i64::from(*limit);

@@ -51,7 +51,7 @@ impl Command for Claim {
             for action in self.waiting(tx, left).await? {
                 if lock(tx, &action).await? {
                     // Handed over, or resumed: it waits like a new one, and was begun all the same.
-                    let taken_over = false;
+                    let taken_over = action.started_at.is_some();
                     claimed.push(Claimed { action: self.take(tx, action).await?, taken_over });
                 }
             }

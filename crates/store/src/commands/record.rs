@@ -10,6 +10,7 @@ use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use serde_json::Value as Json;
 
+use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
 use crate::transaction::{Command, Touched, Transaction};
@@ -168,14 +169,11 @@ impl Record {
         const END_OTHERS: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 \
                                   WHERE parent_id = $1 AND ended_at IS NULL";
         for (end, children) in &self.ended_children {
-            for some in children.chunks(IDS_AT_ONCE) {
-                let mut row = args![end.status.as_str(), &end.reason, self.now];
-                let ids = places(&mut row, some);
-                let sql = format!(
-                    "UPDATE actions SET status = $1, status_reason = $2, ended_at = $3, updated_at = $3 WHERE id IN ({ids})"
-                );
-                tx.execute(sql, row).await?;
-            }
+            let sql = format!(
+                "UPDATE actions SET status = $1, status_reason = $2, ended_at = $3, updated_at = $3 WHERE id IN ({})",
+                each_of(tx.dialect(), "$4")
+            );
+            tx.execute(sql, args![end.status.as_str(), &end.reason, self.now, json(children)]).await?;
         }
         if let Some(end) = &self.end_other_children {
             let parent = self.ticket.action.to_string();
@@ -185,25 +183,20 @@ impl Record {
     }
 }
 
-/// Ids in one IN list.
-const IDS_AT_ONCE: usize = 1000;
-
 async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> Result<(), StoreError> {
-    for some in gone.chunks(IDS_AT_ONCE) {
-        let mut row = Vec::with_capacity(some.len());
-        let ids = places(&mut row, some);
-        tx.execute(format!("DELETE FROM nodes WHERE id IN ({ids})"), row).await?;
+    if !gone.is_empty() {
+        let sql = format!("DELETE FROM nodes WHERE id IN ({})", each_of(tx.dialect(), "$1"));
+        tx.execute(sql, args![json(&gone)]).await?;
     }
     Ok(())
 }
 
-/// Appends ids to the arguments, and gives their places: `$4, $5, …`.
-fn places(arguments: &mut Vec<Value>, ids: &[impl ToString]) -> String {
-    let place = |id: &_| {
-        arguments.push(Value::Text(Some(ToString::to_string(id))));
-        format!("${}", arguments.len())
-    };
-    ids.iter().map(place).collect::<Vec<String>>().join(", ")
+/// The members of a JSON list as rows: one argument, however many they are.
+fn each_of(dialect: Dialect, place: &str) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("SELECT value FROM json_each({place})"),
+        Dialect::Postgres => format!("SELECT json_array_elements_text({place}::json)"),
+    }
 }
 
 /// What belonged to a cluster that is gone: members, bindings, the recipe made for it alone. Its row stays as history.

@@ -7,7 +7,7 @@ use muster_core::ids::{EventId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::principal::Door;
 use muster_core::sample;
-use muster_store::commands::{End, Purge, Record};
+use muster_store::commands::{End, Purge};
 use muster_store::reads::{
     ActionQuery, ActionSort, ClusterQuery, ClusterSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort,
 };
@@ -23,11 +23,11 @@ async fn all_pages(store: &Store, mut query: ClusterQuery, size: u32) -> Vec<Str
     let mut names = Vec::new();
     query.limit = Some(size);
     loop {
-        let page = store.clusters(&query).await.unwrap();
+        let page = store.clusters(&query).await.expect("a page");
         names.extend(page.items.iter().map(|cluster| cluster.name.clone()));
         match page.next {
             Some(next) => {
-                assert_eq!(page.items.len(), usize::try_from(size).unwrap());
+                assert_eq!(page.items.len(), usize::try_from(size).expect("a small size"));
                 query.after = Some(next);
             }
             None => return names,
@@ -171,12 +171,12 @@ fn event(number: u32, level: Level) -> Event {
 /// Ends a cluster's creation by deleting it.
 async fn deleted(world: &Fixture, number: u128) {
     let engine = living(&world.store, 100 + number).await;
-    let claimed = world.store.claim(claim(engine)).await.unwrap().remove(0);
+    let claimed = world.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut writes = record(&claimed);
     writes.cluster = Some(Cluster { deleted_at: Some(fixture::now(2_000)), ..fixture::cluster(number) });
     writes.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     writes.events = vec![event(1, Level::Info)];
-    world.store.record(Record { ..writes }).await.unwrap();
+    world.store.record(writes).await.expect("the deletion");
 }
 
 #[rstest]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 
+use super::folder;
 use super::inventory::Inventory;
 use super::output::say;
 use super::server::{self, Plan};
@@ -20,8 +21,8 @@ pub struct Args {
     /// The folder to use: one that does not exist or is empty; a fresh one in the temporary folder by default.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// What there is on this machine, as `cargo xtask testbed` wrote it.
-    #[arg(long, value_name = "FILE", env = "MUSTER_TESTBED_INVENTORY")]
+    /// What there is on this machine, as `cargo xtask testbed start` hands it over.
+    #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
     /// How many kwok nodes Kubernetes gets.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -35,6 +36,9 @@ pub struct Args {
     /// Also stop when standard input ends.
     #[arg(long)]
     until_eof: bool,
+    /// Only say whether this command line is a good one.
+    #[arg(long)]
+    check: bool,
 }
 
 impl Args {
@@ -50,8 +54,11 @@ impl Args {
     }
 
     fn serve(self) -> Result<()> {
-        let Self { dir, inventory, nodes, operators, lazy, until_eof } = self;
+        let Self { dir, inventory, nodes, operators, lazy, until_eof, check } = self;
         check_operators(&operators, OPERATORS)?;
+        if check {
+            return dir.map_or(Ok(()), |dir| folder::check(&dir));
+        }
         let inventory = inventory.context(
             "without an inventory it is not known what this machine has: give --inventory FILE, or use \
              `cargo xtask testbed start`, which does",
@@ -64,6 +71,9 @@ impl Args {
 }
 
 fn check_operators(wanted: &[String], known: &[&str]) -> Result<()> {
+    if wanted.iter().any(String::is_empty) {
+        bail!("--operators has an empty name in it: give names parted by commas, or leave it out");
+    }
     let Some(unknown) = wanted.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     if known.is_empty() {
         bail!("there is no operator `{unknown}` in the testbed: it has none yet");
@@ -83,5 +93,11 @@ mod tests {
         assert_eq!(refusal, "there is no operator `kuberay` in the testbed: it has dask, domino");
         let refusal = check_operators(&wanted, &[]).unwrap_err().to_string();
         assert_eq!(refusal, "there is no operator `kuberay` in the testbed: it has none yet");
+    }
+
+    #[test]
+    fn an_operator_without_a_name_is_refused() {
+        let refusal = check_operators(&[String::new()], &["dask"]).unwrap_err().to_string();
+        assert!(refusal.starts_with("--operators has an empty name in it"), "{refusal}");
     }
 }

@@ -1,8 +1,9 @@
 //! The testbed's folder: made, locked as long as anything lives in it, and removed.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -24,12 +25,14 @@ pub(super) const POSTGRES: &str = "postgres";
 const LOCK_IN_MAKING: &str = "testbed.lock.new";
 /// What the lock file says in a folder that is to be removed with the testbed's things.
 const MADE: &str = "made by a testbed\n";
+/// What there is on this machine, for tests that start a testbed of their own.
+const INVENTORY: &str = "inventory.json";
 const KUBECONFIG: &str = "kubeconfig";
 const KUBERNETES: &str = "kubernetes";
 const LOGS: &str = "logs";
 
 /// All that the testbed makes in its folder; the lock goes last, since it guards the rest.
-const OURS: [&str; 7] = [SOCKET, KUBECONFIG, KUBERNETES, POSTGRES, LOGS, LOCK_IN_MAKING, LOCK];
+const OURS: [&str; 8] = [SOCKET, INVENTORY, KUBECONFIG, KUBERNETES, POSTGRES, LOGS, LOCK_IN_MAKING, LOCK];
 
 /// A folder in use, emptied of the testbed's things on drop, and removed if the testbed made it.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ impl Folder {
         let (path, made) = match dir {
             Some(dir) => {
                 let dir = std::path::absolute(dir)?;
-                let made = take(&dir).with_context(|| format!("cannot use the folder {}", dir.display()))?;
+                let made = take(&dir).with_context(|| cannot_use(&dir))?;
                 (dir, made)
             }
             None => (tempfile::Builder::new().prefix(PREFIX).tempdir_in(&temp)?.keep(), true),
@@ -62,6 +65,13 @@ impl Folder {
 
     pub(super) fn socket(&self) -> PathBuf {
         self.path.join(SOCKET)
+    }
+
+    /// Writes the inventory, for its owner only: it may hold a password.
+    pub(super) fn write_inventory(&self, text: &str) -> io::Result<()> {
+        let path = self.path.join(INVENTORY);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
     }
 
     pub(super) fn kubeconfig(&self) -> PathBuf {
@@ -87,25 +97,45 @@ impl Drop for Folder {
     }
 }
 
+/// Says whether a testbed could use the folder, and changes nothing.
+pub(super) fn check(dir: &Path) -> Result<()> {
+    let dir = std::path::absolute(dir)?;
+    if !dir.exists() {
+        return Ok(());
+    }
+    is_free(&dir).with_context(|| cannot_use(&dir))
+}
+
+fn cannot_use(dir: &Path) -> String {
+    format!("cannot use the folder {}", dir.display())
+}
+
+/// Refuses a folder that another testbed runs in, or that has something in it which no testbed made.
+fn is_free(dir: &Path) -> Result<()> {
+    let left_by_a_testbed = dir.join(LOCK).exists();
+    if left_by_a_testbed && !sweep::is_abandoned(dir)? {
+        bail!("another testbed runs there");
+    }
+    let ours = |name: &OsStr| left_by_a_testbed && OURS.iter().any(|ours| name == *ours);
+    for entry in fs::read_dir(dir)? {
+        if !ours(&entry?.file_name()) {
+            bail!("it is not empty");
+        }
+    }
+    Ok(())
+}
+
 /// Makes the folder, or checks that it is free to use; true if a testbed made it, this one or a killed one.
 fn take(dir: &Path) -> Result<bool> {
     if !dir.exists() {
         fs::create_dir_all(dir)?;
         return Ok(true);
     }
-    let mut made = false;
-    if let Ok(lock) = fs::read_to_string(dir.join(LOCK)) {
-        if !sweep::is_abandoned(dir)? {
-            bail!("another testbed runs there");
-        }
-        sweep::remove_shared_memory(dir);
-        remove_ours(dir)?;
-        made = lock == MADE;
-    }
-    if fs::read_dir(dir)?.next().is_some() {
-        bail!("it is not empty");
-    }
-    Ok(made)
+    is_free(dir)?;
+    let lock = fs::read_to_string(dir.join(LOCK)).unwrap_or_default();
+    sweep::remove_shared_memory(dir);
+    remove_ours(dir)?;
+    Ok(lock == MADE)
 }
 
 fn prepare(path: &Path, made: bool) -> Result<File> {

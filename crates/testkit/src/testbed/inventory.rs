@@ -52,14 +52,22 @@ pub(super) struct Inventory {
     postgres: Option<PostgresSource>,
     #[serde(default)]
     missing: BTreeMap<String, String>,
+    /// What it was read from.
+    #[serde(skip)]
+    pub(super) text: String,
 }
 
 impl Inventory {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| {
-            format!("cannot read the inventory {} (`cargo xtask testbed` writes it)", path.display())
+            format!(
+                "cannot read the inventory {} (`cargo xtask testbed start` hands it over)",
+                path.display()
+            )
         })?;
-        serde_json::from_str(&text).with_context(|| format!("{} is not an inventory", path.display()))
+        let read: Self =
+            serde_json::from_str(&text).with_context(|| format!("{} is not an inventory", path.display()))?;
+        Ok(Self { text, ..read })
     }
 
     pub(super) fn kubernetes(&self) -> Result<KubernetesBinaries, Trouble> {

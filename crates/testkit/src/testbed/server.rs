@@ -37,6 +37,7 @@ pub(super) async fn run(Plan { dir, inventory, nodes, lazy, until_eof }: Plan) -
     // Before anything is made: from here on every end but a kill is an orderly one.
     let mut stop = Stop::listen(until_eof)?;
     let folder = Folder::make(dir.as_deref())?;
+    folder.write_inventory(&inventory.text).context("cannot write the inventory")?;
     let socket = folder.socket();
     let listener = UnixListener::bind(&socket).with_context(|| {
         format!("cannot listen on {} (a socket's path has at most 107 bytes)", socket.display())
@@ -46,18 +47,21 @@ pub(super) async fn run(Plan { dir, inventory, nodes, lazy, until_eof }: Plan) -
     let bed = Bed::new(folder, inventory, nodes, report);
     let outcome = tokio::select! {
         why = stop.wait() => {
-            say!("{why}: stopping");
+            // Whoever closed its input knows.
+            if !until_eof {
+                say!("{why}: stopping");
+            }
             Ok(())
         }
         Some(death) = deaths.recv() => Err(death.into()),
-        outcome = async { tokio::try_join!(serve(&bed, listener), begin(&bed, lazy)) } => outcome.map(|_| ()),
+        outcome = async { tokio::try_join!(serve(&bed, listener), begin(&bed, lazy, until_eof)) } => outcome.map(|_| ()),
     };
     bed.stop().await;
     outcome
 }
 
 /// Starts Kubernetes unless it is to wait for its first want, and says how to use the testbed.
-async fn begin(bed: &Bed, lazy: bool) -> Result<()> {
+async fn begin(bed: &Bed, lazy: bool, until_eof: bool) -> Result<()> {
     if !lazy {
         match bed.answer("kubernetes").await {
             Answer::Have(_) => print(&format!("export KUBECONFIG={}", quoted(&bed.folder.kubeconfig()))),
@@ -65,7 +69,9 @@ async fn begin(bed: &Bed, lazy: bool) -> Result<()> {
         }
     }
     print(&format!("export MUSTER_TESTBED={}", quoted(bed.folder.path())));
-    say!("the testbed is ready; Ctrl-C stops it");
+    if !until_eof {
+        say!("the testbed is ready; Ctrl-C stops it");
+    }
     Ok(())
 }
 

@@ -56,3 +56,30 @@ fn a_folder_that_a_killed_testbed_made_goes_with_the_next_one_in_it() {
     drop(Folder::make(Some(&dir)).unwrap());
     assert!(!dir.exists());
 }
+
+#[test]
+fn a_check_of_a_folder_changes_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    check(&temp.path().join("new")).unwrap();
+    assert!(!temp.path().join("new").exists());
+    fs::write(temp.path().join(LOCK), "").unwrap();
+    check(temp.path()).unwrap();
+    assert!(temp.path().join(LOCK).exists());
+    let file = temp.path().join("thesis.tex");
+    fs::write(&file, "").unwrap();
+    for refused in [temp.path(), &file] {
+        let refusal = format!("{:#}", check(refused).unwrap_err());
+        assert!(refusal.starts_with(&format!("cannot use the folder {}: ", refused.display())), "{refusal}");
+    }
+}
+
+#[test]
+fn the_inventory_is_for_its_owner_only_and_goes_with_the_folder() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = Folder::make(Some(temp.path())).unwrap();
+    folder.write_inventory("{}").unwrap();
+    let mode = fs::metadata(temp.path().join(INVENTORY)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(folder);
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}

@@ -36,6 +36,18 @@ fn a_postgres_may_be_somebody_elses() {
 }
 
 #[test]
+fn what_xtask_writes_is_read() {
+    // A test of xtask's asserts that it writes just this.
+    let sample: Inventory = serde_json::from_str(include_str!("sample.json")).unwrap();
+    assert_eq!(sample.binaries.len(), 4);
+    assert_eq!(sample.python("dask").unwrap(), Path::new("/bin/sh"));
+    let url = "postgres://user:secret@127.0.0.1/postgres";
+    assert_eq!(sample.postgres().unwrap(), PostgresSource::Url(url.to_owned()));
+    let why = "Kubernetes is missing here (kwok: needs Go 1.26, and `go` was not found)";
+    assert_eq!(missing(sample.kubernetes()), why);
+}
+
+#[test]
 fn what_is_missing_is_named_with_its_reason_once() {
     let why = "needs Go 1.26 or newer, and `go` was not found";
     let here = std::env::current_exe().unwrap();

@@ -1,0 +1,162 @@
+//! What a server with SQLite costs: its start, its memory, and whether reads stay as fast as the table grows.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use muster_bench::client::{self, Client, NAMESPACE};
+use muster_bench::figures::{at_most, median, megabytes, milliseconds, ratio, tell};
+use muster_bench::server::{self, Server};
+use muster_bench::{copies, run};
+use tempfile::TempDir;
+
+/// What a server costs
+#[derive(Debug, Parser)]
+struct Args {
+    /// The server to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+}
+
+/// Starts that are measured.
+const STARTS: usize = 15;
+
+/// How long a server is left alone before its memory counts as idle.
+const REST: Duration = Duration::from_secs(2);
+
+/// Clusters to page through.
+const PAGED: u32 = 10_000;
+
+/// The two sizes between which reads must not differ.
+const FEW: u32 = 1_000;
+const MANY: u32 = 100_000;
+
+/// Reads of each kind and size.
+const READS: u32 = 300;
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(5);
+
+const MEGABYTE: u64 = 1_000_000;
+
+fn main() -> Result<()> {
+    let Args { muster } = Args::parse();
+    let muster = server::program(muster)?;
+    run::run(LIMIT, async {
+        starts(&muster).await?;
+        memory(&muster).await?;
+        reads(&muster).await
+    })
+}
+
+/// From the start of the process to `/readyz`, on a new folder; the floor is a process that says its version.
+async fn starts(muster: &Path) -> Result<()> {
+    let (mut subjects, mut floors) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        let folder = server::folder()?;
+        subjects.push(Server::start(muster, folder.path()).await?.took());
+        let started = Instant::now();
+        ensure!(Command::new(muster).arg("version").stdout(Stdio::null()).status()?.success(), "no version");
+        floors.push(started.elapsed());
+    }
+    let (subject, floor) = (median(subjects), median(floors));
+    println!("{STARTS} starts with a new database");
+    tell("`muster version`", milliseconds(floor));
+    at_most("start to /readyz", subject, Duration::from_millis(300), milliseconds);
+    tell("ratio", format!("{:.1}", ratio(subject, floor)));
+    Ok(())
+}
+
+async fn memory(muster: &Path) -> Result<()> {
+    let empty = server::folder()?;
+    let server = Server::start(muster, empty.path()).await?;
+    tokio::time::sleep(REST).await;
+    println!("resident memory");
+    at_most("idle, nothing in it", server.resident()?, 40 * MEGABYTE, megabytes);
+    drop(server);
+    let (_folder, server) = with_clusters(muster, PAGED).await?;
+    tokio::time::sleep(REST).await;
+    let idle = server.resident()?;
+    at_most(&format!("idle, {PAGED} clusters"), idle, 40 * MEGABYTE, megabytes);
+    let seen = page_through(&mut server.connect().await?).await?;
+    ensure!(seen > u64::from(PAGED), "{seen} clusters were on the pages");
+    let more = server.resident()?.saturating_sub(idle);
+    at_most("more after paging through them", more, 20 * MEGABYTE, megabytes);
+    Ok(())
+}
+
+async fn page_through(client: &mut Client) -> Result<u64> {
+    let (mut seen, mut token) = (0, String::new());
+    loop {
+        let (clusters, next) = page(client, 100, &token).await?;
+        seen += clusters;
+        match next {
+            Some(next) => token = next,
+            None => return Ok(seen),
+        }
+    }
+}
+
+/// Reads a page: how many are on it, and where the next one begins.
+async fn page(client: &mut Client, size: u32, token: &str) -> Result<(u64, Option<String>)> {
+    let body = client.get(&format!("{}?page_size={size}&page_token={token}", client::clusters())).await?;
+    let page: serde_json::Value = serde_json::from_slice(&body)?;
+    let clusters = page["clusters"].as_array().context("a page without clusters")?.len() as u64;
+    let next = page["nextPageToken"].as_str().filter(|token| !token.is_empty());
+    Ok((clusters, next.map(str::to_owned)))
+}
+
+/// A server whose database holds one cluster and so many copies of it.
+async fn with_clusters(muster: &Path, count: u32) -> Result<(TempDir, Server)> {
+    let folder = server::folder()?;
+    let server = Server::start(muster, folder.path()).await?;
+    server.connect().await?.create("original", 1).await?;
+    drop(server);
+    copies::add(folder.path(), count)?;
+    let server = Server::start(muster, folder.path()).await?;
+    Ok((folder, server))
+}
+
+/// The same reads of a small and a large database, in turn.
+async fn reads(muster: &Path) -> Result<()> {
+    let (_few, few) = with_clusters(muster, FEW).await?;
+    let (_many, many) = with_clusters(muster, MANY).await?;
+    let (mut few, mut many) = (few.connect().await?, many.connect().await?);
+    println!("reads with {FEW} and with {MANY} clusters, {READS} of each");
+    let one = format!("/apis/v1alpha2/namespaces/{NAMESPACE}/clusters/original-500");
+    compare("get by name", (&mut few, &one), (&mut many, &one)).await?;
+    let first = format!("{}?page_size=100", client::clusters());
+    compare("first page of the namespace", (&mut few, &first), (&mut many, &first)).await?;
+    let by_name = format!("{first}&sort_by=name");
+    compare("first page by name", (&mut few, &by_name), (&mut many, &by_name)).await?;
+    let all = "/apis/v1alpha2/clusters?page_size=100".to_owned();
+    compare("first page of all", (&mut few, &all), (&mut many, &all)).await?;
+    let middle = (behind_half(&mut few, FEW).await?, behind_half(&mut many, MANY).await?);
+    compare("page in the middle", (&mut few, &middle.0), (&mut many, &middle.1)).await
+}
+
+/// The path of the page that begins in the middle.
+async fn behind_half(client: &mut Client, count: u32) -> Result<String> {
+    let (_, next) = page(client, count / 2, "").await?;
+    Ok(format!("{}?page_size=100&page_token={}", client::clusters(), next.context("no second half")?))
+}
+
+async fn compare(what: &str, few: (&mut Client, &str), many: (&mut Client, &str)) -> Result<()> {
+    let (mut small, mut large) = (Vec::new(), Vec::new());
+    for _ in 0..READS {
+        small.push(timed(few.0, few.1).await?);
+        large.push(timed(many.0, many.1).await?);
+    }
+    let (small, large) = (median(small), median(large));
+    tell(what, format!("{} and {}", milliseconds(small), milliseconds(large)));
+    at_most("  ratio", ratio(large, small), 1.3, |ratio| format!("{ratio:.2}"));
+    Ok(())
+}
+
+async fn timed(client: &mut Client, path: &str) -> Result<Duration> {
+    let started = Instant::now();
+    client.get(path).await?;
+    Ok(started.elapsed())
+}

@@ -1,0 +1,95 @@
+//! One-node clusters to ACTIVE, as many as go, over 16 connections.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Parser;
+use muster_bench::figures::{at_least, median, milliseconds, ratio, tell};
+use muster_bench::floor::{Created, Floor};
+use muster_bench::server::{self, Server};
+use muster_bench::{database, run};
+use tokio::task::JoinSet;
+
+/// One-node clusters per second to ACTIVE
+#[derive(Debug, Parser)]
+struct Args {
+    /// How many clusters altogether
+    #[arg(long, default_value_t = 2_000)]
+    clusters: u32,
+    /// Over how many connections
+    #[arg(long, default_value_t = 16)]
+    connections: u32,
+    /// The server to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+}
+
+/// Batches, each followed by its floor; the first does not count.
+const BATCHES: u32 = 5;
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(3);
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    run::run(LIMIT, measure(args))
+}
+
+async fn measure(args: Args) -> Result<()> {
+    let Args { clusters, connections, muster } = args;
+    let folder = server::folder()?;
+    let server = Server::start(&server::program(muster)?, folder.path()).await?;
+    let reader = database::read(folder.path())?;
+    let floor = Floor::new(&folder.path().join("floor.db"), &reader)?;
+    let file = database::file(folder.path());
+    let each = (clusters / BATCHES / connections).max(1);
+    let batch_size = each * connections;
+    let (mut subjects, mut floors, mut commits) = (Vec::new(), Vec::new(), 0);
+    for batch in 0..BATCHES {
+        let before = database::commits(&file)?;
+        let (ids, took) = load(&server, connections, each, batch).await?;
+        let made = database::commits(&file)? - before;
+        let created = ids.iter().map(|id| Created::read(&reader, id)).collect::<Result<Vec<_>>>()?;
+        let raw = floor.write(&created, usize::try_from(made)?)?;
+        if batch > 0 {
+            subjects.push(took);
+            floors.push(raw);
+            commits += made;
+        }
+    }
+    let counted = batch_size * (BATCHES - 1);
+    println!("{counted} clusters of one node, {connections} connections, in batches of {batch_size}");
+    let (subject, floor) = (median(subjects), median(floors));
+    let per_second = f64::from(batch_size) / subject.as_secs_f64();
+    tell("a batch raw, in as many commits", milliseconds(floor));
+    tell("a batch to ACTIVE", milliseconds(subject));
+    tell("ratio", format!("{:.2}", ratio(subject, floor)));
+    tell("commits per cluster", format!("{:.2}", f64::from(commits) / f64::from(counted)));
+    at_least("clusters per second to ACTIVE", per_second, 300.0, |rate| format!("{rate:.0}"));
+    Ok(())
+}
+
+/// Creates `each` clusters over each of so many connections, one after the other.
+async fn load(server: &Server, connections: u32, each: u32, batch: u32) -> Result<(Vec<String>, Duration)> {
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(server.connect().await?);
+    }
+    let started = Instant::now();
+    let mut running = JoinSet::new();
+    for (connection, mut client) in clients.into_iter().enumerate() {
+        running.spawn(async move {
+            let mut ids = Vec::new();
+            for number in 0..each {
+                ids.push(client.create(&format!("load-{batch}-{connection}-{number}"), 1).await?);
+            }
+            anyhow::Ok(ids)
+        });
+    }
+    let mut ids = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        ids.extend(ended??);
+    }
+    Ok((ids, started.elapsed()))
+}

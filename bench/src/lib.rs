@@ -1,0 +1,13 @@
+//! What the benchmarks share: a real server, a thin client, the raw floor, and how figures are told.
+//!
+//! Every figure stands beside a floor that was measured in the same run, in turn with it: machines differ and are
+//! busy, ratios less so.
+
+pub mod client;
+pub mod copies;
+pub mod database;
+pub mod figures;
+pub mod floor;
+pub mod rows;
+pub mod run;
+pub mod server;

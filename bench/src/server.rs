@@ -1,0 +1,147 @@
+//! A real server of its own, in a release build, with its database on a real disk.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::client::Client;
+
+/// How long a server may take to come or to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often is looked whether it is there: well below what is measured.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The clusters that a server of a benchmark may have: more than any benchmark makes.
+const MOST_CLUSTERS: &str = "1000000";
+
+/// A running server, which ends with this value.
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    took: Duration,
+}
+
+impl Server {
+    /// Starts `muster serve --dev` on a data folder, and returns once it is ready.
+    pub async fn start(muster: &Path, data: &Path) -> Result<Self> {
+        let started = Instant::now();
+        let child =
+            serve(muster, data).spawn().with_context(|| format!("cannot run {}", muster.display()))?;
+        let mut server = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), took: PATIENCE };
+        while started.elapsed() < PATIENCE {
+            if let Some(ended) = server.child.try_wait()? {
+                bail!("the server ended at once: {ended}");
+            }
+            if let Some(address) = announced(data)
+                && is_ready(address).await
+            {
+                server.address = address;
+                server.took = started.elapsed();
+                return Ok(server);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        bail!("the server was not ready within {} s", PATIENCE.as_secs())
+    }
+
+    /// How long it took from its start to `/readyz`.
+    pub const fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// One more connection.
+    pub async fn connect(&self) -> Result<Client> {
+        Client::connect(self.address).await
+    }
+
+    /// Its resident memory in bytes, as the kernel counts it.
+    pub fn resident(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kilobytes * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // One that has ended already is what is wanted.
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        let asked = Instant::now();
+        while asked.elapsed() < PATIENCE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn serve(muster: &Path, data: &Path) -> Command {
+    let mut command = Command::new(muster);
+    // Settings of whoever runs this would be measured otherwise.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MUSTER_")) {
+        command.env_remove(name);
+    }
+    command
+        .args(["serve", "--dev", "--log", "error", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"])
+        .args(["--max-clusters-per-project", MOST_CLUSTERS])
+        .arg("--data-dir")
+        .arg(data)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Where the server says that it is, once it does.
+fn announced(data: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read(data.join("server.json")).ok()?;
+    let announcement: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    announcement["rest"].as_str()?.parse().ok()
+}
+
+async fn is_ready(address: SocketAddr) -> bool {
+    let Ok(mut client) = Client::connect(address).await else { return false };
+    client.try_get("/readyz").await.is_ok_and(|(status, _)| status.is_success())
+}
+
+/// The server's program: the one that is given, or this tree's, built now.
+pub fn program(given: Option<PathBuf>) -> Result<PathBuf> {
+    if let Some(program) = given {
+        return Ok(program);
+    }
+    let folder = beside()?;
+    let target = folder.parent().context("the program is not in a target folder")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Cargo describes our own build in these; a nested cargo must not take them for its own.
+    let ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| ours(&name.to_string_lossy())) {
+        cargo.env_remove(name);
+    }
+    cargo
+        .args(["build", "--release", "--locked", "--quiet", "--package", "muster-cli", "--bin", "muster"])
+        .env("CARGO_TARGET_DIR", target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null());
+    ensure!(cargo.status()?.success(), "the server could not be built");
+    Ok(folder.join("muster"))
+}
+
+/// A folder for a database, which goes with the value. Not in /tmp: that is memory on many machines.
+pub fn folder() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside()?)?)
+}
+
+/// The folder of compiled programs.
+fn beside() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.parent().context("a program is in a folder")?.to_owned())
+}

@@ -1,0 +1,39 @@
+//! Chance that can be repeated.
+
+use std::env;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Numbers that look random and follow from a seed (splitmix64).
+pub(crate) struct Dice {
+    state: u64,
+}
+
+impl Dice {
+    /// From `MUSTER_CHAOS_SEED`, else from the clock; says how to repeat it.
+    pub(crate) fn roll() -> Self {
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
+        let seed =
+            env::var("MUSTER_CHAOS_SEED").map_or_else(|_| now(), |seed| seed.parse().expect("a number"));
+        eprintln!("to repeat this run: MUSTER_CHAOS_SEED={seed}");
+        Self { state: seed }
+    }
+
+    /// A number below this one.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+
+    /// One of several.
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).expect("it is below a length")]
+    }
+
+    /// A moment before this one.
+    pub(crate) fn moment(&mut self, before: Duration) -> Duration {
+        Duration::from_micros(self.below(u64::try_from(before.as_micros()).expect("a moment in this life")))
+    }
+}

@@ -1,0 +1,94 @@
+//! What is true after any bad luck: rows, locks, actions and the world agree.
+
+use std::collections::{BTreeMap, HashMap};
+
+use muster_core::action::ActionStatus;
+use muster_core::cluster::ClusterStatus;
+use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::NodeStatus;
+use muster_store::Store;
+use muster_store::reads::ActionQuery;
+use muster_testkit::world::{Entry, Outcome, World};
+
+use crate::ground::Ground;
+
+/// What a cluster should have come to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// Workers; none once it is deleted.
+    pub(crate) workers: Option<u32>,
+    /// Nodes that were ever made, the head among them.
+    pub(crate) made: usize,
+    /// Nodes that died and were made once more.
+    pub(crate) again: usize,
+}
+
+/// Everything about a cluster agrees, and nothing is under way.
+pub(crate) async fn agree(ground: &Ground, cluster: ClusterId, expected: Expected) {
+    let store = ground.store().await;
+    let told = Told { store: &store, world: &ground.world, cluster };
+    told.actions_have_succeeded().await;
+    told.members_run(expected).await;
+    told.nodes_were_made_as_often_as_needed(expected);
+    told.fences_only_rise();
+    store.close().await;
+}
+
+/// Nobody holds a lock: asked when nothing is under way anywhere.
+pub(crate) async fn no_locks(ground: &Ground) {
+    assert_eq!(ground.locks().await, 0, "locks were left");
+}
+
+struct Told<'a> {
+    store: &'a Store,
+    world: &'a World,
+    cluster: ClusterId,
+}
+
+impl Told<'_> {
+    async fn actions_have_succeeded(&self) {
+        let query = ActionQuery { cluster: Some(self.cluster), ..ActionQuery::default() };
+        for action in self.store.actions(&query).await.expect("the store answers").items {
+            let (kind, status, why) = (action.kind, action.status, &action.status_reason);
+            assert_eq!(status, ActionStatus::Succeeded, "{kind} {}: {why}\n{}", action.id, self.world.tail());
+        }
+    }
+
+    async fn members_run(&self, expected: Expected) {
+        let row = self.store.cluster(self.cluster).await.expect("the store answers").expect("its row stays");
+        let nodes = self.store.members(self.cluster).await.expect("the store answers");
+        let running = self.world.running(self.cluster).await;
+        let rows: BTreeMap<_, _> = nodes.iter().map(|node| (node.id, node.physical_id.clone())).collect();
+        let world: BTreeMap<_, _> = running.into_iter().map(|(node, id)| (node, Some(id))).collect();
+        assert_eq!(rows, world, "rows and world differ\n{}", self.world.tail());
+        let Some(workers) = expected.workers else {
+            assert_eq!((row.status, nodes.len()), (ClusterStatus::Deleted, 0));
+            return;
+        };
+        assert_eq!((row.status, row.desired()), (ClusterStatus::Active, workers), "{}", row.status_reason);
+        let members = usize::try_from(workers).expect("a count of nodes") + usize::from(row.has_head);
+        assert_eq!(nodes.len(), members, "{}", self.world.tail());
+        let bad: Vec<_> = nodes.iter().filter(|node| node.status != NodeStatus::Active).collect();
+        assert!(bad.is_empty(), "{bad:?}");
+    }
+
+    fn nodes_were_made_as_often_as_needed(&self, expected: Expected) {
+        let mut made: HashMap<NodeId, usize> = HashMap::new();
+        for entry in self.log().iter().filter(|entry| entry.outcome == Outcome::Made) {
+            *made.entry(entry.node.expect("a node was made")).or_default() += 1;
+        }
+        let again: usize = made.values().map(|times| times - 1).sum();
+        let counted = (made.len(), again);
+        assert_eq!(counted, (expected.made, expected.again), "made, again\n{}", self.world.tail());
+    }
+
+    fn fences_only_rise(&self) {
+        let accepted: Vec<i64> =
+            self.log().iter().filter(|entry| entry.is_accepted()).map(|entry| entry.fence.0).collect();
+        assert!(accepted.is_sorted(), "an overtaken engine was obeyed\n{}", self.world.tail());
+    }
+
+    fn log(&self) -> Vec<Entry> {
+        self.world.log().into_iter().filter(|entry| entry.cluster == self.cluster).collect()
+    }
+}

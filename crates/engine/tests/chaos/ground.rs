@@ -1,0 +1,142 @@
+//! A database and a world that engines come and go on.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::ids::{ActionId, ClusterId};
+use muster_core::node::{Node, NodeRole};
+use muster_store::Store;
+use muster_testkit::Database;
+pub(crate) use muster_testkit::DatabaseKind as Kind;
+use muster_testkit::world::{Pace, Replica, WORLD_CLUSTER, World};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::disk::SmallDisk;
+
+/// As in real life: longer than any trouble here.
+pub(crate) const UNHURRIED: Pace = Pace { lease: 15_000, heartbeat: 1_000, safety: 100 };
+
+/// Short, so that the next engine does not wait long for a dead one; an engine that loses it by bad luck begins again.
+pub(crate) const PACE: Pace = Pace { lease: 600, heartbeat: 150, safety: 100 };
+
+pub(crate) struct Ground {
+    base: Base,
+    pub(crate) world: World,
+}
+
+enum Base {
+    File(TempDir),
+    Disk(SmallDisk),
+    Server(Database),
+}
+
+impl Ground {
+    /// None where the machine has no PostgreSQL; the test is then reported as skipped.
+    pub(crate) async fn open(kind: Kind) -> Option<Self> {
+        let base = match kind {
+            Kind::Sqlite => Base::File(tempfile::tempdir().expect("a folder can be made")),
+            Kind::Postgres => Base::Server(muster_testkit::postgres().await?.database().await),
+        };
+        Some(Self { base, world: World::start().await })
+    }
+
+    /// On a disk that is soon full.
+    pub(crate) async fn on(disk: SmallDisk) -> Self {
+        Self { base: Base::Disk(disk), world: World::start().await }
+    }
+
+    fn address(&self) -> String {
+        match &self.base {
+            Base::File(_) | Base::Disk(_) => self.file().display().to_string(),
+            Base::Server(database) => database.url().to_owned(),
+        }
+    }
+
+    /// The file of a database that is one.
+    pub(crate) fn file(&self) -> PathBuf {
+        match &self.base {
+            Base::File(folder) => folder.path().join("muster.db"),
+            Base::Disk(disk) => disk.path().join("muster.db"),
+            Base::Server(_) => panic!("a server has no file"),
+        }
+    }
+
+    /// The name of a database on a server.
+    pub(crate) fn name(&self) -> &str {
+        match &self.base {
+            Base::File(_) | Base::Disk(_) => panic!("a file is on no server"),
+            Base::Server(database) => database.name(),
+        }
+    }
+
+    /// An engine in a process of its own.
+    pub(crate) async fn engine(&self) -> Replica {
+        self.engine_at(PACE).await
+    }
+
+    /// An engine that keeps time otherwise.
+    pub(crate) async fn engine_at(&self, pace: Pace) -> Replica {
+        Replica::start(&self.address(), &self.world, pace).await
+    }
+
+    /// The rows, for reading.
+    pub(crate) async fn store(&self) -> Store {
+        match &self.base {
+            Base::File(_) | Base::Disk(_) => Store::open_file(&self.file()).await,
+            Base::Server(database) => Store::connect(database.url()).await,
+        }
+        .expect("the database opens")
+    }
+
+    /// How many locks there are.
+    pub(crate) async fn locks(&self) -> u64 {
+        const COUNT: &str = "SELECT count(*) FROM locks";
+        let count = match &self.base {
+            Base::File(_) | Base::Disk(_) => python(SELECT, &self.file(), COUNT),
+            Base::Server(database) => database.psql(COUNT).await,
+        };
+        count.trim().parse().unwrap_or_else(|_| panic!("'{count}' is no number"))
+    }
+}
+
+const SELECT: &str =
+    "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone()[0])";
+
+/// The store gives no SQL away, so another program looks into the file.
+fn python(script: &str, file: &Path, sql: &str) -> String {
+    let output = Command::new("python3").args(["-c", script]).arg(file).arg(sql).output();
+    let output = output.expect("python3 is on the PATH");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("it prints text")
+}
+
+pub(crate) fn new_cluster() -> ClusterId {
+    muster_engine::new_cluster_id()
+}
+
+/// Creates a cluster with a head and waits for the end of that.
+pub(crate) async fn created(engine: &Replica, workers: u32) -> ClusterId {
+    let cluster = new_cluster();
+    let action = engine.create(cluster, WORLD_CLUSTER, workers).await;
+    succeeded(&engine.end(action.id).await);
+    cluster
+}
+
+/// Asks for so many workers more: made twice, it shows.
+pub(crate) async fn grow(engine: &Replica, cluster: ClusterId, workers: i32) -> ActionId {
+    engine.change(cluster, ActionKind::ClusterResize, by(workers)).await.id
+}
+
+pub(crate) fn by(workers: i32) -> Value {
+    json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": workers})
+}
+
+pub(crate) fn succeeded(action: &Action) {
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}: {}", action.kind, action.status_reason);
+}
+
+pub(crate) fn a_worker(nodes: &[Node]) -> &Node {
+    nodes.iter().find(|node| node.role == NodeRole::Worker).expect("a worker")
+}

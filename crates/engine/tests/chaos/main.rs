@@ -1,0 +1,15 @@
+//! Engines that are killed, stopped and overtaken, databases that go away: afterwards rows and world agree.
+//!
+//! Engines and the world are processes of their own here. `MUSTER_CHAOS_KILLS` says how many are killed at random
+//! moments, `MUSTER_CHAOS_SEED` repeats a run.
+
+mod databases;
+mod dice;
+mod disk;
+mod facts;
+mod faults;
+mod ground;
+mod handover;
+mod kills;
+mod pauses;
+mod replicas;

@@ -1,0 +1,110 @@
+//! The program `engine`: an engine over the world, which does what a test asks through its socket.
+
+mod requests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Parser;
+use muster_core::time::Span;
+use muster_engine::clock::SystemClock;
+use muster_engine::policy::Policies;
+use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_store::Store;
+use tokio::net::UnixListener;
+
+pub(super) use requests::{Ask, Told};
+
+use super::ending::Ending;
+use super::lines;
+use super::provider::WorldProvider;
+
+/// Runs an engine until standard input ends or it is asked to end.
+#[derive(Debug, Parser)]
+#[command(name = "engine")]
+pub struct Args {
+    /// The file, or the address of a PostgreSQL database.
+    #[arg(long)]
+    store: String,
+    /// The world's socket.
+    #[arg(long)]
+    world: PathBuf,
+    /// The socket to listen on for what a test asks.
+    #[arg(long)]
+    socket: PathBuf,
+    /// How long it counts as alive without another word, in milliseconds.
+    #[arg(long)]
+    lease: u32,
+    /// How often it says that it is, in milliseconds.
+    #[arg(long)]
+    heartbeat: u32,
+    /// How often it looks for work that nobody told it of, in milliseconds.
+    #[arg(long)]
+    safety: u32,
+}
+
+impl Args {
+    /// Runs the engine to its end.
+    pub fn run(self) -> ExitCode {
+        tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).init();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let ended = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(self.serve()));
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("engine: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    async fn serve(self) -> anyhow::Result<()> {
+        let Self { store, world, socket, lease, heartbeat, safety } = self;
+        let ending = Ending::listen()?;
+        let store = if store.starts_with("postgres") {
+            Store::connect(&store).await
+        } else {
+            Store::open_file(Path::new(&store)).await
+        };
+        let parts = Parts {
+            store: store.context("the database does not open")?,
+            providers: vec![Arc::new(WorldProvider::new(&world))],
+            policies: Policies::default(),
+            clock: Arc::new(SystemClock),
+            config: Config {
+                lease: Span::from_millis(lease),
+                heartbeat: Span::from_millis(heartbeat),
+                safety_period: Span::from_millis(safety),
+                host: "test".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                ..Config::default()
+            },
+            metrics: Metrics::default(),
+        };
+        let listener = lines::listen(&socket)?;
+        let engine = Engine::start(parts).await.context("the engine does not start")?;
+        println!("the engine runs as {}", engine.id());
+        tokio::select! {
+            () = ending.wait() => {}
+            ended = accept(&engine, listener) => ended?,
+        }
+        engine.stop().await;
+        engine.store().close().await;
+        println!("the engine has stopped");
+        Ok(())
+    }
+}
+
+async fn accept(engine: &Engine, listener: UnixListener) -> io::Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let told = requests::answer(&engine, lines::request(&mut stream).await?).await;
+            lines::send(&mut stream, &told).await
+        });
+    }
+}

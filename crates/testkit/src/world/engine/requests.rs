@@ -1,0 +1,124 @@
+//! What a test asks of an engine, and how it is done.
+
+use std::time::Duration;
+
+use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::ids::{ActionId, ClusterId, EngineId, ProfileId};
+use muster_core::principal::Door;
+use muster_core::profile::Profile;
+use muster_core::sample;
+use muster_core::time::Span;
+use muster_engine::{Caller, Change, Engine, SubmitError};
+use muster_store::StoreError;
+use muster_store::commands::Accepted;
+use muster_store::reads::ActionQuery;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::world::provider::WorldProvider;
+
+/// A line to an engine.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// A cluster of this profile type and so many workers.
+    Create(ClusterId, String, u32),
+    /// A change of a cluster.
+    Change(ClusterId, ActionKind, Value),
+    /// The end of an action.
+    End(ActionId),
+    /// Nothing left to do for a cluster.
+    Rest(ClusterId),
+    /// Its present name.
+    Name,
+}
+
+/// A line from an engine.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Told {
+    Action(Box<Action>),
+    Name(EngineId),
+    Rests,
+    Refused(String),
+}
+
+pub(super) async fn answer(engine: &Engine, ask: Ask) -> Told {
+    let told = match ask {
+        Ask::Create(id, kind, workers) => create(engine, id, &kind, workers).await.map(Told::accepted),
+        Ask::Change(id, kind, inputs) => change(engine, id, kind, inputs).await.map(Told::accepted),
+        Ask::End(id) => Ok(Told::Action(Box::new(end(engine, id).await))),
+        Ask::Rest(id) => {
+            rest(engine, id).await;
+            Ok(Told::Rests)
+        }
+        Ask::Name => Ok(Told::Name(engine.id())),
+    };
+    told.unwrap_or_else(|error| Told::Refused(error.to_string()))
+}
+
+impl Told {
+    fn accepted(accepted: Accepted) -> Self {
+        Self::Action(Box::new(accepted.action))
+    }
+}
+
+async fn create(engine: &Engine, id: ClusterId, kind: &str, workers: u32) -> Result<Accepted, SubmitError> {
+    let kind = kind.parse().map_err(|_| SubmitError::Invalid(format!("'{kind}' is no profile type")))?;
+    let sample = sample::cluster(workers, 0, None);
+    let name = format!("c-{}", id.short());
+    let profile = Profile { id: ProfileId::from_uuid(Uuid::now_v7()), kind, ..sample::profile() };
+    let cluster = Cluster {
+        id,
+        object_name: format!("c-{id}"),
+        name,
+        instance: WorldProvider::instance_id(),
+        profile_id: profile.id,
+        profile_type: profile.kind.clone(),
+        groups: vec![WorkerGroup { desired: workers, ..sample.groups[0].clone() }],
+        init_at: engine.now(),
+        ..sample
+    };
+    engine.create_cluster(cluster, Some(profile), false, caller()).await
+}
+
+async fn change(
+    engine: &Engine,
+    id: ClusterId,
+    kind: ActionKind,
+    inputs: Value,
+) -> Result<Accepted, SubmitError> {
+    let missing = || StoreError::NotFound { kind: "cluster", given: id.to_string() };
+    let cluster = engine.store().cluster(id).await?.ok_or_else(missing)?;
+    let on_conflict = OnConflict::Queue;
+    engine.submit(Change { kind, cluster, node: None, inputs, on_conflict, timeout: None }, caller()).await
+}
+
+fn caller() -> Caller {
+    Caller { principal: sample::principal(), door: Door::Core, reason: String::new(), request: None }
+}
+
+/// A database that is gone for a while does not end the wait.
+async fn end(engine: &Engine, id: ActionId) -> Action {
+    loop {
+        match engine.wait(id, Milestone::Reached, Span::from_secs(3600)).await {
+            Ok(action) if action.status.is_final() => return action,
+            Ok(_) => {}
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Returns when nothing is left to do for a cluster.
+async fn rest(engine: &Engine, id: ClusterId) {
+    let mut commits = engine.store().subscribe();
+    let query = ActionQuery { cluster: Some(id), top_level: true, ..ActionQuery::default() };
+    loop {
+        let actions = engine.store().actions(&query).await;
+        if actions.is_ok_and(|page| page.items.iter().all(|action| action.status.is_final())) {
+            return;
+        }
+        // Told by commits; a notice that was missed costs a moment.
+        drop(tokio::time::timeout(Duration::from_millis(200), commits.recv()).await);
+    }
+}

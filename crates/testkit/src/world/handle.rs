@@ -1,0 +1,107 @@
+//! The world, as a test holds it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use muster_core::ids::{ClusterId, NodeId};
+use tempfile::TempDir;
+
+use super::lines;
+use super::program::program;
+use super::server::{log_in, socket_in};
+use super::wire::{Answer, Control, Entry, Outcome, Request, Verb};
+use crate::Process;
+
+/// Longer than anything a test waits for takes; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running world; it ends with this value, and its folder goes.
+pub struct World {
+    process: Process,
+    folder: TempDir,
+}
+
+impl World {
+    /// Starts one. Call it from the test's own thread.
+    pub async fn start() -> Self {
+        let folder =
+            tempfile::Builder::new().prefix("muster-world-").tempdir().expect("a folder can be made");
+        let mut command = Command::new(program("world"));
+        command.arg("--dir").arg(folder.path());
+        let process = Process::spawn("world", &command);
+        process.wait_for_line("the world is there", PATIENCE).await;
+        Self { process, folder }
+    }
+
+    /// Where engines find it.
+    pub fn socket(&self) -> PathBuf {
+        socket_in(self.folder.path())
+    }
+
+    /// Tells it what is to go wrong, or what is to go on.
+    pub async fn tell(&self, control: Control) {
+        self.ask(&Request::Control(control)).await;
+    }
+
+    /// What runs of a cluster, with what it is there.
+    pub async fn running(&self, cluster: ClusterId) -> HashMap<NodeId, String> {
+        match self.ask(&Request::Running(cluster)).await {
+            Answer::Running(running) => running,
+            other => panic!("the world was asked what runs and answered {other:?}"),
+        }
+    }
+
+    /// All calls so far.
+    pub fn log(&self) -> Vec<Entry> {
+        let text = std::fs::read_to_string(log_in(self.folder.path())).expect("the world writes a log");
+        // A line that is being written is not there yet.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
+    }
+
+    /// How many calls of a verb had this outcome.
+    pub fn count(&self, verb: Verb, outcome: Outcome) -> usize {
+        self.log().iter().filter(|entry| entry.verb == verb && entry.outcome == outcome).count()
+    }
+
+    /// Returns when so many calls of a verb had this outcome.
+    pub async fn until(&self, verb: Verb, outcome: Outcome, count: usize) {
+        let what = format!("{count} times {verb:?} {outcome:?}");
+        let matches = |entry: &&Entry| entry.verb == verb && entry.outcome == outcome;
+        self.until_log(&what, |log| log.iter().filter(matches).count() >= count).await;
+    }
+
+    /// Returns when the log is so; told by the world, not by time.
+    pub async fn until_log(&self, what: &str, is_so: impl Fn(&[Entry]) -> bool) {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let log = self.log();
+                if is_so(&log) {
+                    return;
+                }
+                self.ask(&Request::Longer(log.len())).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "waited for {what}; the world's log:\n{}", self.tail());
+    }
+
+    /// The last calls, for people.
+    pub fn tail(&self) -> String {
+        let log = self.log();
+        let last = &log[log.len().saturating_sub(40)..];
+        last.iter().map(|entry| format!("  {}", line(entry))).collect::<Vec<_>>().join("\n")
+    }
+
+    async fn ask(&self, request: &Request) -> Answer {
+        let answer = lines::ask(&self.socket(), request).await;
+        answer.unwrap_or_else(|error| panic!("the world does not answer: {error}\n{}", self.process.tail()))
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    let Entry { verb, cluster, name, fence, outcome, .. } = entry;
+    let name = name.as_deref().unwrap_or("-");
+    format!("{verb:?} {name} of {} under {}: {outcome:?}", cluster.short(), fence.0)
+}

@@ -1,0 +1,168 @@
+//! The provider side: an engine's port to the world's process.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use muster_core::ids::InstanceId;
+use muster_core::node::Node;
+use muster_core::profile::{Profile, ProfileType};
+use muster_engine::provider as port;
+use muster_engine::provider::{
+    Capabilities, Change, Membership, NodeResult, Observed, Provider, ProviderError,
+};
+
+use super::lines;
+use super::wire::{Answer, Call, Request, Verb};
+
+/// Nodes without a head, started one by one.
+pub const WORLD_NODE: &str = "world.node-1.0";
+
+/// Workers with a head that they cannot outlive, healed by default.
+pub const WORLD_CLUSTER: &str = "world.cluster-1.0";
+
+/// Calls at once: few, so that an engine that is stopped in the middle of a batch has some of it before it.
+const AT_ONCE: usize = 4;
+
+/// A provider whose nodes are in the world's process.
+pub struct WorldProvider {
+    instance: InstanceId,
+    socket: PathBuf,
+}
+
+impl WorldProvider {
+    /// A provider of the instance `world:test`; several share a world as several engines share a machine.
+    pub fn new(socket: &Path) -> Self {
+        Self { instance: Self::instance_id(), socket: socket.to_owned() }
+    }
+
+    /// The instance that every such provider stands for.
+    pub fn instance_id() -> InstanceId {
+        InstanceId::new("world", "test")
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, ProviderError> {
+        let answer = lines::ask(&self.socket, request).await;
+        match answer.map_err(|error| ProviderError::transient("WorldLost", error.to_string()))? {
+            Answer::Refused { transient, reason, message } => {
+                Err(ProviderError { transient, reason, message })
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    async fn call(
+        &self,
+        verb: Verb,
+        call: port::Call<'_>,
+        node: Option<&Node>,
+    ) -> Result<Option<String>, ProviderError> {
+        let node = node.map(|node| (node.id, node.name.clone()));
+        let call = Call { verb, cluster: call.cluster.id, node, fence: call.fence };
+        match self.ask(&Request::Call(call)).await? {
+            Answer::Done(physical_id) => Ok(physical_id),
+            other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
+        }
+    }
+
+    fn each<'a>(&'a self, verb: Verb, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let one = move |node: Node| {
+            async move { NodeResult { node: node.id, result: self.call(verb, call, Some(&node)).await } }
+                .boxed()
+        };
+        stream::iter(nodes).map(one).buffer_unordered(AT_ONCE).boxed()
+    }
+}
+
+#[async_trait]
+impl Provider for WorldProvider {
+    fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+        let head = match kind.to_string().as_str() {
+            WORLD_NODE => false,
+            WORLD_CLUSTER => true,
+            _ => return None,
+        };
+        Some(Capabilities {
+            membership: Membership::Individual,
+            head,
+            workers_outlive_head: false,
+            several_groups: true,
+            orphans: !head,
+            choose_victims: true,
+            update_in_place: false,
+            heals_by_default: head,
+            adopt: false,
+        })
+    }
+
+    fn check_profile(&self, _: &Profile) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn create(&self, call: port::Call<'_>) -> Result<(), ProviderError> {
+        self.call(Verb::Create, call, None).await.map(drop)
+    }
+
+    async fn delete(&self, call: port::Call<'_>) -> Result<(), ProviderError> {
+        self.call(Verb::Delete, call, None).await.map(drop)
+    }
+
+    async fn set_workers(&self, _: port::Call<'_>, _: &str, _: u32, _: &[Node]) -> Result<(), ProviderError> {
+        Err(ProviderError::permanent("NotDelegated", "the world's nodes are started one by one"))
+    }
+
+    async fn set_bounds(
+        &self,
+        _: port::Call<'_>,
+        _: &str,
+        _: u32,
+        _: Option<u32>,
+    ) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    fn start_nodes<'a>(&'a self, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Start, call, nodes)
+    }
+
+    fn stop_nodes<'a>(&'a self, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Stop, call, nodes)
+    }
+
+    async fn update(&self, call: port::Call<'_>) -> Result<(), ProviderError> {
+        self.call(Verb::Update, call, None).await.map(drop)
+    }
+
+    async fn restart_head(&self, _: port::Call<'_>) -> Result<(), ProviderError> {
+        Err(ProviderError::permanent("NotDelegated", "the world's heads are started one by one"))
+    }
+
+    async fn observe(&self, call: port::Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let ids = nodes.iter().map(|node| node.id).collect();
+        match self.ask(&Request::Observe(call.cluster.id, ids)).await? {
+            Answer::Seen(nodes) => Ok(Observed { nodes, ..Observed::default() }),
+            other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
+        }
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        let socket = self.socket.clone();
+        let open = async move { lines::open(&socket, &Request::Changes).await.ok() };
+        // What happened before the connection was there is not told: everything may have.
+        let follow = |opened: Option<_>| match opened {
+            None => stream::empty().boxed(),
+            Some(answers) => stream::once(async { Change::Everything })
+                .chain(stream::unfold(answers, async |mut answers| match lines::next(&mut answers).await {
+                    Ok(Some(Answer::Changed(cluster))) => Some((Change::Cluster(cluster), answers)),
+                    _ => None,
+                }))
+                .boxed(),
+        };
+        stream::once(open).flat_map(follow).boxed()
+    }
+}

@@ -1,0 +1,156 @@
+//! An engine in a process of its own, as a test holds it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use muster_core::action::{Action, ActionKind};
+use muster_core::ids::{ActionId, ClusterId, EngineId};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::World;
+use super::engine::{Ask, Told};
+use super::lines;
+use super::program::program;
+use crate::Process;
+
+/// Longer than anything a test waits for takes; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How an engine keeps time, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// How long it counts as alive without another word.
+    pub lease: u32,
+    /// How often it says that it is.
+    pub heartbeat: u32,
+    /// How often it looks for work that nobody told it of.
+    pub safety: u32,
+}
+
+/// A running engine; it is killed with this value.
+pub struct Replica {
+    process: Process,
+    folder: TempDir,
+    id: EngineId,
+}
+
+impl Replica {
+    /// Starts one over a database (a file or an address) and a world. Call it from the test's own thread.
+    pub async fn start(database: &str, world: &World, pace: Pace) -> Self {
+        let folder =
+            tempfile::Builder::new().prefix("muster-engine-").tempdir().expect("a folder can be made");
+        let mut command = Command::new(program("engine"));
+        command.args(["--store", database]).arg("--world").arg(world.socket());
+        command.arg("--socket").arg(socket_in(folder.path()));
+        for (flag, millis) in
+            [("--lease", pace.lease), ("--heartbeat", pace.heartbeat), ("--safety", pace.safety)]
+        {
+            command.arg(flag).arg(millis.to_string());
+        }
+        let process = Process::spawn("engine", &command);
+        let line = process.wait_for_line("the engine runs as ", PATIENCE).await;
+        let id = line.rsplit(' ').next().and_then(|id| id.parse().ok()).expect("it says its id");
+        Self { process, folder, id }
+    }
+
+    /// The name under which it began.
+    pub fn first_id(&self) -> EngineId {
+        self.id
+    }
+
+    /// Its present name: another one once it has lost its lease.
+    pub async fn id(&self) -> EngineId {
+        match self.ask(&Ask::Name).await {
+            Told::Name(id) => id,
+            other => panic!("an engine was asked its name and answered {other:?}"),
+        }
+    }
+
+    /// Accepts a new cluster.
+    pub async fn create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Action {
+        self.action(&Ask::Create(cluster, kind.to_owned(), workers)).await
+    }
+
+    /// Accepts a change of a cluster.
+    pub async fn change(&self, cluster: ClusterId, kind: ActionKind, inputs: Value) -> Action {
+        self.action(&Ask::Change(cluster, kind, inputs)).await
+    }
+
+    /// Waits for the end of an action.
+    pub async fn end(&self, action: ActionId) -> Action {
+        self.action(&Ask::End(action)).await
+    }
+
+    /// Waits until there is nothing left to do for a cluster.
+    pub async fn rest(&self, cluster: ClusterId) {
+        let told = self.ask(&Ask::Rest(cluster)).await;
+        assert!(matches!(told, Told::Rests), "an engine answered {told:?}");
+    }
+
+    /// Asks, and says what a refusal says.
+    pub async fn try_create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Result<Action, String> {
+        match self.ask(&Ask::Create(cluster, kind.to_owned(), workers)).await {
+            Told::Action(action) => Ok(*action),
+            Told::Refused(why) => Err(why),
+            other => panic!("an engine answered {other:?}"),
+        }
+    }
+
+    async fn action(&self, ask: &Ask) -> Action {
+        match self.ask(ask).await {
+            Told::Action(action) => *action,
+            other => panic!("{ask:?} was answered with {other:?}"),
+        }
+    }
+
+    async fn ask(&self, ask: &Ask) -> Told {
+        let answer = tokio::time::timeout(PATIENCE, lines::ask(&socket_in(self.folder.path()), ask)).await;
+        let answer = answer
+            .unwrap_or_else(|_| panic!("no answer to {ask:?}; its last lines:\n{}", self.process.tail()));
+        answer.unwrap_or_else(|error| panic!("{ask:?}: {error}; its last lines:\n{}", self.process.tail()))
+    }
+
+    /// Kills it, as `kill -9` does, and waits for its end.
+    pub async fn kill(mut self) {
+        self.process.kill();
+        self.process.wait_for_exit(PATIENCE).await;
+    }
+
+    /// Asks it to end, and waits for that.
+    pub async fn stop(mut self) -> ExitStatus {
+        self.process.terminate();
+        self.process.wait_for_exit(PATIENCE).await
+    }
+
+    /// Lets it sleep (SIGSTOP): nothing in it moves.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Wakes it up (SIGCONT).
+    pub fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        kill_process(pid.expect("it was not waited for"), signal).expect("a child can be signalled");
+    }
+
+    /// Returns when it has said this in its log.
+    pub async fn says(&self, words: &str) {
+        self.process.wait_for_line(words, PATIENCE).await;
+    }
+
+    /// The last lines of its output.
+    pub fn tail(&self) -> String {
+        self.process.tail()
+    }
+}
+
+fn socket_in(folder: &Path) -> PathBuf {
+    folder.join("engine.sock")
+}

@@ -1,0 +1,216 @@
+//! The program `world`: answers calls, and logs them.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clap::Parser;
+use muster_core::ids::ClusterId;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{broadcast, watch};
+
+use super::ending::Ending;
+use super::lines;
+use super::state::State;
+use super::wire::{Answer, Call, Control, Entry, Outcome, Request, Verb};
+
+/// Changes that a slow engine may be behind; it looks at everything then.
+const BACKLOG: usize = 256;
+
+/// Keeps nodes that cost nothing, until standard input ends.
+#[derive(Debug, Parser)]
+#[command(name = "world")]
+pub struct Args {
+    /// The folder for the socket and the log; it is removed at the end.
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+/// The socket in the world's folder.
+pub(super) fn socket_in(dir: &Path) -> PathBuf {
+    dir.join("world.sock")
+}
+
+/// The log in the world's folder.
+pub(super) fn log_in(dir: &Path) -> PathBuf {
+    dir.join("calls.jsonl")
+}
+
+impl Args {
+    /// Runs the world to its end.
+    pub fn run(self) -> ExitCode {
+        let Self { dir } = self;
+        let ended = serve(&dir);
+        // Whoever made the folder may have removed it already.
+        let _ = fs::remove_dir_all(&dir);
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("world: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn serve(dir: &Path) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let ending = Ending::listen()?;
+        fs::create_dir_all(dir)?;
+        let server = Arc::new(Server {
+            state: Mutex::default(),
+            log: Mutex::new(File::create(log_in(dir))?),
+            length: watch::Sender::new(0),
+            releases: watch::Sender::new((0, false)),
+            changes: broadcast::channel(BACKLOG).0,
+        });
+        let listener = lines::listen(&socket_in(dir))?;
+        println!("the world is there");
+        tokio::select! {
+            () = ending.wait() => Ok(()),
+            ended = accept(&server, listener) => ended,
+        }
+    })
+}
+
+async fn accept(server: &Arc<Server>, listener: UnixListener) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        // A call goes on when its engine has died: so it is with calls that are on their way.
+        tokio::spawn(converse(Arc::clone(server), stream));
+    }
+}
+
+async fn converse(server: Arc<Server>, mut stream: UnixStream) -> io::Result<()> {
+    match lines::request(&mut stream).await? {
+        Request::Call(call) => {
+            if let Some(answer) = server.call(call).await {
+                lines::send(&mut stream, &answer).await?;
+            }
+        }
+        Request::Observe(cluster, nodes) => {
+            if server.gate(Entry::looking_at(cluster)).await {
+                let answer = server.state().look(&nodes);
+                lines::send(&mut stream, &answer).await?;
+            }
+        }
+        Request::Changes => {
+            let mut changes = server.changes.subscribe();
+            while let Ok(cluster) = changes.recv().await {
+                lines::send(&mut stream, &Answer::Changed(cluster)).await?;
+            }
+        }
+        Request::Control(control) => {
+            server.control(&control);
+            lines::send(&mut stream, &Answer::Done(None)).await?;
+        }
+        Request::Running(cluster) => {
+            let running = server.state().running(cluster);
+            lines::send(&mut stream, &Answer::Running(running)).await?;
+        }
+        Request::Longer(than) => {
+            let mut length = server.length.subscribe();
+            drop(length.wait_for(|length| *length > than).await);
+            lines::send(&mut stream, &Answer::Done(None)).await?;
+        }
+    }
+    Ok(())
+}
+
+struct Server {
+    state: Mutex<State>,
+    log: Mutex<File>,
+    /// Lines in the log.
+    length: watch::Sender<usize>,
+    /// How often what waits was let go, and whether it was lost then.
+    releases: watch::Sender<(u64, bool)>,
+    changes: broadcast::Sender<ClusterId>,
+}
+
+impl Server {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self, entry: &Entry) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = serde_json::to_string(entry).unwrap_or_default();
+        if let Err(error) = writeln!(log, "{line}") {
+            eprintln!("world: cannot write the log: {error}");
+        }
+        self.length.send_modify(|length| *length += 1);
+    }
+
+    /// Waits while its verb is held; false if it is lost on its way.
+    async fn gate(&self, entry: Entry) -> bool {
+        let mut releases = self.releases.subscribe();
+        let before = releases.borrow_and_update().0;
+        let (holds, pace) = {
+            let mut state = self.state();
+            (state.holds(entry.verb), state.pace(entry.verb))
+        };
+        if pace > 0 {
+            tokio::time::sleep(Duration::from_millis(pace)).await;
+        }
+        if !holds {
+            return true;
+        }
+        self.log(&Entry { outcome: Outcome::Held, ..entry.clone() });
+        let lost = releases.wait_for(|(times, _)| *times > before).await.is_ok_and(|release| release.1);
+        if lost {
+            self.log(&Entry { outcome: Outcome::Dropped, ..entry });
+        }
+        !lost
+    }
+
+    async fn call(&self, call: Call) -> Option<Answer> {
+        // Noted when it comes in: whoever comes later with less is overtaken, also while this one waits.
+        self.state().is_overtaken(&call);
+        let entry = Entry::of(&call);
+        if !self.gate(entry.clone()).await {
+            return None;
+        }
+        let (outcome, answer, died) = {
+            let mut state = self.state();
+            let (outcome, answer) = state.execute(&call);
+            (outcome, answer, state.has_died(&call))
+        };
+        self.log(&Entry { outcome, ..entry });
+        if died {
+            self.tell(call.cluster);
+        }
+        Some(answer)
+    }
+
+    fn control(&self, control: &Control) {
+        let changed = self.state().obey(control);
+        if let Some(cluster) = changed {
+            self.tell(cluster);
+        }
+        if matches!(control, Control::Release | Control::Drop) {
+            let lost = matches!(control, Control::Drop);
+            self.releases.send_modify(|(times, drops)| (*times, *drops) = (*times + 1, lost));
+        }
+    }
+
+    fn tell(&self, cluster: ClusterId) {
+        // Nobody may be listening; whoever looks will see.
+        drop(self.changes.send(cluster));
+    }
+}
+
+impl Entry {
+    fn of(call: &Call) -> Self {
+        let (node, name) = call.node.clone().unzip();
+        Self { verb: call.verb, cluster: call.cluster, node, name, fence: call.fence, outcome: Outcome::Held }
+    }
+
+    fn looking_at(cluster: ClusterId) -> Self {
+        let fence = muster_core::action::Fence::default();
+        Self { verb: Verb::Observe, cluster, node: None, name: None, fence, outcome: Outcome::Held }
+    }
+}

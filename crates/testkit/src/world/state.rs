@@ -1,0 +1,156 @@
+//! The nodes of the world, and what is to go wrong with them. Pure: what happens follows from what it is told.
+
+use std::collections::HashMap;
+
+use muster_core::action::Fence;
+use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::Seen;
+
+use super::wire::{Answer, Call, Control, Lie, Outcome, Verb};
+
+/// Everything there is.
+#[derive(Default)]
+pub(super) struct State {
+    running: HashMap<NodeId, Running>,
+    exited: HashMap<NodeId, String>,
+    highest: HashMap<ClusterId, Fence>,
+    hold: Option<(Verb, u32)>,
+    slow: HashMap<Verb, u64>,
+    failures: Vec<(Verb, u32, bool)>,
+    dying: u32,
+    lie: Option<Lie>,
+    made: u64,
+}
+
+struct Running {
+    cluster: ClusterId,
+    physical_id: String,
+}
+
+impl State {
+    /// Whether a call is from an engine that was overtaken; if not, it overtakes all before it.
+    pub(super) fn is_overtaken(&mut self, call: &Call) -> bool {
+        let highest = self.highest.entry(call.cluster).or_default();
+        let overtaken = call.fence < *highest;
+        *highest = call.fence.max(*highest);
+        overtaken
+    }
+
+    /// Whether a call of this verb has to wait.
+    pub(super) fn holds(&mut self, verb: Verb) -> bool {
+        match &mut self.hold {
+            Some((held, 0)) => *held == verb,
+            Some((held, more)) if *held == verb => {
+                *more -= 1;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// How many milliseconds a call of this verb takes.
+    pub(super) fn pace(&self, verb: Verb) -> u64 {
+        self.slow.get(&verb).copied().unwrap_or(0)
+    }
+
+    /// Whether the node of a call has ended by itself.
+    pub(super) fn has_died(&self, call: &Call) -> bool {
+        call.node.as_ref().is_some_and(|(node, _)| self.exited.contains_key(node))
+    }
+
+    /// Does what it is told, unless it comes from an overtaken engine or is to fail.
+    pub(super) fn execute(&mut self, call: &Call) -> (Outcome, Answer) {
+        if self.is_overtaken(call) {
+            let message = format!("fence {} is lower than the highest seen", call.fence.0);
+            let answer = Answer::Refused { transient: false, reason: "Fenced".to_owned(), message };
+            return (Outcome::Refused, answer);
+        }
+        if let Some(transient) = self.fails(call.verb) {
+            let message = "it was told to fail".to_owned();
+            let answer = Answer::Refused { transient, reason: "ToldToFail".to_owned(), message };
+            return (Outcome::Failed, answer);
+        }
+        match (call.verb, &call.node) {
+            (Verb::Start, Some((node, _))) => self.start(*node, call.cluster),
+            (Verb::Stop, Some((node, _))) => {
+                self.exited.remove(node);
+                let removed = self.running.remove(node).is_some();
+                (if removed { Outcome::Removed } else { Outcome::Absent }, Answer::Done(None))
+            }
+            (Verb::Delete, _) => {
+                self.running.retain(|_, running| running.cluster != call.cluster);
+                (Outcome::Done, Answer::Done(None))
+            }
+            _ => (Outcome::Done, Answer::Done(None)),
+        }
+    }
+
+    fn start(&mut self, node: NodeId, cluster: ClusterId) -> (Outcome, Answer) {
+        if let Some(running) = self.running.get(&node) {
+            return (Outcome::There, Answer::Done(Some(running.physical_id.clone())));
+        }
+        self.made += 1;
+        let physical_id = format!("world-{}", self.made);
+        self.exited.remove(&node);
+        if self.dying > 0 {
+            self.dying -= 1;
+            self.exited.insert(node, "it ended right after its start".to_owned());
+        } else {
+            self.running.insert(node, Running { cluster, physical_id: physical_id.clone() });
+        }
+        (Outcome::Made, Answer::Done(Some(physical_id)))
+    }
+
+    /// Whether this call was told to fail, and then whether for the moment only.
+    fn fails(&mut self, verb: Verb) -> Option<bool> {
+        for (_, calls, _) in self.failures.iter_mut().filter(|(failing, ..)| *failing == verb) {
+            *calls -= 1;
+        }
+        let at = self.failures.iter().position(|(failing, calls, _)| *failing == verb && *calls == 0)?;
+        Some(self.failures.remove(at).2)
+    }
+
+    /// Takes an order about what goes wrong; tells which cluster changed by it.
+    pub(super) fn obey(&mut self, control: &Control) -> Option<ClusterId> {
+        match control {
+            Control::Hold(verb, after) => self.hold = Some((*verb, *after)),
+            Control::Release | Control::Drop => self.hold = None,
+            Control::Slow(verb, millis) => drop(self.slow.insert(*verb, *millis)),
+            Control::FailAt { verb, call, transient } => {
+                self.failures.push((*verb, (*call).max(1), *transient));
+            }
+            Control::DieAfterStart(count) => self.dying = *count,
+            Control::Lie(lie) => self.lie = *lie,
+            Control::Lose(node) => {
+                let running = self.running.remove(node)?;
+                self.exited.insert(*node, "killed by signal 9".to_owned());
+                return Some(running.cluster);
+            }
+        }
+        None
+    }
+
+    /// How nodes are, or what it says of them.
+    pub(super) fn look(&self, nodes: &[NodeId]) -> Answer {
+        let reason = "it was told to lie".to_owned();
+        if self.lie == Some(Lie::Blind) {
+            return Answer::Refused { transient: true, reason: "Blind".to_owned(), message: reason };
+        }
+        let seen = |node: &NodeId| match (self.lie, self.running.get(node), self.exited.get(node)) {
+            (Some(Lie::Unknown), ..) => Seen::Unknown { reason: reason.clone() },
+            (Some(Lie::Absent), ..) | (_, None, None) => Seen::Absent,
+            (_, Some(running), _) => Seen::Running { physical_id: running.physical_id.clone() },
+            (_, None, Some(reason)) => Seen::Exited { reason: reason.clone() },
+        };
+        Answer::Seen(nodes.iter().map(|node| (*node, seen(node))).collect())
+    }
+
+    /// What runs of a cluster.
+    pub(super) fn running(&self, cluster: ClusterId) -> HashMap<NodeId, String> {
+        let own = self.running.iter().filter(|(_, running)| running.cluster == cluster);
+        own.map(|(node, running)| (*node, running.physical_id.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

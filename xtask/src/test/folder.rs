@@ -1,0 +1,128 @@
+//! The folder of one run, with all that its tests put into the temporary folder.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use tempfile::TempDir;
+
+use crate::lock::Lock;
+
+/// How folders of runs are named. Short, because sockets below them have names of at most 107 bytes.
+const PREFIX: &str = "muster-run-";
+
+/// Open for PostgreSQL, which may run as another user, to pass through, but not to look around.
+const PASSABLE: u32 = 0o711;
+
+/// A folder that goes with the run. The lock tells the sweep of later runs that it is in use.
+pub(super) struct Folder {
+    folder: TempDir,
+    _lock: Lock,
+}
+
+impl Folder {
+    /// Makes it, after removing what killed runs left.
+    pub(super) fn make(parent: &Path) -> Result<Self> {
+        sweep(parent);
+        loop {
+            let permissions = Permissions::from_mode(PASSABLE);
+            let folder =
+                tempfile::Builder::new().prefix(PREFIX).permissions(permissions).tempdir_in(parent)?;
+            let lock = Lock::try_take(folder.path());
+            // A sweep may have come before the lock, and takes it for left behind.
+            if let Ok(Some(lock)) = lock
+                && folder.path().exists()
+            {
+                let made = Self { folder, _lock: lock };
+                fs::create_dir(made.temp())?;
+                fs::set_permissions(made.temp(), Permissions::from_mode(PASSABLE))?;
+                return Ok(made);
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The temporary folder of its tests.
+    pub(super) fn temp(&self) -> PathBuf {
+        self.path().join("tmp")
+    }
+
+    /// The file in which tests note that they were skipped.
+    pub(super) fn skips(&self) -> PathBuf {
+        self.path().join("skips")
+    }
+
+    /// Removes what tests left in their temporary folder, and names it.
+    pub(super) fn remove_leftovers(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.temp())? {
+            let entry = entry?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Removes the folders of runs that nobody uses; what cannot be removed is left for the next time.
+fn sweep(parent: &Path) {
+    let me = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        // Of the entry itself: a link that somebody put there is not followed.
+        if !named || !entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == me) {
+            continue;
+        }
+        if let Ok(Some(_lock)) = Lock::try_take(&entry.path())
+            && fs::remove_dir_all(entry.path()).is_ok()
+        {
+            eprintln!("» removed {}, which a killed run had left", entry.path().display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::make(parent.path()).unwrap();
+        fs::write(folder.temp().join("x"), "").unwrap();
+        drop(folder);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_with_the_next_run_and_what_is_in_use_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join("muster-run-killed");
+        fs::create_dir(&left).unwrap();
+        let other = parent.path().join("thesis");
+        fs::create_dir(&other).unwrap();
+        let used = Folder::make(parent.path()).unwrap();
+        let next = Folder::make(parent.path()).unwrap();
+        assert!(!left.exists());
+        assert!(other.exists() && used.temp().exists() && next.temp().exists());
+    }
+
+    #[test]
+    fn leftovers_are_named_and_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::make(parent.path()).unwrap();
+        fs::create_dir_all(folder.temp().join("scratch/deep")).unwrap();
+        fs::write(folder.temp().join("core"), "").unwrap();
+        assert_eq!(folder.remove_leftovers().unwrap(), ["core", "scratch"]);
+        assert_eq!(folder.remove_leftovers().unwrap(), [] as [&str; 0]);
+    }
+}
