@@ -42,6 +42,15 @@ pub fn at_least<N: PartialOrd + Copy>(what: &str, value: N, limit: N, show: impl
     tell(what, format!("{:<12} {word} (at least {})", show(value), show(limit)));
 }
 
+/// Prints a ratio to the floor. One below 1 says that the floor was measured wrongly, not that all is well.
+pub fn above_floor(ratio: f64, limit: f64) {
+    if ratio < 1.0 {
+        tell("ratio", format!("{ratio:<12.2} INVALID (below the floor: measure again on a quiet machine)"));
+    } else {
+        at_most("ratio", ratio, limit, |ratio| format!("{ratio:.2}"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ pub mod copies;
 pub mod database;
 pub mod figures;
 pub mod floor;
+pub mod machine;
 pub mod rows;
 pub mod run;
 pub mod server;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Parser;
 use muster_bench::client::Client;
-use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
+use muster_bench::figures::{above_floor, at_most, median, milliseconds, ratio, tell};
 use muster_bench::floor::{Created, Floor};
 use muster_bench::server::{self, Server};
-use muster_bench::{database, run};
+use muster_bench::{database, machine, run};
 
 /// From the request over HTTP to ACTIVE
 #[derive(Debug, Parser)]
@@ -38,6 +38,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 fn main() -> Result<()> {
     let Args { rounds, muster } = Args::parse();
     let muster = server::program(muster)?;
+    machine::tell()?;
     run::run(LIMIT, async {
         for (nodes, usual, limit) in SIZES {
             measure(&muster, nodes, (usual * rounds / 100).max(1), limit).await?;
@@ -82,7 +83,7 @@ async fn measure(muster: &std::path::Path, nodes: u32, rounds: usize, limit: Opt
         Some(limit) => at_most("request to ACTIVE", subject, limit, milliseconds),
         None => tell("request to ACTIVE", milliseconds(subject)),
     }
-    at_most("ratio", ratio(subject, floor), 2.0, |ratio| format!("{ratio:.2}"));
+    above_floor(ratio(subject, floor), 2.0);
     commits.sort_unstable();
     // A heartbeat every few seconds commits too, so the middle counts.
     at_most("durable commits", commits[commits.len() / 2], 6, |count| count.to_string());

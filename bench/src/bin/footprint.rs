@@ -9,7 +9,7 @@ use clap::Parser;
 use muster_bench::client::{self, Client, NAMESPACE};
 use muster_bench::figures::{at_most, median, megabytes, milliseconds, ratio, tell};
 use muster_bench::server::{self, Server};
-use muster_bench::{copies, run};
+use muster_bench::{copies, machine, run};
 use tempfile::TempDir;
 
 /// What a server costs
@@ -44,6 +44,7 @@ const MEGABYTE: u64 = 1_000_000;
 fn main() -> Result<()> {
     let Args { muster } = Args::parse();
     let muster = server::program(muster)?;
+    machine::tell()?;
     run::run(LIMIT, async {
         starts(&muster).await?;
         memory(&muster).await?;

@@ -8,7 +8,7 @@ use clap::Parser;
 use muster_bench::figures::{at_least, median, milliseconds, ratio, tell};
 use muster_bench::floor::{Created, Floor};
 use muster_bench::server::{self, Server};
-use muster_bench::{database, run};
+use muster_bench::{database, machine, run};
 use tokio::task::JoinSet;
 
 /// One-node clusters per second to ACTIVE
@@ -33,6 +33,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    machine::tell()?;
     run::run(LIMIT, measure(args))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use muster_core::action::{Action, ActionStatus, Fence};
 use muster_core::ids::ActionId;
 use muster_store::StoreError;
-use muster_store::commands::{Claim, PutBack, Ticket};
+use muster_store::commands::{Claim, Claimed, PutBack, Ticket};
 use muster_store::reads::ActionQuery;
 use tokio::sync::Semaphore;
 
@@ -109,19 +109,39 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> 
         // Fewer were asked for than there are hands, so this does not wait.
         let Ok(hand) = Arc::clone(hands).acquire_owned().await else { return count };
         let (inner, life) = (Arc::clone(inner), Arc::clone(&life));
-        inner.metrics.begun(action.taken_over);
-        let (held, key) = (Arc::clone(held), (action.action.id, action.action.fence));
-        held.actions().insert(key);
+        let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&inner), &action);
         inner.tasks.clone().spawn(async move {
-            let ended = Box::pin(runner::run(Arc::clone(&inner), life, action)).await;
-            held.actions().remove(&key);
-            if !ended {
-                held.astray.store(true, Ordering::Release);
-                inner.hub.work.notify_one();
-            }
-            inner.metrics.left();
-            drop(hand);
+            in_hand.ended = Box::pin(runner::run(inner, life, action)).await;
+            drop((in_hand, hand));
         });
     }
     count
+}
+
+/// An action in this engine's hands; let go of however its run ends, a panic included.
+struct InHand {
+    held: Arc<Held>,
+    inner: Arc<Inner>,
+    key: (ActionId, Fence),
+    ended: bool,
+}
+
+impl InHand {
+    fn take(held: Arc<Held>, inner: Arc<Inner>, claimed: &Claimed) -> Self {
+        let key = (claimed.action.id, claimed.action.fence);
+        held.actions().insert(key);
+        inner.metrics.begun(claimed.taken_over);
+        Self { held, inner, key, ended: false }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.held.actions().remove(&self.key);
+        self.inner.metrics.left();
+        if !self.ended {
+            self.held.astray.store(true, Ordering::Release);
+            self.inner.hub.work.notify_one();
+        }
+    }
 }

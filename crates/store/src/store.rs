@@ -28,6 +28,9 @@ const POSTGRES_CONNECTIONS: u32 = 24;
 /// How often a command is run again that lost against another one.
 const ATTEMPTS: u32 = 8;
 
+/// The first pause before it is.
+const BACK_OFF: Duration = Duration::from_millis(3);
+
 /// The channel on which replicas tell each other of commits.
 const CHANNEL: &str = "muster_touched";
 
@@ -138,7 +141,11 @@ impl Store {
         let mut attempt = 1;
         loop {
             match self.try_postgres(pool, command).await {
-                Err(StoreError::Contended(_)) if attempt < ATTEMPTS => attempt += 1,
+                Err(StoreError::Contended(_)) if attempt < ATTEMPTS => {
+                    // Whoever won is still at it: later ones wait longer, so that they do not meet again.
+                    tokio::time::sleep(BACK_OFF * attempt * attempt).await;
+                    attempt += 1;
+                }
                 other => return other,
             }
         }

@@ -44,6 +44,11 @@ impl FreshStore {
         Some(self.folder.as_ref()?.path().join("muster.db"))
     }
 
+    /// Asks the server below in plain SQL; a file has none.
+    pub async fn psql(&self, sql: &str) -> Option<String> {
+        Some(self.database.as_ref()?.psql(sql).await)
+    }
+
     /// Another replica of the same database; a file has none.
     pub async fn replica(&self) -> Option<Store> {
         Some(Store::connect(self.database.as_ref()?.url()).await.expect("the same database opens again"))

@@ -154,7 +154,8 @@ impl ClusterService for CoreApi {
         let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
         let caller = mutate::caller(principal, &metadata, &request.request_id, "UpdateCluster", &request);
         let given = request.cluster.unwrap_or_default();
-        let inputs = update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default())?;
+        let inputs =
+            update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default(), self.engine.config())?;
         let change = change(ActionKind::ClusterUpdate, cluster, None, inputs, OnConflict::Queue);
         let (cluster, action) = self.change(change, caller, &wait).await?;
         with_action(convert::cluster(cluster), &action)

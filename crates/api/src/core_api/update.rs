@@ -16,7 +16,12 @@ const UPDATABLE: &[&str] =
     &["labels", "annotations", "timeout", "cluster_spec", "envs", "idle_timeout", "max_lifetime"];
 
 /// The inputs of `CLUSTER_UPDATE` for what the mask names.
-pub(super) fn inputs(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask) -> Result<Value, ApiError> {
+pub(super) fn inputs(
+    cluster: &Cluster,
+    given: &wire::Cluster,
+    mask: &FieldMask,
+    config: &Config,
+) -> Result<Value, ApiError> {
     if mask.paths.is_empty() {
         return Err(ApiError::invalid(format!(
             "nothing to update: name at least one of {} in update_mask",
@@ -35,7 +40,10 @@ pub(super) fn inputs(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask)
             "labels" => drop(inputs.insert("labels".to_owned(), json!(given.labels))),
             "annotations" => drop(inputs.insert("annotations".to_owned(), json!(given.annotations))),
             "timeout" => drop(inputs.insert("timeout_seconds".to_owned(), json!(seconds(given)?))),
-            "cluster_spec" => drop(inputs.insert("groups".to_owned(), groups(cluster, given)?)),
+            "cluster_spec" if !path.contains("head_group_spec") => {
+                let limit = config.max_nodes_per_cluster;
+                drop(inputs.insert("groups".to_owned(), groups(cluster, given, mask, limit)?));
+            }
             "envs" => {
                 kept.envs.clone_from(&given.envs);
                 spec_changed = true;
@@ -69,14 +77,41 @@ fn seconds(given: &wire::Cluster) -> Result<u32, ApiError> {
     })
 }
 
-/// Groups that are named are changed; others stay as they are.
-fn groups(cluster: &Cluster, given: &wire::Cluster) -> Result<Value, ApiError> {
+/// Groups that are named are changed in what is given for them; what is not given stays as it is.
+fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32) -> Result<Value, ApiError> {
     let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
-    let groups = given.iter().map(|group| {
+    // A count of 0 cannot be told from none that was given, unless it is named.
+    let names_replicas = mask.paths.iter().any(|path| path.ends_with(".replicas"));
+    let mut changed = Vec::with_capacity(given.len());
+    for group in given {
         known_group(cluster, &group.group_name)?;
-        create::worker_group(group)
-    });
-    Ok(json!(groups.collect::<Result<Vec<_>, _>>()?))
+        let Some(present) = cluster.group(&group.group_name) else { continue };
+        let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+        let merged = wire::WorkerGroupSpec {
+            replicas: if group.replicas == 0 && !names_replicas {
+                number(present.desired)
+            } else {
+                group.replicas
+            },
+            min_replicas: group.min_replicas.or(Some(number(present.min))),
+            max_replicas: group.max_replicas.or(present.max.map(number)),
+            ..group.clone()
+        };
+        let mut merged = create::worker_group(&merged)?;
+        if group.shape.is_none() {
+            merged.shape = present.shape.clone();
+        }
+        merged.spec = present.spec.clone().into_iter().chain(merged.spec).collect();
+        changed.push(merged);
+    }
+    let others =
+        cluster.groups.iter().filter(|group| changed.iter().all(|changed| changed.name != group.name));
+    let total = others.chain(&changed).fold(0_u32, |sum, group| sum.saturating_add(group.desired));
+    if total > limit {
+        let sentence = format!("{total} workers are more than the {limit} that a cluster may have");
+        return Err(ApiError::invalid(sentence).word("OutOfBounds"));
+    }
+    Ok(json!(changed))
 }
 
 fn known_group(cluster: &Cluster, name: &str) -> Result<(), ApiError> {

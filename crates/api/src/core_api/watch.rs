@@ -9,7 +9,7 @@ use muster_core::ids::ClusterId;
 use muster_core::principal::Principal;
 use muster_proto::v1alpha2::{WatchClustersRequest, WatchClustersResponse};
 use muster_store::reads::ClusterQuery;
-use muster_store::{Store, Touched};
+use muster_store::{Dialect, Store, Touched};
 use tokio::sync::broadcast;
 use tonic::Status;
 
@@ -20,6 +20,12 @@ use crate::error::ApiError;
 /// How often a watch that nobody told of anything looks all the same; also how often it says that it lives.
 const BOOKMARK: Duration = Duration::from_secs(30);
 
+/// How soon a commit is read again that could not be read when it was told of.
+const READ_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often: ten seconds; after that the next commit or bookmark brings it.
+const READS: u32 = 50;
+
 /// One watch: what it has told, and up to which commit.
 struct Watch {
     store: Store,
@@ -29,6 +35,8 @@ struct Watch {
     change: i64,
     waiting: Vec<WatchClustersResponse>,
     begun: bool,
+    /// How often a commit is still looked for that was told of and has not been read.
+    owed: u32,
     /// It goes on from a token: what was told before that is not known here.
     resumed: bool,
 }
@@ -53,7 +61,7 @@ impl CoreApi {
         let filter = ClusterQuery { namespace, ..pages::cluster_query(principal, &filters)? };
         let resumed = match request.resume_token.as_str() {
             "" => None,
-            token => Some(token.parse::<i64>().map_err(|_| {
+            token => Some(token.parse::<i64>().ok().filter(|change| *change >= 0).ok_or_else(|| {
                 ApiError::invalid(format!(
                     "resume_token '{token}' is none that was given: begin again without one"
                 ))
@@ -70,6 +78,7 @@ impl CoreApi {
             waiting: Vec::new(),
             begun: resumed.is_some(),
             resumed: resumed.is_some(),
+            owed: 0,
         };
         Ok(stream::try_unfold(watch, |mut watch| async move {
             let message = watch.next().await.map_err(|error| Status::from(ApiError::from(error)))?;
@@ -91,9 +100,16 @@ impl Watch {
             }
             self.look().await?;
             if !self.waiting.is_empty() {
+                self.owed = 0;
                 continue;
             }
-            if !self.told().await {
+            // Told of a commit that cannot be read yet: on PostgreSQL an older transaction still runs.
+            let patience = if self.owed > 0 { READ_AGAIN } else { BOOKMARK };
+            if self.hear(patience).await {
+                self.owed = if self.store.dialect() == Dialect::Postgres { READS } else { 0 };
+            } else if self.owed > 0 {
+                self.owed -= 1;
+            } else {
                 return Ok(self.bookmark());
             }
         }
@@ -119,6 +135,11 @@ impl Watch {
         self.change = upto;
         for cluster in changed.into_iter().rev() {
             let fits = cluster.deleted_at.is_none() && self.fits(&cluster);
+            let elsewhere =
+                self.filter.namespace.as_ref().is_some_and(|namespace| *namespace != cluster.namespace);
+            if elsewhere {
+                continue;
+            }
             let kind = match (self.known.contains(&cluster.id) || self.resumed, fits) {
                 (false, false) => continue,
                 (false, true) => "ADDED",
@@ -148,7 +169,7 @@ impl Watch {
     }
 
     /// Waits for a commit that may matter; false if none came for a while.
-    async fn told(&mut self) -> bool {
+    async fn hear(&mut self, patience: Duration) -> bool {
         let told = async {
             loop {
                 match self.commits.recv().await {
@@ -158,7 +179,7 @@ impl Watch {
                 }
             }
         };
-        tokio::time::timeout(BOOKMARK, told).await.unwrap_or(false)
+        tokio::time::timeout(patience, told).await.unwrap_or(false)
     }
 
     fn bookmark(&self) -> WatchClustersResponse {

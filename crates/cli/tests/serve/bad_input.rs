@@ -132,3 +132,35 @@ async fn a_failing_profile_fails_the_action_and_says_why() {
     assert_eq!(row["state"], "WARNING");
     assert!(row["statusReason"].as_str().unwrap().contains("creation fails"), "{row}");
 }
+
+#[tokio::test]
+async fn an_update_changes_what_it_names_and_nothing_else() {
+    let server = Server::dev().await;
+    server.create("fred", 4).await;
+    let fred = "/namespaces/demo/clusters/fred";
+    let bounds = json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", "max_replicas": 9}]}});
+    let patched = server.call(Method::PATCH, &format!("{fred}?wait_for=reached"), Some(bounds)).await;
+    assert_eq!(patched.status(), StatusCode::OK);
+    let row = server.get(fred).await;
+    let group = &row["clusterSpec"]["workerGroupSpec"][0];
+    assert_eq!((row["readyWorkers"].as_i64(), group["maxReplicas"].as_i64()), (Some(4), Some(9)), "{row}");
+    let many = json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", "replicas": 15_000, "max_replicas": 20_000}]}});
+    let (status, word, said) = server.refusal(Method::PATCH, fred, Some(many)).await;
+    assert_eq!((status, word.as_str()), (400, "OutOfBounds"), "{said}");
+    let path = format!("{fred}?update_mask=cluster_spec.head_group_spec.image");
+    let head = json!({"cluster_spec": {"head_group_spec": {"image": "x"}}});
+    assert_eq!(server.refusal(Method::PATCH, &path, Some(head)).await.0, 400);
+}
+
+#[tokio::test]
+async fn deletes_that_meet_end_alike() {
+    let server = Server::dev().await;
+    server.create("fred", 200).await;
+    let path = "/namespaces/demo/clusters/fred?wait_for=reached";
+    let deletes = futures::future::join_all((0..3).map(|_| server.call(Method::DELETE, path, None))).await;
+    let statuses: Vec<u16> = deletes.iter().map(|answer| answer.status().as_u16()).collect();
+    assert!(
+        statuses.iter().all(|status| [200, 404].contains(status)) && statuses.contains(&200),
+        "{statuses:?}"
+    );
+}

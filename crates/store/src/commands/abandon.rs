@@ -32,9 +32,9 @@ impl Command for Abandon {
             let id = self.cluster.id.to_string();
             let status = ActionStatus::Cancelled.as_str();
             let reason = "Its cluster was abandoned";
+            clusters::update(tx, &self.cluster).await?;
             tx.execute(END, args![&id, status, reason, self.action.created_at]).await?;
             tx.execute(UNLOCK, args![&id]).await?;
-            clusters::update(tx, &self.cluster).await?;
             super::record::forget_cluster(tx, &self.cluster).await?;
             actions::insert(tx, std::slice::from_ref(&self.action)).await?;
             events::insert(tx, &self.events).await?;

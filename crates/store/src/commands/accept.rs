@@ -1,7 +1,7 @@
 //! Accepting an action: from here on it survives anything.
 
 use futures::future::BoxFuture;
-use muster_core::action::{Action, ActionStatus, Cause, Control, OnConflict, Target};
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::node::Node;
@@ -77,9 +77,15 @@ impl Accept {
         if let Some(action) = self.replayed(tx).await? {
             return Ok(Accepted { action, replayed: true });
         }
+        // First of all: the same request at another replica waits here, and then finds the answer of this one.
+        self.remember_request(tx).await?;
         match &self.cluster {
             Some(new) => make_cluster(tx, new).await?,
-            None => self.settle_conflicts(tx).await?,
+            None => {
+                if let Some(action) = self.settle_conflicts(tx).await? {
+                    return Ok(Accepted { action, replayed: true });
+                }
+            }
         }
         nodes::insert(tx, &self.nodes).await?;
         actions::insert(tx, std::slice::from_ref(&self.action)).await?;
@@ -88,7 +94,6 @@ impl Accept {
             tx.execute(DEPEND, args![self.action.id.to_string(), dependency.to_string()]).await?;
         }
         events::insert(tx, &self.events).await?;
-        self.remember_request(tx).await?;
         tx.touch(Touched::Action(self.action.id));
         tx.touch(Touched::Work);
         Ok(Accepted { action: self.action.clone(), replayed: false })
@@ -120,18 +125,25 @@ impl Accept {
         }
     }
 
-    /// Healing gives way to users; among users the rule decides.
-    async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+    /// Healing gives way to users; among users the rule decides. A deletion joins one that is under way.
+    async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
         let open = self.open_actions(tx).await?;
         let (healing, users): (Vec<Action>, Vec<Action>) =
             open.into_iter().partition(|action| action.cause == Cause::Healing);
         if self.action.cause == Cause::Healing {
             // One healing per target at a time, and never beside a user's action.
             return if healing.is_empty() && users.is_empty() {
-                Ok(())
+                Ok(None)
             } else {
                 Err(StoreError::Conflict(healing.into_iter().chain(users).collect()))
             };
+        }
+        let same = |action: &&Action| action.kind == self.action.kind && action.target == self.action.target;
+        if self.on_conflict == OnConflict::Preempt
+            && self.action.kind == ActionKind::ClusterDelete
+            && let Some(deletion) = users.iter().find(same)
+        {
+            return Ok(Some(deletion.clone()));
         }
         let ends: Vec<Action> = match self.on_conflict {
             OnConflict::Reject if !users.is_empty() => return Err(StoreError::Conflict(users)),
@@ -141,7 +153,7 @@ impl Accept {
         for action in &ends {
             super::signal::cancel(tx, action, self.action.created_at).await?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Actions that somebody asked for and that have not ended, on the same cluster or node.

@@ -6,6 +6,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{EngineId, InstanceId};
 use muster_core::time::Timestamp;
 
+use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::actions;
 use crate::transaction::{Command, Touched, Transaction};
@@ -45,6 +46,9 @@ impl Command for Claim {
             }
             let mut claimed = Vec::new();
             for action in self.abandoned(tx).await? {
+                if !reach_cluster(tx, &action).await? {
+                    continue;
+                }
                 claimed.push(Claimed { action: self.take(tx, action).await?, taken_over: true });
             }
             let left = self.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
@@ -141,9 +145,19 @@ impl Claim {
 
 fn of_actions(tx: &Transaction<'_>) -> &'static str {
     match tx.dialect() {
-        crate::connection::Dialect::Sqlite => "",
-        crate::connection::Dialect::Postgres => " FOR UPDATE OF a SKIP LOCKED",
+        Dialect::Sqlite => "",
+        Dialect::Postgres => " FOR UPDATE OF a SKIP LOCKED",
     }
+}
+
+/// Whether the cluster's row is free to be written: whoever has it now may be about to write the action, and waiting
+/// for each other helps nobody. What is left here is claimed next time.
+async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
+    let Some(cluster) = action.cluster_id.filter(|_| tx.dialect() == Dialect::Postgres) else {
+        return Ok(true);
+    };
+    let sql = format!("SELECT id FROM clusters WHERE id = $1{}", tx.dialect().skip_locked());
+    Ok(tx.row(sql, args![cluster.to_string()]).await?.is_some())
 }
 
 /// Takes what the action needs: its cluster alone, or its node and a share of the node's cluster.
@@ -154,22 +168,16 @@ async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreEr
     const TAKE: &str = "INSERT INTO locks (target, action_id, exclusive) VALUES ($1, $2, $3) \
                         ON CONFLICT (target, action_id) DO NOTHING";
     let id = action.id.to_string();
-    let (wanted, cluster): (Vec<(String, bool)>, Option<String>) = match (action.target, action.cluster_id) {
-        (Target::Cluster(cluster), _) => (vec![(cluster.to_string(), true)], Some(cluster.to_string())),
+    let wanted: Vec<(String, bool)> = match (action.target, action.cluster_id) {
+        (Target::Cluster(cluster), _) => vec![(cluster.to_string(), true)],
         (Target::Node(node), Some(cluster)) => {
             let alone = action.kind.takes_cluster();
-            (vec![(cluster.to_string(), alone), (node.to_string(), true)], Some(cluster.to_string()))
+            vec![(cluster.to_string(), alone), (node.to_string(), true)]
         }
-        (Target::Node(node), None) => (vec![(node.to_string(), true)], None),
+        (Target::Node(node), None) => vec![(node.to_string(), true)],
     };
-    if let Some(cluster) = &cluster
-        && tx.dialect() == crate::connection::Dialect::Postgres
-    {
-        let skip = tx.dialect().skip_locked();
-        let sql = format!("SELECT id FROM clusters WHERE id = $1{skip}");
-        if tx.row(sql, args![cluster]).await?.is_none() {
-            return Ok(false);
-        }
+    if !reach_cluster(tx, action).await? {
+        return Ok(false);
     }
     for (target, exclusive) in &wanted {
         const HELD: &str =

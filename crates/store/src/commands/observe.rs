@@ -1,9 +1,11 @@
 //! What observers saw, outside any action.
 
+use std::collections::HashMap;
+
 use futures::future::BoxFuture;
 use muster_core::cluster::{ClusterStatus, ObservedSummary};
 use muster_core::event::Event;
-use muster_core::ids::{ClusterId, EngineId};
+use muster_core::ids::{ClusterId, EngineId, NodeId};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 
@@ -80,8 +82,8 @@ impl Observe {
     /// While an action has the cluster it alone writes how the nodes are: it sees the same world.
     async fn write_unlocked(&self, tx: &mut Transaction<'_>, seen: &SeenCluster) -> Result<(), StoreError> {
         const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 AND exclusive = 1 LIMIT 1";
-        const STATUS: &str =
-            "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 WHERE id = $1";
+        const STATUS: &str = "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 \
+                              WHERE id = $1 AND deleted_at IS NULL";
         let id = seen.id.to_string();
         if tx.row(HELD, args![&id]).await?.is_some() {
             return Ok(());
@@ -89,6 +91,23 @@ impl Observe {
         if let Some((status, reason)) = &seen.status {
             tx.execute(STATUS, args![id, status.as_str(), reason, self.now]).await?;
         }
-        nodes::update(tx, &seen.nodes).await
+        let nodes = self.still_as_read(tx, seen).await?;
+        nodes::update(tx, &nodes).await
+    }
+
+    /// Those that nobody has changed or removed since they were looked at.
+    async fn still_as_read(
+        &self,
+        tx: &mut Transaction<'_>,
+        seen: &SeenCluster,
+    ) -> Result<Vec<Node>, StoreError> {
+        const PRESENT: &str = "SELECT id, updated_at FROM nodes WHERE cluster_id = $1";
+        let mut present = HashMap::new();
+        for row in tx.rows(PRESENT, args![seen.id.to_string()]).await? {
+            present.insert(row.parse::<NodeId>(0)?, row.opt_time(1)?);
+        }
+        let same = |node: &&Node| present.get(&node.id) == Some(&node.updated_at);
+        let nodes = seen.nodes.iter().filter(same).cloned();
+        Ok(nodes.map(|node| Node { updated_at: Some(self.now), ..node }).collect())
     }
 }

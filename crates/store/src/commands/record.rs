@@ -103,6 +103,7 @@ impl Command for Record {
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Option<Control>, StoreError>> {
         Box::pin(async move {
+            lock_cluster(tx, self.ticket.action).await?;
             let control = self.write_action(tx).await?;
             if let Some(profile) = &self.profile {
                 profiles::insert(tx, profile).await?;
@@ -197,6 +198,17 @@ fn each_of(dialect: Dialect, place: &str) -> String {
         Dialect::Sqlite => format!("SELECT value FROM json_each({place})"),
         Dialect::Postgres => format!("SELECT json_array_elements_text({place}::json)"),
     }
+}
+
+/// Takes the cluster's row before the action's, as everybody does: in another order two of them would wait for each
+/// other on PostgreSQL.
+async fn lock_cluster(tx: &mut Transaction<'_>, action: ActionId) -> Result<(), StoreError> {
+    const LOCK: &str =
+        "SELECT id FROM clusters WHERE id = (SELECT cluster_id FROM actions WHERE id = $1) FOR UPDATE";
+    if tx.dialect() == Dialect::Postgres {
+        tx.row(LOCK, args![action.to_string()]).await?;
+    }
+    Ok(())
 }
 
 /// What belonged to a cluster that is gone: members, bindings, the recipe made for it alone. Its row stays as history.

@@ -116,7 +116,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
     bulk::insert(tx, "nodes", COLUMNS, "", nodes.iter().map(values).collect()).await
 }
 
-/// Writes how nodes are now; those that are not there any more stay away.
+/// Writes how nodes are now. Whoever calls knows that they are there.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
     upsert(tx, nodes, bulk::update_on_conflict("id", PROGRESS)).await
 }

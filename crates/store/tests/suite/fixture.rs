@@ -29,6 +29,14 @@ impl Fixture {
         self.fresh.replica().await
     }
 
+    /// How often PostgreSQL had to end a transaction of this database that waited in a circle.
+    pub(crate) async fn deadlocks(&self) -> u64 {
+        // Counters of sessions are written when these are idle for a moment or end.
+        let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        let count = self.fresh.psql(sql).await.expect("PostgreSQL counts");
+        count.trim().parse().expect("a number")
+    }
+
     /// Stores a cluster with its CREATE action.
     pub(crate) async fn create(&self, number: u128) -> Action {
         self.store.accept(creation(number)).await.expect("a new cluster").action

@@ -5,3 +5,4 @@ mod cancelled;
 mod claim;
 mod fixture;
 mod lists;
+mod races;

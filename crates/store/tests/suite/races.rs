@@ -1,0 +1,108 @@
+//! The same thing asked for by several at the same moment.
+
+use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
+use muster_core::node::{Node, NodeStatus};
+use muster_core::sample;
+use muster_store::Store;
+use muster_store::commands::{Accept, End, Observe, RequestKey, SeenCluster, TakeDuty};
+use rstest::rstest;
+
+use crate::fixture::{self, Fixture, Kind, claim, creation, living, record, request};
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn one_request_sent_many_times_at_once_is_done_once_and_answered_alike(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let other = world.replica().await.unwrap_or_else(|| world.store.clone());
+    let key = RequestKey { principal: "sample/ann".into(), request_id: "r1".into(), digest: "x".into() };
+    let send = |number: u128, store: Store| {
+        let mut accept = Accept { request: Some(key.clone()), ..creation(number) };
+        accept.cluster.as_mut().expect("a cluster").cluster.name = "same".to_owned();
+        async move { store.accept(accept).await.expect("an answer").action.id }
+    };
+    let sent = (1..=12)
+        .map(|number| send(number, if number % 2 == 0 { other.clone() } else { world.store.clone() }));
+    let answers = futures::future::join_all(sent).await;
+    assert!(answers.iter().all(|id| *id == answers[0]), "{answers:?}");
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_deletion_joins_the_one_that_is_under_way(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    world.create(1).await;
+    let delete =
+        |number| request(number, ActionKind::ClusterDelete, fixture::cluster(1).id, OnConflict::Preempt);
+    let first = world.store.accept(delete(2)).await.unwrap();
+    let second = world.store.accept(delete(3)).await.unwrap();
+    assert!(second.replayed);
+    assert_eq!(second.action.id, first.action.id);
+    assert_eq!(world.store.action(first.action.id).await.unwrap().unwrap().status, ActionStatus::Ready);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_was_seen_too_late_brings_nothing_back(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let store = &world.store;
+    world.create(1).await;
+    let engine = living(store, 9).await;
+    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+    let node =
+        Node { cluster_id: Some(fixture::cluster(1).id), status: NodeStatus::Active, ..sample::node(1) };
+    let mut writes = record(&claimed);
+    writes.new_nodes = vec![node.clone()];
+    store.record(writes).await.unwrap();
+    let mut end = record(&claimed);
+    end.cluster = Some(Cluster {
+        deleted_at: Some(fixture::now(3_000)),
+        status: ClusterStatus::Deleted,
+        ..fixture::cluster(1)
+    });
+    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    store.record(end).await.unwrap();
+    store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap();
+    let seen = SeenCluster {
+        id: fixture::cluster(1).id,
+        observed: ObservedSummary::default(),
+        status: Some((ClusterStatus::Warning, "late".into())),
+        nodes: vec![Node { status: NodeStatus::Error, ..node }],
+    };
+    let late = Observe {
+        duty: "observer".into(),
+        engine,
+        clusters: vec![seen],
+        events: Vec::new(),
+        healing: Vec::new(),
+        now: fixture::now(4_000),
+    };
+    store.observe(late).await.unwrap();
+    assert_eq!(store.members(fixture::cluster(1).id).await.unwrap(), []);
+    assert_eq!(store.cluster(fixture::cluster(1).id).await.unwrap().unwrap().status, ClusterStatus::Deleted);
+}
+
+#[tokio::test]
+async fn preempting_from_another_replica_while_the_holder_writes_never_deadlocks() {
+    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
+    let other = world.replica().await.expect("PostgreSQL has replicas");
+    let engine = living(&world.store, 99).await;
+    for number in (1..40).step_by(2) {
+        world.create(number).await;
+        let claimed = world.store.claim(claim(engine)).await.unwrap().remove(0);
+        let mut writes = record(&claimed);
+        writes.cluster = Some(fixture::cluster(number));
+        let delete =
+            request(number + 1, ActionKind::ClusterDelete, fixture::cluster(number).id, OnConflict::Preempt);
+        let (written, accepted) = tokio::join!(world.store.record(writes), other.accept(delete));
+        written.unwrap();
+        accepted.unwrap();
+    }
+    assert_eq!(world.deadlocks().await, 0);
+}
