@@ -137,6 +137,14 @@ impl Engine {
         Ok(told(self.inner.store.accept(accept).await?))
     }
 
+    /// The action that the same request made when it first came: whoever asks again is not asked anything else.
+    pub async fn replayed(&self, caller: &Caller) -> Result<Option<Action>, StoreError> {
+        match caller.request_key() {
+            Some(key) => self.inner.store.request(&key).await,
+            None => Ok(None),
+        }
+    }
+
     /// Accepts a change of a cluster or node.
     pub async fn submit(&self, change: Change, caller: Caller) -> Result<Accepted, SubmitError> {
         let Change { kind, cluster, node, inputs, on_conflict, timeout } = change;

@@ -15,6 +15,9 @@ pub enum StoreError {
     /// A unique index refused a row.
     #[error("there is such a row already: {0}")]
     Duplicate(String),
+    /// A value cannot be stored or compared, such as a text with a NUL in it.
+    #[error("a value has characters that cannot be stored: {0}")]
+    Unstorable(String),
     /// A row says something that this version cannot read.
     #[error("the database holds something unreadable: {0}")]
     Corrupt(String),
@@ -102,6 +105,9 @@ impl From<sqlx::Error> for StoreError {
             }
             sqlx::Error::Database(database) if database.code().is_some_and(|code| is_contention(&code)) => {
                 Self::Contended(error.to_string())
+            }
+            sqlx::Error::Database(database) if database.code().is_some_and(|code| code.starts_with("22")) => {
+                Self::Unstorable(database.message().to_owned())
             }
             _ => Self::Unavailable(error.to_string()),
         }

@@ -134,8 +134,13 @@ impl ClusterService for CoreApi {
         let principal = principal(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let caller =
+            mutate::caller(principal.clone(), &metadata, &request.request_id, "DeleteCluster", &request);
+        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
+            let (_, action) = self.answer(action, &wait).await?;
+            return with_action(Empty {}, &action);
+        }
         let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
-        let caller = mutate::caller(principal, &metadata, &request.request_id, "DeleteCluster", &request);
         if request.force
             && let Some(action) = self.engine.abandon(&cluster, &caller).await.map_err(ApiError::from)?
         {
@@ -151,8 +156,13 @@ impl ClusterService for CoreApi {
         let principal = principal(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let caller =
+            mutate::caller(principal.clone(), &metadata, &request.request_id, "UpdateCluster", &request);
+        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
+            let (cluster, action) = self.answer(action, &wait).await?;
+            return with_action(convert::cluster(cluster), &action);
+        }
         let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
-        let caller = mutate::caller(principal, &metadata, &request.request_id, "UpdateCluster", &request);
         let given = request.cluster.unwrap_or_default();
         let inputs =
             update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default(), self.engine.config())?;
@@ -165,8 +175,13 @@ impl ClusterService for CoreApi {
         let principal = principal(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let caller =
+            mutate::caller(principal.clone(), &metadata, &request.request_id, "ScaleCluster", &request);
+        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
+            let (cluster, action) = self.answer(action, &wait).await?;
+            return with_action(convert::cluster(cluster), &action);
+        }
         let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
-        let caller = mutate::caller(principal, &metadata, &request.request_id, "ScaleCluster", &request);
         let inputs = update::scale(&cluster, &request.group_name, request.replicas, self.engine.config())?;
         let change = change(ActionKind::ClusterResize, cluster, None, inputs, OnConflict::Queue);
         let (cluster, action) = self.change(change, caller, &wait).await?;
@@ -177,8 +192,13 @@ impl ClusterService for CoreApi {
         let principal = principal(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
+        let caller =
+            mutate::caller(principal.clone(), &metadata, &request.request_id, "RestartHead", &request);
+        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
+            let (cluster, action) = self.answer(action, &wait).await?;
+            return with_action(convert::cluster(cluster), &action);
+        }
         let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
-        let caller = mutate::caller(principal, &metadata, &request.request_id, "RestartHead", &request);
         let members = self.engine.store().members(cluster.id).await.map_err(ApiError::from)?;
         let head = members.iter().find(|node| node.role == NodeRole::Head).map(|node| node.id);
         if head.is_none() {

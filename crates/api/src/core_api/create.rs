@@ -49,6 +49,16 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     Ok(chosen.to_owned())
 }
 
+/// Refuses control characters in what is kept as it is given: no list or log could show them.
+pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>) -> Result<(), ApiError> {
+    match texts.into_iter().find(|text| text.chars().any(char::is_control)) {
+        Some(text) => {
+            Err(ApiError::invalid(format!("{what} {text:?} has control characters: leave them out")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// DNS-1035: small letters, digits and hyphens, a letter first, no hyphen last.
 fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -77,6 +87,9 @@ impl CoreApi {
             return Err(ApiError::invalid("Cluster name is empty. Please specify a valid value."));
         }
         label("cluster name", &given.name, LONGEST_NAME)?;
+        plain("user", [&given.user])?;
+        plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
+        plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
         let instance = self.instance_for(&given.provider, &kind)?;
         let now = self.engine.now();

@@ -152,6 +152,7 @@ impl From<StoreError> for ApiError {
         let sentence = error.to_string();
         match error {
             StoreError::Unavailable(_) | StoreError::Contended(_) => Self::unavailable(sentence),
+            StoreError::Unstorable(_) => Self::invalid(sentence),
             StoreError::NameTaken { .. } => Self::exists(sentence).word("ClusterNameTaken"),
             StoreError::OverQuota { .. } => Self::quota(sentence),
             StoreError::RequestIdReused(_) => Self::reused(sentence),

@@ -28,6 +28,8 @@ pub(super) fn inputs(
             UPDATABLE.join(", ")
         )));
     }
+    create::plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
+    create::plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
     let mut inputs = Map::new();
     let mut kept: wire::Cluster = cluster
         .spec

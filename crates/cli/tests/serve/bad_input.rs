@@ -49,6 +49,8 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
             with(&[(&format!("{group}/group_name"), json!("Large Ones"))]),
             "group_name 'Large Ones' is not possible",
         ),
+        (with(&[("/labels", json!({"a": "\u{0}"}))]), "label \"\\0\" has control characters"),
+        (with(&[("/user", json!("a\nb"))]), "user \"a\\nb\" has control characters"),
         (with(&[("/timeout", json!("-5s"))]), "timeout is -5s: it cannot be negative"),
     ];
     for (body, sentence) in cases {
@@ -117,6 +119,14 @@ async fn the_same_request_is_done_once() {
     assert_eq!(first.headers()["muster-action-id"], again.headers()["muster-action-id"]);
     let (status, word, _) = server.refusal(Method::POST, &path, Some(cluster("other", 1))).await;
     assert_eq!((status, word.as_str()), (422, "RequestIdReused"));
+    let path = "/namespaces/demo/clusters/fred?wait_for=reached&request_id=r2";
+    let first = server.call(Method::DELETE, path, None).await;
+    let again = server.call(Method::DELETE, path, None).await;
+    assert_eq!(
+        (first.status(), again.status()),
+        (StatusCode::OK, StatusCode::OK),
+        "the second found no cluster"
+    );
 }
 
 #[tokio::test]

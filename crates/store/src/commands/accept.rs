@@ -55,6 +55,22 @@ pub struct RequestKey {
     pub digest: String,
 }
 
+impl RequestKey {
+    /// The action that it made when it first came.
+    pub(crate) async fn find(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
+        const FIND: &str =
+            "SELECT digest, action_id FROM idempotency WHERE principal = $1 AND request_id = $2";
+        let Some(row) = tx.row(FIND, args![&self.principal, &self.request_id]).await? else {
+            return Ok(None);
+        };
+        if row.text(0)? != self.digest {
+            return Err(StoreError::RequestIdReused(self.request_id.clone()));
+        }
+        let found = tx.row(actions::select("WHERE a.id = $1"), args![row.text(1)?]).await?;
+        found.as_ref().map(actions::read).transpose()
+    }
+}
+
 /// What became of it.
 #[derive(Debug, Clone)]
 pub struct Accepted {
@@ -74,7 +90,9 @@ impl Command for Accept {
 
 impl Accept {
     pub(super) async fn accept(&self, tx: &mut Transaction<'_>) -> Result<Accepted, StoreError> {
-        if let Some(action) = self.replayed(tx).await? {
+        if let Some(key) = &self.request
+            && let Some(action) = key.find(tx).await?
+        {
             return Ok(Accepted { action, replayed: true });
         }
         // First of all: the same request at another replica waits here, and then finds the answer of this one.
@@ -97,18 +115,6 @@ impl Accept {
         tx.touch(Touched::Action(self.action.id));
         tx.touch(Touched::Work);
         Ok(Accepted { action: self.action.clone(), replayed: false })
-    }
-
-    async fn replayed(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
-        const FIND: &str =
-            "SELECT digest, action_id FROM idempotency WHERE principal = $1 AND request_id = $2";
-        let Some(key) = &self.request else { return Ok(None) };
-        let Some(row) = tx.row(FIND, args![&key.principal, &key.request_id]).await? else { return Ok(None) };
-        if row.text(0)? != key.digest {
-            return Err(StoreError::RequestIdReused(key.request_id.clone()));
-        }
-        let found = tx.row(actions::select("WHERE a.id = $1"), args![row.text(1)?]).await?;
-        found.as_ref().map(actions::read).transpose()
     }
 
     async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {

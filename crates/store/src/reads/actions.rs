@@ -3,6 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 
+use crate::commands::RequestKey;
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
 use crate::paging::Listing;
@@ -69,6 +70,11 @@ impl Store {
         let sql = actions::select("WHERE a.id = $1");
         let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
         row.as_ref().map(actions::read).transpose()
+    }
+
+    /// The action that a request made when it first came; the same name for another request is refused.
+    pub async fn request(&self, key: &RequestKey) -> Result<Option<Action>, StoreError> {
+        self.read(async |tx| key.find(tx).await).await
     }
 
     /// What an action waits for, and what waits for it, kept after the end.
