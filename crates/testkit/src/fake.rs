@@ -61,17 +61,7 @@ impl Provider for Fake {
             FAKE_CLUSTER => true,
             _ => return None,
         };
-        Some(Capabilities {
-            membership: Membership::Individual,
-            head,
-            workers_outlive_head: false,
-            several_groups: true,
-            orphans: !head,
-            choose_victims: true,
-            update_in_place: false,
-            heals_by_default: head,
-            adopt: false,
-        })
+        Some(capabilities(head))
     }
 
     fn check_profile(&self, _: &Profile) -> Result<(), String> {
@@ -116,5 +106,20 @@ impl Provider for Fake {
 
     fn changes(&self) -> BoxStream<'static, Change> {
         self.world.changes()
+    }
+}
+
+/// What types for tests can do: with a head its workers cannot outlive it and are healed, without one they may be orphans.
+pub(crate) const fn capabilities(head: bool) -> Capabilities {
+    Capabilities {
+        membership: Membership::Individual,
+        head,
+        workers_outlive_head: false,
+        several_groups: true,
+        orphans: !head,
+        choose_victims: true,
+        update_in_place: false,
+        heals_by_default: head,
+        adopt: false,
     }
 }

@@ -9,12 +9,11 @@ use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider as port;
-use muster_engine::provider::{
-    Capabilities, Change, Membership, NodeResult, Observed, Provider, ProviderError,
-};
+use muster_engine::provider::{Capabilities, Change, NodeResult, Observed, Provider, ProviderError};
 
 use super::lines;
 use super::wire::{Answer, Call, Request, Verb};
+use crate::fake;
 
 /// Nodes without a head, started one by one.
 pub const WORLD_NODE: &str = "world.node-1.0";
@@ -87,17 +86,7 @@ impl Provider for WorldProvider {
             WORLD_CLUSTER => true,
             _ => return None,
         };
-        Some(Capabilities {
-            membership: Membership::Individual,
-            head,
-            workers_outlive_head: false,
-            several_groups: true,
-            orphans: !head,
-            choose_victims: true,
-            update_in_place: false,
-            heals_by_default: head,
-            adopt: false,
-        })
+        Some(fake::capabilities(head))
     }
 
     fn check_profile(&self, _: &Profile) -> Result<(), String> {
