@@ -26,6 +26,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 /// Which crates of ours a family of libraries (`kube`, `kube-…`) may stand in. Those not listed may be used anywhere.
 const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
+    ("rusqlite", &["store", "bench"]),
     ("kube", &["kube", "machines", "testkit"]),
     ("k8s-openapi", &["kube", "machines", "testkit"]),
     ("axum", &["api", "machines"]),

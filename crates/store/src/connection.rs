@@ -1,10 +1,12 @@
 //! One connection inside a transaction, of either database.
 
 use futures::TryStreamExt as _;
+use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Database, Executor as _};
+use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::error::StoreError;
+use crate::sqlite;
 use crate::value::{Row, Value};
 
 /// Which database this is, for the few statements that differ.
@@ -28,12 +30,12 @@ impl Dialect {
 
 /// A connection that a command runs on.
 pub(crate) enum Connection<'c> {
-    Sqlite(&'c mut sqlx::SqliteConnection),
+    Sqlite(&'c mut rusqlite::Connection),
     Postgres(&'c mut sqlx::PgConnection),
 }
 
 /// The text of a statement: a constant, or put together from constants.
-pub(crate) trait Sql: Send {
+pub(crate) trait Sql: AsRef<str> + Send {
     fn into_text(self) -> String;
 }
 
@@ -49,13 +51,8 @@ impl Sql for String {
     }
 }
 
-fn bind<'q, DB>(text: String, arguments: Vec<Value>) -> Query<'q, DB, DB::Arguments>
-where
-    DB: Database,
-    Option<i64>: sqlx::Encode<'q, DB> + sqlx::Type<DB>,
-    Option<String>: sqlx::Encode<'q, DB> + sqlx::Type<DB>,
-{
-    arguments.into_iter().fold(sqlx::query(AssertSqlSafe(text)), |query, value| match value {
+fn bind<'q>(sql: impl Sql, arguments: Vec<Value>) -> Query<'q, Postgres, PgArguments> {
+    arguments.into_iter().fold(sqlx::query(AssertSqlSafe(sql.into_text())), |query, value| match value {
         Value::Int(value) => query.bind(value),
         Value::Text(value) => query.bind(value),
     })
@@ -71,11 +68,10 @@ impl Connection<'_> {
 
     /// Runs a statement and tells how many rows it changed.
     pub(crate) async fn execute(&mut self, sql: impl Sql, arguments: Vec<Value>) -> Result<u64, StoreError> {
-        let text = sql.into_text();
-        Ok(match self {
-            Self::Sqlite(connection) => connection.execute(bind(text, arguments)).await?.rows_affected(),
-            Self::Postgres(connection) => connection.execute(bind(text, arguments)).await?.rows_affected(),
-        })
+        match self {
+            Self::Sqlite(connection) => sqlite::execute(connection, sql.as_ref(), arguments),
+            Self::Postgres(connection) => Ok(connection.execute(bind(sql, arguments)).await?.rows_affected()),
+        }
     }
 
     /// Runs a query and collects its rows.
@@ -84,15 +80,14 @@ impl Connection<'_> {
         sql: impl Sql,
         arguments: Vec<Value>,
     ) -> Result<Vec<Row>, StoreError> {
-        let text = sql.into_text();
-        Ok(match self {
+        match self {
             Self::Sqlite(connection) => {
-                connection.fetch(bind(text, arguments)).map_ok(Row::Sqlite).try_collect().await?
+                Ok(sqlite::rows(connection, sql.as_ref(), arguments)?.into_iter().map(Row::Sqlite).collect())
             }
             Self::Postgres(connection) => {
-                connection.fetch(bind(text, arguments)).map_ok(Row::Postgres).try_collect().await?
+                Ok(connection.fetch(bind(sql, arguments)).map_ok(Row::Postgres).try_collect().await?)
             }
-        })
+        }
     }
 
     /// Runs a query that has at most one row.

@@ -1,10 +1,11 @@
 //! Bringing a database to the present schema, or refusing one that is too new.
 
-use sqlx::{Connection as _, Executor as _, PgPool, SqliteConnection};
+use sqlx::{Executor as _, PgPool};
 use uuid::Uuid;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
+use crate::sqlite::at_once;
 use crate::transaction::Transaction;
 use crate::value::args;
 
@@ -35,16 +36,16 @@ pub const SCHEMA_VERSION: i64 = 1;
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";
 
-pub(crate) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    let mut open = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let present = version(&mut Transaction::new(Connection::Sqlite(&mut open))).await?;
+/// A connection that this fails on is to be dropped, which undoes what was begun.
+pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<(), StoreError> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let present = at_once(version(&mut Transaction::new(Connection::Sqlite(connection))))?;
     for migration in pending(present)? {
-        open.execute(sqlx::raw_sql(migration.sql)).await?;
-        open.execute(sqlx::raw_sql(migration.sqlite)).await?;
-        note(&mut Transaction::new(Connection::Sqlite(&mut open)), migration).await?;
+        connection.execute_batch(migration.sql)?;
+        connection.execute_batch(migration.sqlite)?;
+        at_once(note(&mut Transaction::new(Connection::Sqlite(connection)), migration))?;
     }
-    open.commit().await?;
-    Ok(())
+    Ok(connection.execute_batch("COMMIT")?)
 }
 
 pub(crate) async fn postgres(pool: &PgPool) -> Result<(), StoreError> {

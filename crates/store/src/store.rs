@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, PgPool, SqlitePool};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -14,13 +13,12 @@ use crate::connection::{Connection, Dialect};
 use crate::error::StoreError;
 use crate::migrate;
 use crate::notice::touched_in;
+use crate::readers::Readers;
 use crate::shared::Shared;
+use crate::sqlite;
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
 use crate::writer::Writer;
-
-/// Readers beside SQLite's one writer: more than cores would only queue inside SQLite.
-const SQLITE_READERS: u32 = 4;
 
 /// Connections to PostgreSQL: a few replicas stay below its default of 100.
 const POSTGRES_CONNECTIONS: u32 = 24;
@@ -45,30 +43,23 @@ pub struct Store {
 
 #[derive(Clone)]
 enum Backend {
-    Sqlite { writer: Writer, readers: SqlitePool },
+    Sqlite { writer: Writer, readers: Readers },
     Postgres { pool: PgPool },
 }
 
 impl Store {
     /// Opens, or makes, a database in a file. Nobody else may have it open for writing.
     pub async fn open_file(path: &Path) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(5));
-        let mut connection = options.clone().connect().await?;
-        migrate::sqlite(&mut connection).await?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(SQLITE_READERS)
-            // A file does not go away as a server does; asking first would add a third to a small read.
-            .test_before_acquire(false)
-            .connect_lazy_with(options.create_if_missing(false).read_only(true));
         let shared = Shared::new();
-        let (writer, _task) = Writer::start(connection, shared.clone());
-        Ok(Self { backend: Backend::Sqlite { writer, readers }, shared, _listening: None })
+        let (file, told) = (path.to_owned(), shared.clone());
+        let opened = tokio::task::spawn_blocking(move || -> Result<_, StoreError> {
+            let mut connection = sqlite::open_writer(&file)?;
+            migrate::sqlite(&mut connection)?;
+            let writer = Writer::start(connection, told)?;
+            Ok(Backend::Sqlite { writer, readers: Readers::new(file) })
+        });
+        let backend = opened.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        Ok(Self { backend, shared, _listening: None })
     }
 
     /// Connects to a PostgreSQL that several replicas may share.
@@ -125,7 +116,7 @@ impl Store {
     /// Ends all connections to a server; a file is left when its last handle goes.
     pub async fn close(&self) {
         match &self.backend {
-            Backend::Sqlite { readers, .. } => readers.close().await,
+            Backend::Sqlite { readers, .. } => readers.close(),
             Backend::Postgres { pool } => pool.close().await,
         }
     }
@@ -168,10 +159,7 @@ impl Store {
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match &self.backend {
-            Backend::Sqlite { readers, .. } => {
-                let mut connection = begin(readers, "BEGIN").await?;
-                query(&mut Transaction::new(Connection::Sqlite(&mut connection))).await
-            }
+            Backend::Sqlite { readers, .. } => readers.read(query).await,
             Backend::Postgres { pool } => {
                 let mut connection = begin(pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
                 query(&mut Transaction::new(Connection::Postgres(&mut connection))).await
@@ -182,10 +170,10 @@ impl Store {
 
 /// Begins a transaction, also if whoever asks for it goes away meanwhile: a BEGIN that is half-way when it is dropped
 /// would leave its connection inside a transaction that nobody ends.
-async fn begin<DB: sqlx::Database>(
-    pool: &sqlx::Pool<DB>,
+async fn begin(
+    pool: &PgPool,
     statement: &'static str,
-) -> Result<sqlx::Transaction<'static, DB>, StoreError> {
+) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, StoreError> {
     let pool = pool.clone();
     let begun = tokio::spawn(async move { pool.begin_with(statement).await }).await;
     Ok(begun.map_err(|error| StoreError::Unavailable(error.to_string()))??)

@@ -1,6 +1,7 @@
 //! The two kinds of values that columns have, and rows of them.
 
 use muster_core::time::Timestamp;
+use rusqlite::types::Value as Cell;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row as _;
@@ -101,7 +102,7 @@ pub(crate) use args;
 
 /// One row of an answer; columns are read by position, in the order of the statement.
 pub(crate) enum Row {
-    Sqlite(sqlx::sqlite::SqliteRow),
+    Sqlite(Vec<Cell>),
     Postgres(sqlx::postgres::PgRow),
 }
 
@@ -111,10 +112,14 @@ impl Row {
     }
 
     pub(crate) fn opt_int(&self, column: usize) -> Result<Option<i64>, StoreError> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
-        })
+        match self {
+            Self::Sqlite(row) => match row.get(column) {
+                Some(Cell::Null) => Ok(None),
+                Some(Cell::Integer(value)) => Ok(Some(*value)),
+                other => Err(StoreError::corrupt(format!("column {column} is no number: {other:?}"))),
+            },
+            Self::Postgres(row) => Ok(row.try_get(column)?),
+        }
     }
 
     pub(crate) fn text(&self, column: usize) -> Result<String, StoreError> {
@@ -122,10 +127,14 @@ impl Row {
     }
 
     pub(crate) fn opt_text(&self, column: usize) -> Result<Option<String>, StoreError> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
-        })
+        match self {
+            Self::Sqlite(row) => match row.get(column) {
+                Some(Cell::Null) => Ok(None),
+                Some(Cell::Text(value)) => Ok(Some(value.clone())),
+                other => Err(StoreError::corrupt(format!("column {column} is no text: {other:?}"))),
+            },
+            Self::Postgres(row) => Ok(row.try_get(column)?),
+        }
     }
 
     pub(crate) fn bool(&self, column: usize) -> Result<bool, StoreError> {

@@ -1,12 +1,12 @@
 //! SQLite's one writer: commands that wait together are committed together.
 
-use futures::future::BoxFuture;
-use sqlx::SqliteConnection;
+use rusqlite::Connection as Sqlite;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::shared::Shared;
+use crate::sqlite::at_once;
 use crate::transaction::{Command, Effects, Transaction};
 
 /// Commands that may wait before callers have to: enough that a full group is always at hand.
@@ -18,7 +18,7 @@ const GROUP: usize = 128;
 /// A command with the place where its answer goes.
 trait Job: Send {
     /// Runs it, and tells what it did, or that it failed and has to be undone.
-    fn run<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Option<Effects>>;
+    fn run(&mut self, connection: &mut Sqlite) -> Option<Effects>;
 
     /// Answers, once it is known whether the group was committed.
     fn answer(self: Box<Self>, committed: Result<(), &StoreError>);
@@ -31,15 +31,13 @@ struct Pending<C: Command> {
 }
 
 impl<C: Command> Job for Pending<C> {
-    fn run<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Option<Effects>> {
-        Box::pin(async move {
-            let mut tx = Transaction::new(Connection::Sqlite(connection));
-            let result = self.command.run(&mut tx).await;
-            let effects = tx.into_effects();
-            let worked = result.is_ok();
-            self.result = Some(result);
-            worked.then_some(effects)
-        })
+    fn run(&mut self, connection: &mut Sqlite) -> Option<Effects> {
+        let mut tx = Transaction::new(Connection::Sqlite(connection));
+        let result = at_once(self.command.run(&mut tx));
+        let effects = tx.into_effects();
+        let worked = result.is_ok();
+        self.result = Some(result);
+        worked.then_some(effects)
     }
 
     fn answer(self: Box<Self>, committed: Result<(), &StoreError>) {
@@ -60,10 +58,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the task that owns the only writing connection; it ends when the last handle is gone.
-    pub(crate) fn start(connection: SqliteConnection, shared: Shared) -> (Self, tokio::task::JoinHandle<()>) {
+    /// Starts the thread that owns the only writing connection; it ends when the last handle is gone.
+    pub(crate) fn start(connection: Sqlite, shared: Shared) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        (Self { jobs }, tokio::spawn(write_groups(connection, waiting, shared)))
+        std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || write_groups(&mut { connection }, waiting, &shared))
+            .map_err(|error| StoreError::Unavailable(format!("no thread for the database: {error}")))?;
+        Ok(Self { jobs })
     }
 
     pub(crate) async fn run<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
@@ -75,14 +77,10 @@ impl Writer {
     }
 }
 
-async fn write_groups(
-    mut connection: SqliteConnection,
-    mut waiting: mpsc::Receiver<Box<dyn Job>>,
-    shared: Shared,
-) {
+fn write_groups(connection: &mut Sqlite, mut waiting: mpsc::Receiver<Box<dyn Job>>, shared: &Shared) {
     let mut group = Vec::with_capacity(GROUP);
-    while waiting.recv_many(&mut group, GROUP).await > 0 {
-        let outcome = write_group(&mut connection, &mut group).await;
+    while waiting.blocking_recv_many(&mut group, GROUP) > 0 {
+        let outcome = write_group(connection, &mut group);
         if let Ok(effects) = &outcome {
             shared.committed(effects);
         }
@@ -92,46 +90,40 @@ async fn write_groups(
     }
 }
 
-async fn write_group(
-    connection: &mut SqliteConnection,
-    group: &mut [Box<dyn Job>],
-) -> Result<Effects, StoreError> {
-    statement(connection, "BEGIN IMMEDIATE").await?;
-    let written = write_all(connection, group).await;
+fn write_group(connection: &mut Sqlite, group: &mut [Box<dyn Job>]) -> Result<Effects, StoreError> {
+    statement(connection, "BEGIN IMMEDIATE")?;
+    let written = write_all(connection, group);
     if written.is_err() {
         // After a full disk the transaction may still be open; without this every later BEGIN would fail.
-        drop(statement(connection, "ROLLBACK").await);
+        drop(statement(connection, "ROLLBACK"));
     }
     written
 }
 
-async fn write_all(
-    connection: &mut SqliteConnection,
-    group: &mut [Box<dyn Job>],
-) -> Result<Effects, StoreError> {
+fn write_all(connection: &mut Sqlite, group: &mut [Box<dyn Job>]) -> Result<Effects, StoreError> {
     let alone = group.len() == 1;
     let mut all = Effects::default();
     for job in group {
         if !alone {
-            statement(connection, "SAVEPOINT command").await?;
+            statement(connection, "SAVEPOINT command")?;
         }
-        match (job.run(connection).await, alone) {
+        match (job.run(connection), alone) {
             (Some(effects), _) => all.join(effects),
             (None, true) => {
-                statement(connection, "ROLLBACK").await?;
+                statement(connection, "ROLLBACK")?;
                 return Ok(Effects::default());
             }
-            (None, false) => statement(connection, "ROLLBACK TO command").await?,
+            (None, false) => statement(connection, "ROLLBACK TO command")?,
         }
         if !alone {
-            statement(connection, "RELEASE command").await?;
+            statement(connection, "RELEASE command")?;
         }
     }
-    statement(connection, "COMMIT").await?;
+    statement(connection, "COMMIT")?;
     Ok(all)
 }
 
-async fn statement(connection: &mut SqliteConnection, sql: &'static str) -> Result<(), StoreError> {
-    sqlx::query(sql).execute(connection).await?;
+fn statement(connection: &Sqlite, sql: &'static str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
