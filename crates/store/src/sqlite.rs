@@ -90,7 +90,9 @@ fn prepare<'c>(
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match &error {
-            rusqlite::Error::SqliteFailure(why, _) if is_duplicate(*why) => Self::Duplicate(error.to_string()),
+            rusqlite::Error::SqliteFailure(why, _) if is_duplicate(*why) => {
+                Self::Duplicate(error.to_string())
+            }
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnIndex(_)
             | rusqlite::Error::InvalidColumnType(..)

@@ -1,4 +1,4 @@
-//! Python environments: every file `testbed/python/NAME.txt` is one, with exactly what it pins.
+//! Python environments: every file `crates/frameworks/pins/NAME.txt` is one, with exactly what it pins: what users install.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
 }
 
 fn files() -> Result<Vec<PathBuf>> {
-    let folder = layout::root().join("testbed/python");
+    let folder = layout::root().join("crates/frameworks/pins");
     if !folder.exists() {
         return Ok(Vec::new());
     }

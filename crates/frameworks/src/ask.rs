@@ -1,0 +1,46 @@
+//! Questions to a framework, and answers that cannot be read.
+
+/// The verb of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Asks.
+    Get,
+    /// Tells.
+    Post,
+}
+
+/// A request to a framework's own HTTP interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// The verb.
+    pub method: Method,
+    /// Where to.
+    pub url: String,
+    /// JSON to send along.
+    pub body: Option<String>,
+}
+
+impl Ask {
+    pub(crate) fn get(url: String) -> Self {
+        Self { method: Method::Get, url, body: None }
+    }
+
+    pub(crate) fn post(url: String, body: &serde_json::Value) -> Self {
+        Self { method: Method::Post, url, body: Some(body.to_string()) }
+    }
+}
+
+/// What a framework answered is not what it is known to answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} cannot be read: {why}")]
+pub struct Unreadable {
+    /// Which answer.
+    pub what: &'static str,
+    /// Why not.
+    pub why: String,
+}
+
+/// Reads JSON that a framework wrote.
+pub(crate) fn json<T: serde::de::DeserializeOwned>(what: &'static str, text: &[u8]) -> Result<T, Unreadable> {
+    serde_json::from_slice(text).map_err(|error| Unreadable { what, why: error.to_string() })
+}

@@ -1,0 +1,218 @@
+//! Dask: a scheduler and its workers.
+
+use std::collections::BTreeMap;
+
+use muster_core::cluster::Framework;
+use muster_core::node::NodeRole;
+use muster_core::shape::Shape;
+use muster_core::time::Timestamp;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::ask::{Ask, Unreadable, json as read};
+use crate::endpoints::Endpoints;
+use crate::local::{Activity, Launch, LiveWorker, LocalFramework, Package, Ports, Seat, Signal, Stop};
+
+/// Dask's distributed scheduler.
+pub(crate) struct Dask;
+
+/// Everything that the scheduler serves by default, and `scheduler.api`, by which workers are listed and retired.
+const ROUTES: &str = r#"["distributed.http.scheduler.prometheus","distributed.http.scheduler.info","distributed.http.scheduler.json","distributed.http.health","distributed.http.proxy","distributed.http.statics","distributed.http.scheduler.api"]"#;
+
+/// Where the scheduler tells its addresses.
+const SCHEDULER_FILE: &str = "scheduler.json";
+
+/// The port that clients and workers connect to.
+const SCHEDULER: &str = "scheduler";
+
+/// The port of the dashboard, and of everything that is asked by HTTP.
+const DASHBOARD: &str = "dashboard";
+
+/// Seconds after which a worker that finds no scheduler gives up.
+const DEATH_TIMEOUT: &str = "60";
+
+impl LocalFramework for Dask {
+    fn framework(&self) -> Framework {
+        Framework::Dask
+    }
+
+    fn package(&self) -> Package {
+        Package { module: "distributed", pins: include_str!("../pins/dask.txt") }
+    }
+
+    fn workers_outlive_head(&self) -> bool {
+        // The graph is lost with the scheduler, and a worker that loses its connection ends.
+        false
+    }
+
+    fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch {
+        let port = |name: &str| ports.get(name).copied().unwrap_or(0);
+        let (scheduler, dashboard) = (port(SCHEDULER).to_string(), format!("127.0.0.1:{}", port(DASHBOARD)));
+        let file = format!("{}/{SCHEDULER_FILE}", seat.folder);
+        let command = [
+            seat.python,
+            "-m",
+            "dask",
+            "scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            &scheduler,
+            "--dashboard-address",
+            &dashboard,
+            "--scheduler-file",
+            &file,
+        ];
+        launch(&command, &[("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", ROUTES)])
+    }
+
+    fn worker(&self, seat: Seat<'_>, head: &Endpoints) -> Launch {
+        let threads = threads(seat.shape).to_string();
+        let memory = seat.shape.memory.map_or_else(|| "auto".to_owned(), |memory| memory.bytes().to_string());
+        let command = [
+            seat.python,
+            "-m",
+            "dask",
+            "worker",
+            head.of(Endpoints::ADDRESS),
+            "--host",
+            "127.0.0.1",
+            "--name",
+            seat.name,
+            "--nworkers",
+            "1",
+            "--nthreads",
+            &threads,
+            "--memory-limit",
+            &memory,
+            "--no-nanny",
+            "--no-dashboard",
+            "--death-timeout",
+            DEATH_TIMEOUT,
+            "--local-directory",
+            seat.folder,
+        ];
+        launch(&command, &[])
+    }
+
+    fn head_file(&self) -> &'static str {
+        SCHEDULER_FILE
+    }
+
+    fn endpoints(&self, file: &[u8]) -> Result<Endpoints, Unreadable> {
+        #[derive(Deserialize)]
+        struct File {
+            address: String,
+            services: Services,
+        }
+        #[derive(Deserialize)]
+        struct Services {
+            dashboard: u16,
+        }
+        let File { address, services } = read(SCHEDULER_FILE, file)?;
+        let dashboard = format!("http://127.0.0.1:{}/status", services.dashboard);
+        Ok(Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard))
+    }
+
+    fn ports(&self, endpoints: &Endpoints) -> Ports {
+        let known = [(SCHEDULER, Endpoints::ADDRESS), (DASHBOARD, Endpoints::DASHBOARD)];
+        let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), port_of(endpoints.get(purpose)?)?));
+        known.into_iter().filter_map(port).collect()
+    }
+
+    fn ask_workers(&self, head: &Endpoints) -> Ask {
+        Ask::get(http(head, "/api/v1/get_workers"))
+    }
+
+    fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable> {
+        #[derive(Deserialize)]
+        struct Answer {
+            workers: Vec<Worker>,
+        }
+        #[derive(Deserialize)]
+        struct Worker {
+            /// A text if we named it; a worker that somebody added by hand may have a number.
+            name: serde_json::Value,
+            address: String,
+        }
+        let Answer { workers } = read("the scheduler's list of workers", answer)?;
+        let alive = |Worker { name, address }| LiveWorker {
+            name: name.as_str().map_or_else(|| name.to_string(), str::to_owned),
+            address,
+        };
+        Ok(workers.into_iter().map(alive).collect())
+    }
+
+    fn retire(&self, head: &Endpoints, workers: &[LiveWorker]) -> Ask {
+        let addresses: Vec<&str> = workers.iter().map(|worker| worker.address.as_str()).collect();
+        Ask::post(http(head, "/api/v1/retire_workers"), &json!({ "workers": addresses }))
+    }
+
+    fn ask_activity(&self, head: &Endpoints) -> Ask {
+        Ask::get(http(head, "/api/v1/check_idle"))
+    }
+
+    fn activity(&self, answer: &[u8]) -> Activity {
+        #[derive(Deserialize)]
+        struct Answer {
+            idle_since: Option<f64>,
+        }
+        match read("the scheduler's idleness", answer) {
+            Ok(Answer { idle_since: None }) => Activity::Busy,
+            Ok(Answer { idle_since: Some(seconds) }) => at(seconds),
+            Err(_) => Activity::Unknown,
+        }
+    }
+
+    fn client_environment(&self, head: &Endpoints) -> BTreeMap<String, String> {
+        let address = head.get(Endpoints::ADDRESS);
+        address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
+    }
+
+    fn stop(&self, role: NodeRole) -> Stop {
+        match role {
+            // An interrupted scheduler closes in order; a terminated worker says good-bye to it.
+            NodeRole::Head => Stop { signal: Signal::Interrupt, grace: 5 },
+            NodeRole::Worker => Stop { signal: Signal::Terminate, grace: 10 },
+        }
+    }
+}
+
+fn launch(command: &[&str], environment: &[(&str, &str)]) -> Launch {
+    Launch {
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        environment: environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+    }
+}
+
+/// A thread for every core or part of one.
+fn threads(shape: &Shape) -> u64 {
+    shape.cpu.map_or(1, |cpu| cpu.millis().div_ceil(1000).max(1))
+}
+
+/// A path of the scheduler's HTTP server, of which the dashboard is a page.
+fn http(head: &Endpoints, path: &str) -> String {
+    let dashboard = head.of(Endpoints::DASHBOARD);
+    format!("{}{path}", dashboard.strip_suffix("/status").unwrap_or(dashboard))
+}
+
+/// The port in `scheme://host:port` or `scheme://host:port/path`.
+fn port_of(address: &str) -> Option<u16> {
+    let (_, rest) = address.split_once("://")?;
+    let host = rest.split('/').next()?;
+    host.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Seconds since 1970, with a fraction, as Python tells the time.
+#[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
+fn at(seconds: f64) -> Activity {
+    let micros = seconds * 1e6;
+    if (0.0..9e18).contains(&micros) {
+        Activity::IdleSince(Timestamp::from_micros(micros as i64))
+    } else {
+        Activity::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! What there is to connect to.
+
+use std::collections::BTreeMap;
+
+/// Addresses of a running cluster, by purpose.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Endpoints(BTreeMap<String, String>);
+
+impl Endpoints {
+    /// What programs connect to.
+    pub const ADDRESS: &'static str = "address";
+    /// What people look at.
+    pub const DASHBOARD: &'static str = "dashboard";
+
+    pub(crate) fn with(mut self, purpose: &str, address: String) -> Self {
+        self.0.insert(purpose.to_owned(), address);
+        self
+    }
+
+    /// The address for a purpose.
+    pub fn get(&self, purpose: &str) -> Option<&str> {
+        self.0.get(purpose).map(String::as_str)
+    }
+
+    /// The address for a purpose; empty if it has none, which no request reaches.
+    pub(crate) fn of(&self, purpose: &str) -> &str {
+        self.get(purpose).unwrap_or_default()
+    }
+}
+
+impl From<BTreeMap<String, String>> for Endpoints {
+    fn from(all: BTreeMap<String, String>) -> Self {
+        Self(all)
+    }
+}
+
+impl From<Endpoints> for BTreeMap<String, String> {
+    fn from(Endpoints(all): Endpoints) -> Self {
+        all
+    }
+}

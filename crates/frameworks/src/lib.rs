@@ -1,0 +1,28 @@
+//! What is to be known of Ray, Dask and Spark, and nothing else is known of them anywhere.
+//!
+//! Everything here is pure: commands to start, requests to send, answers to read. Providers do the rest, and do it
+//! alike for all of them.
+
+mod ask;
+mod dask;
+mod endpoints;
+mod local;
+
+use muster_core::cluster::Framework;
+
+pub use ask::{Ask, Method, Unreadable};
+pub use endpoints::Endpoints;
+pub use local::{Activity, Launch, LiveWorker, LocalFramework, Package, Ports, Seat, Signal, Stop};
+
+/// How a framework runs as plain processes, if it is known yet.
+pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
+    match framework {
+        Framework::Dask => Some(&dask::Dask),
+        Framework::Ray | Framework::Spark => None,
+    }
+}
+
+/// All frameworks that run as plain processes.
+pub fn all_local() -> impl Iterator<Item = &'static dyn LocalFramework> {
+    Framework::ALL.iter().filter_map(|framework| local(*framework))
+}
