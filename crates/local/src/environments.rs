@@ -1,0 +1,127 @@
+//! Python environments that have a framework: found, or made.
+
+mod install;
+mod probe;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use muster_core::cluster::Framework;
+use muster_frameworks::LocalFramework;
+
+pub use install::Progress;
+use probe::{Probed, probe};
+
+/// The interpreter of an environment, from its folder.
+const INTERPRETER: &str = "bin/python";
+
+/// Where an environment was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Whoever asked named it.
+    Asked,
+    /// `MUSTER_PYTHON` of the server.
+    Variable,
+    /// The virtual environment that was active when the server started.
+    Active,
+    /// Muster installed it.
+    Installed,
+}
+
+impl Source {
+    /// In words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked for",
+            Self::Variable => "MUSTER_PYTHON",
+            Self::Active => "active virtual environment",
+            Self::Installed => "installed by Muster",
+        }
+    }
+}
+
+/// An environment that has a framework.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    /// Its interpreter.
+    pub python: PathBuf,
+    /// The framework's version.
+    pub version: String,
+    /// Where it was found.
+    pub source: Source,
+}
+
+/// No environment has the framework.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{framework} is not installed{looked}: `muster framework install {framework}` installs it")]
+pub struct Missing {
+    framework: Framework,
+    looked: String,
+}
+
+/// Finds and makes environments. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct Environments {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Where environments are made.
+    folder: PathBuf,
+    /// Interpreters of the server's own surroundings.
+    around: Vec<(PathBuf, Source)>,
+    /// What is known to be there. What is not is looked for again: it may have been installed meanwhile.
+    known: Mutex<HashMap<(PathBuf, &'static str), Probed>>,
+}
+
+impl Environments {
+    /// Environments around this process, and those made below `folder`.
+    pub fn new(folder: PathBuf) -> Self {
+        let variable =
+            |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let own = variable("MUSTER_PYTHON").map(|python| (python, Source::Variable));
+        let active = variable("VIRTUAL_ENV").map(|venv| (venv.join(INTERPRETER), Source::Active));
+        Self::with(folder, own.into_iter().chain(active).collect())
+    }
+
+    /// Environments that are named, and those made below `folder`.
+    pub fn with(folder: PathBuf, around: Vec<(PathBuf, Source)>) -> Self {
+        Self { inner: Arc::new(Inner { folder, around, known: Mutex::default() }) }
+    }
+
+    /// The first environment that has the framework: of whoever asks, around the server, made by us.
+    pub async fn find(
+        &self,
+        framework: &dyn LocalFramework,
+        asked: Option<&Path>,
+    ) -> Result<Environment, Missing> {
+        let asked = asked.map(|python| (python.to_owned(), Source::Asked));
+        let made = install::made(&self.inner.folder, framework);
+        let made = made.into_iter().map(|folder| (folder.join(INTERPRETER), Source::Installed));
+        let mut looked = Vec::new();
+        for (python, source) in asked.into_iter().chain(self.inner.around.iter().cloned()).chain(made) {
+            match self.probe(&python, framework.package().module).await {
+                Ok(Probed { version }) => return Ok(Environment { python, version, source }),
+                Err(why) => looked.push(format!("{} ({}): {why}", python.display(), source.as_str())),
+            }
+        }
+        let looked = if looked.is_empty() { String::new() } else { format!(" ({})", looked.join("; ")) };
+        Err(Missing { framework: framework.framework(), looked })
+    }
+
+    async fn probe(&self, python: &Path, module: &'static str) -> Result<Probed, String> {
+        let key = (python.to_owned(), module);
+        let known = || self.inner.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // An interpreter that has gone since has taken the framework along.
+        if let Some(probed) = known().get(&key).filter(|_| python.exists()) {
+            return Ok(probed.clone());
+        }
+        let probed = probe(python, module).await?;
+        known().insert(key, probed.clone());
+        Ok(probed)
+    }
+}
+
+#[cfg(test)]
+mod tests;
