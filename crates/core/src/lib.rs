@@ -13,6 +13,7 @@ pub mod policy;
 pub mod principal;
 pub mod profile;
 pub mod quantity;
+pub mod recipe;
 pub mod resize;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

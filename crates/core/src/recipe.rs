@@ -1,0 +1,180 @@
+//! What `dask.cluster`, `ray.cluster` and `spark.cluster` profiles say, the same on every door and provider.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cluster::WorkerGroup;
+use crate::quantity::{Cpu, Memory};
+use crate::shape::Shape;
+
+/// The properties of a cluster of a framework.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterRecipe {
+    /// Where its nodes run; otherwise the server's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Which objects stand for it on Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flavor: Option<String>,
+    /// Where on Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The framework's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The container image, or the Python environment on the local provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The image template to be used instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_template: Option<String>,
+    /// The head.
+    #[serde(skip_serializing_if = "NodeRecipe::is_empty")]
+    pub head: NodeRecipe,
+    /// The workers.
+    #[serde(skip_serializing_if = "NodeRecipe::is_empty")]
+    pub worker: NodeRecipe,
+    /// Seconds without use after which it is stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// Seconds after which it is stopped whatever it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_lifetime: Option<u64>,
+}
+
+/// How the head, or the workers of a group, are made.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeRecipe {
+    /// The name of a shape.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// Cpu.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// Whole accelerators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
+    /// The container image, or the Python environment, if it is another than the cluster's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// What is added to the environment.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What is added to the start command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+}
+
+/// The key under which the recipe of a group is kept in its spec.
+const NODE: &str = "node";
+
+impl NodeRecipe {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What a group keeps; nothing if it says nothing.
+    pub fn into_spec(self) -> Map<String, Value> {
+        if self.is_empty() {
+            return Map::new();
+        }
+        serde_json::to_value(self).map(|value| Map::from_iter([(NODE.to_owned(), value)])).unwrap_or_default()
+    }
+
+    /// What it says, and where it says nothing, what `other` says.
+    fn or(self, other: Self) -> Self {
+        Self {
+            shape: self.shape.or(other.shape),
+            cpu: self.cpu.or(other.cpu),
+            memory: self.memory.or(other.memory),
+            gpu: self.gpu.or(other.gpu),
+            image: self.image.or(other.image),
+            env: other.env.into_iter().chain(self.env).collect(),
+            args: if self.args.is_empty() { other.args } else { self.args },
+        }
+    }
+
+    /// What a node is given.
+    pub fn shape(&self) -> Shape {
+        Shape { cpu: self.cpu, memory: self.memory, gpu: self.gpu, ..Shape::default() }
+    }
+}
+
+impl ClusterRecipe {
+    /// Reads the properties of a profile; the sentence says what is wrong.
+    pub fn of(properties: &Map<String, Value>) -> Result<Self, String> {
+        serde_json::from_value(Value::Object(properties.clone())).map_err(|error| error.to_string())
+    }
+
+    /// How the head is made.
+    pub fn head(&self) -> NodeRecipe {
+        self.head.clone().or(self.common())
+    }
+
+    /// How the workers of a group are made: as the group says, then its shape, then as all workers.
+    pub fn workers(&self, group: &WorkerGroup) -> NodeRecipe {
+        let own = group.spec.get(NODE).and_then(|own| NodeRecipe::deserialize(own).ok()).unwrap_or_default();
+        let Shape { cpu, memory, gpu, .. } = group.shape;
+        let shape = NodeRecipe { cpu, memory, gpu, ..NodeRecipe::default() };
+        own.or(shape).or(self.worker.clone()).or(self.common())
+    }
+
+    fn common(&self) -> NodeRecipe {
+        NodeRecipe { image: self.image.clone(), ..NodeRecipe::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn recipe(properties: &Value) -> Result<ClusterRecipe, String> {
+        ClusterRecipe::of(properties.as_object().expect("a map"))
+    }
+
+    fn group(shape: Shape, own: NodeRecipe) -> WorkerGroup {
+        WorkerGroup { name: "g".into(), desired: 1, min: 0, max: None, shape, spec: own.into_spec() }
+    }
+
+    #[test]
+    fn a_group_says_more_than_all_workers_and_these_more_than_the_cluster() {
+        let recipe = recipe(&json!({
+            "image": "all",
+            "worker": {"cpu": "1", "memory": "1Gi", "env": {"A": "worker", "B": "worker"}, "args": ["--x"]},
+        }))
+        .unwrap();
+        let own = NodeRecipe { env: BTreeMap::from([("A".into(), "group".into())]), ..NodeRecipe::default() };
+        let shape = Shape { cpu: "2".parse().ok(), ..Shape::default() };
+        let made = recipe.workers(&group(shape, own));
+        assert_eq!(
+            made.shape(),
+            Shape { cpu: "2".parse().ok(), memory: "1Gi".parse().ok(), ..Shape::default() }
+        );
+        assert_eq!(made.env, BTreeMap::from([("A".into(), "group".into()), ("B".into(), "worker".into())]));
+        assert_eq!((made.image.as_deref(), made.args.as_slice()), (Some("all"), &["--x".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_head_takes_nothing_from_workers() {
+        let recipe =
+            recipe(&json!({"image": "all", "head": {"image": "own"}, "worker": {"cpu": 3}})).unwrap();
+        assert_eq!(recipe.head(), NodeRecipe { image: Some("own".into()), ..NodeRecipe::default() });
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let why = recipe(&json!({"wrker": {}})).unwrap_err();
+        assert!(why.contains("unknown field `wrker`, expected one of `provider`"), "{why}");
+        assert!(recipe(&json!({"head": {"cpu": "much"}})).unwrap_err().contains("much"));
+    }
+}
