@@ -4,6 +4,7 @@ mod abandon;
 mod accept;
 mod bind;
 mod claim;
+mod depend;
 mod duty;
 mod lease;
 mod observe;

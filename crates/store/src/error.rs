@@ -66,6 +66,16 @@ pub enum StoreError {
         /// By which name or id.
         given: String,
     },
+    /// The action is a part of another one, which is what can be told this.
+    #[error("action {id} is a part of action {parent} and cannot be {told} alone: tell {parent} instead")]
+    PartOf {
+        /// The action.
+        id: ActionId,
+        /// The one that it is a part of.
+        parent: ActionId,
+        /// What it was told.
+        told: &'static str,
+    },
     /// The action is not in a state where this is possible.
     #[error("action {id} is {status}: {wanted}")]
     WrongState {

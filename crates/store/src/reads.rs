@@ -7,7 +7,7 @@ mod events;
 mod nodes;
 mod profiles;
 
-pub use actions::{ActionQuery, ActionSort};
+pub use actions::{ActionQuery, ActionSort, Told};
 pub use clusters::{ClusterQuery, ClusterSort, Deleted};
 pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};

@@ -26,14 +26,18 @@ impl Command for Abandon {
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Action, StoreError>> {
         const END: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4, owner = NULL \
-                           WHERE cluster_id = $1 AND ended_at IS NULL";
+                           WHERE cluster_id = $1 AND ended_at IS NULL RETURNING id";
         const UNLOCK: &str = "DELETE FROM locks WHERE target = $1 OR action_id IN (SELECT id FROM actions WHERE cluster_id = $1)";
         Box::pin(async move {
             let id = self.cluster.id.to_string();
             let status = ActionStatus::Cancelled.as_str();
             let reason = "Its cluster was abandoned";
             clusters::update(tx, &self.cluster).await?;
-            tx.execute(END, args![&id, status, reason, self.action.created_at]).await?;
+            let now = self.action.created_at;
+            let ended = tx.rows(END, args![&id, status, reason, now]).await?;
+            for row in ended {
+                super::depend::ended(tx, row.parse(0)?, ActionStatus::Cancelled, reason, now).await?;
+            }
             tx.execute(UNLOCK, args![&id]).await?;
             super::record::forget_cluster(tx, &self.cluster).await?;
             actions::insert(tx, std::slice::from_ref(&self.action)).await?;

@@ -7,6 +7,7 @@ use muster_core::event::Event;
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 
+use super::depend;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
 use crate::transaction::{Command, Touched, Transaction};
@@ -15,7 +16,7 @@ use crate::value::args;
 /// Stores an action, with the new cluster or nodes that it is about.
 #[derive(Debug, Clone)]
 pub struct Accept {
-    /// The action, READY, or WAITING if it has dependencies.
+    /// The action, READY; it is stored as WAITING while one that it depends on is open, as FAILED if one did not succeed.
     pub action: Action,
     /// What to do if another action holds the target.
     pub on_conflict: OnConflict,
@@ -106,15 +107,13 @@ impl Accept {
             }
         }
         nodes::insert(tx, &self.nodes).await?;
-        actions::insert(tx, std::slice::from_ref(&self.action)).await?;
-        for dependency in &self.depends_on {
-            const DEPEND: &str = "INSERT INTO dependencies (action_id, depends_on) VALUES ($1, $2)";
-            tx.execute(DEPEND, args![self.action.id.to_string(), dependency.to_string()]).await?;
-        }
+        let action = depend::settle(tx, self.action.clone(), &self.depends_on).await?;
+        actions::insert(tx, std::slice::from_ref(&action)).await?;
+        depend::insert(tx, action.id, &self.depends_on).await?;
         events::insert(tx, &self.events).await?;
-        tx.touch(Touched::Action(self.action.id));
+        tx.touch(Touched::Action(action.id));
         tx.touch(Touched::Work);
-        Ok(Accepted { action: self.action.clone(), replayed: false })
+        Ok(Accepted { action, replayed: false })
     }
 
     async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {

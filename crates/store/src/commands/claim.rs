@@ -80,7 +80,8 @@ impl Claim {
         rows.iter().map(actions::read).collect()
     }
 
-    /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked.
+    /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked. One that was
+    /// begun goes before them all: it has the lock that they wait for.
     async fn waiting(&self, tx: &mut Transaction<'_>, limit: u32) -> Result<Vec<Action>, StoreError> {
         let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
         let filter = self.filter(&mut arguments);
@@ -88,8 +89,8 @@ impl Claim {
             "WHERE a.status = $1 AND a.parent_id IS NULL AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
              AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
              OR (l.target = a.cluster_id AND (l.exclusive = 1 OR a.target = a.cluster_id)))) \
-             AND NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
-             AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id)))) \
+             AND (a.started_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
+             AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id))))) \
              ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{}",
             of_actions(tx),
         );

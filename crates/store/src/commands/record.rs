@@ -121,10 +121,10 @@ impl Command for Record {
             actions::insert(tx, &self.children).await?;
             self.end_children(tx).await?;
             events::insert(tx, &self.events).await?;
-            if self.end.is_some() {
+            if let Some(End { status, reason }) = &self.end {
                 tx.execute("DELETE FROM locks WHERE action_id = $1", args![self.ticket.action.to_string()])
                     .await?;
-                wake_dependents(tx, self.ticket.action, self.now).await?;
+                super::depend::ended(tx, self.ticket.action, *status, reason, self.now).await?;
                 tx.touch(Touched::Work);
             }
             tx.touch(Touched::Action(self.ticket.action));
@@ -221,22 +221,6 @@ pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) 
     Ok(())
 }
 
-/// Makes those READY whose last dependency this was.
-pub(super) async fn wake_dependents(
-    tx: &mut Transaction<'_>,
-    ended: ActionId,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    const WAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, updated_at = $4 WHERE status = $5 AND id IN \
-                        (SELECT action_id FROM dependencies WHERE depends_on = $1) AND NOT EXISTS \
-                        (SELECT 1 FROM dependencies d JOIN actions a ON a.id = d.depends_on \
-                        WHERE d.action_id = actions.id AND a.ended_at IS NULL)";
-    let (ready, waiting) = (ActionStatus::Ready.as_str(), ActionStatus::Waiting.as_str());
-    let reason = "All depended actions completed.";
-    tx.execute(WAKE, args![ended.to_string(), ready, reason, now, waiting]).await?;
-    Ok(())
-}
-
 /// Gives an action back, to be claimed again: after a transient failure, or because the engine stops.
 #[derive(Debug, Clone)]
 pub struct PutBack {
@@ -262,8 +246,9 @@ impl Command for PutBack {
         const PUT_BACK: &str = "UPDATE actions SET status = CASE WHEN control = $5 AND $6 = 1 THEN $7 ELSE $8 END, \
                                 control = CASE WHEN control = $5 AND $6 = 1 THEN NULL ELSE control END, \
                                 suspended_at = CASE WHEN control = $5 AND $6 = 1 THEN $9 ELSE NULL END, \
-                                status_reason = $10, not_before = $11, tries = tries + $12, owner = NULL, updated_at = $9 \
-                                WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4";
+                                status_reason = $10, not_before = CASE WHEN control IS NULL THEN $11 ELSE NULL END, \
+                                tries = tries + $12, owner = NULL, updated_at = $9 \
+                                WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4 RETURNING status";
         Box::pin(async move {
             let Ticket { action, engine, fence } = self.ticket;
             let row = args![
@@ -280,8 +265,10 @@ impl Command for PutBack {
                 self.not_before,
                 i64::from(self.count),
             ];
-            if tx.execute(PUT_BACK, row).await? == 0 {
-                return Err(StoreError::Fenced(action));
+            let written = tx.update(PUT_BACK, row).await?.ok_or(StoreError::Fenced(action))?;
+            if written.parse::<ActionStatus>(0)? == ActionStatus::Suspended {
+                let (running, suspended) = (ActionStatus::Running, ActionStatus::Suspended);
+                super::signal::show_children(tx, action, running, suspended, self.now).await?;
             }
             tx.touch(Touched::Action(action));
             tx.touch(Touched::Work);

@@ -40,10 +40,14 @@ impl Command for Signal {
             let action = find(tx, self.id).await?;
             let wrong =
                 |wanted| StoreError::WrongState { id: self.id, status: action.status.as_str(), wanted };
+            if action.status.is_final() {
+                return Err(wrong("it has ended, and nothing can be told to it any more"));
+            }
+            if let Some(parent) = action.parent {
+                tell_child(tx, &action, parent, self.kind, self.now).await?;
+                return find(tx, self.id).await;
+            }
             match (self.kind, action.status) {
-                (_, status) if status.is_final() => {
-                    return Err(wrong("it has ended, and nothing can be told to it any more"));
-                }
                 (SignalKind::Cancel, _) => cancel(tx, &action, self.now).await?,
                 (SignalKind::Suspend, ActionStatus::Suspended) => {}
                 (SignalKind::Suspend, _) => suspend(tx, &action, self.now).await?,
@@ -68,6 +72,27 @@ async fn find(tx: &mut Transaction<'_>, id: ActionId) -> Result<Action, StoreErr
     actions::read(&row.ok_or_else(missing)?)
 }
 
+/// A part of a running action is in its parent's hands: it may be left out, and nothing else.
+async fn tell_child(
+    tx: &mut Transaction<'_>,
+    child: &Action,
+    parent: ActionId,
+    kind: SignalKind,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let told = match kind {
+        SignalKind::Cancel => {
+            control(tx, child, Some(Control::Cancel), now).await?;
+            // Whoever runs the parent is told.
+            tx.touch(Touched::Action(parent));
+            return Ok(());
+        }
+        SignalKind::Suspend => "suspended",
+        SignalKind::Resume => "resumed",
+    };
+    Err(StoreError::PartOf { id: child.id, parent, told })
+}
+
 /// Ends what has not begun; tells what has.
 pub(super) async fn cancel(
     tx: &mut Transaction<'_>,
@@ -89,7 +114,7 @@ pub(super) async fn cancel(
     let status = ActionStatus::Cancelled.as_str();
     tx.execute(END, args![action.id.to_string(), status, reason, now]).await?;
     tx.execute("DELETE FROM locks WHERE action_id = $1", args![action.id.to_string()]).await?;
-    super::record::wake_dependents(tx, action.id, now).await?;
+    super::depend::ended(tx, action.id, ActionStatus::Cancelled, reason, now).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);
     Ok(())
@@ -106,11 +131,27 @@ async fn suspend(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> R
 }
 
 async fn resume(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
-    const RESUME: &str = "UPDATE actions SET status = $2, updated_at = $3, suspended_at = NULL, \
+    const RESUME: &str = "UPDATE actions SET status = $2, updated_at = $3, suspended_at = NULL, not_before = NULL, \
                           suspended_for = suspended_for + ($3 - coalesce(suspended_at, $3)) WHERE id = $1";
-    tx.execute(RESUME, args![action.id.to_string(), ActionStatus::Ready.as_str(), now]).await?;
+    let open = super::depend::are_open(tx, action.id).await?;
+    let status = if open { ActionStatus::Waiting } else { ActionStatus::Ready };
+    tx.execute(RESUME, args![action.id.to_string(), status.as_str(), now]).await?;
+    show_children(tx, action.id, ActionStatus::Suspended, ActionStatus::Running, now).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);
+    Ok(())
+}
+
+/// Parts of an action stop and go on with it.
+pub(super) async fn show_children(
+    tx: &mut Transaction<'_>,
+    parent: ActionId,
+    from: ActionStatus,
+    to: ActionStatus,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    const SHOW: &str = "UPDATE actions SET status = $3, updated_at = $4 WHERE parent_id = $1 AND status = $2";
+    tx.execute(SHOW, args![parent.to_string(), from.as_str(), to.as_str(), now]).await?;
     Ok(())
 }
 
@@ -120,9 +161,13 @@ async fn control(
     control: Option<Control>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    const TELL: &str = "UPDATE actions SET control = $2, updated_at = $3 WHERE id = $1";
+    // One that pauses before its next try does not sleep through what it is told.
+    const TELL: &str = "UPDATE actions SET control = $2, updated_at = $3, not_before = NULL WHERE id = $1";
     let word = control.map(|control| control.as_str().to_owned());
     tx.execute(TELL, args![action.id.to_string(), word, now]).await?;
     tx.touch(Touched::Action(action.id));
+    if action.status == ActionStatus::Ready {
+        tx.touch(Touched::Work);
+    }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Actions, one or many.
 
-use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::action::{Action, ActionKind, ActionStatus, Control, Fence};
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 
 use crate::commands::RequestKey;
@@ -64,12 +64,37 @@ pub struct ActionQuery {
     pub with_total: bool,
 }
 
+/// What an action was told and has not obeyed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Who may obey: the one that has this.
+    pub fence: Fence,
+    /// What it was told itself.
+    pub control: Option<Control>,
+    /// Parts of it that shall be left out.
+    pub cancelled_parts: Vec<ActionId>,
+}
+
 impl Store {
     /// The action of this id.
     pub async fn action(&self, id: ActionId) -> Result<Option<Action>, StoreError> {
         let sql = actions::select("WHERE a.id = $1");
         let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
         row.as_ref().map(actions::read).transpose()
+    }
+
+    /// What an action and its parts were told; none if there is no such action.
+    pub async fn told(&self, id: ActionId) -> Result<Option<Told>, StoreError> {
+        const OWN: &str = "SELECT fence, control FROM actions WHERE id = $1";
+        const PARTS: &str =
+            "SELECT id FROM actions WHERE parent_id = $1 AND control = $2 AND ended_at IS NULL ORDER BY id";
+        self.read(async |tx| {
+            let Some(own) = tx.row(OWN, args![id.to_string()]).await? else { return Ok(None) };
+            let parts = tx.rows(PARTS, args![id.to_string(), Control::Cancel.as_str()]).await?;
+            let cancelled_parts = parts.iter().map(|row| row.parse(0)).collect::<Result<_, _>>()?;
+            Ok(Some(Told { fence: Fence(own.int(0)?), control: own.opt_parse(1)?, cancelled_parts }))
+        })
+        .await
     }
 
     /// The action that a request made when it first came; the same name for another request is refused.

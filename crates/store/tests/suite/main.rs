@@ -2,7 +2,9 @@
 
 mod accept;
 mod cancelled;
+mod children;
 mod claim;
+mod depend;
 mod fixture;
 mod lists;
 mod races;
