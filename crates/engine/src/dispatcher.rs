@@ -12,9 +12,9 @@ use muster_store::commands::{Claim, Claimed, PutBack, Ticket};
 use muster_store::reads::ActionQuery;
 use tokio::sync::Semaphore;
 
+use crate::again;
 use crate::engine::{Inner, Life};
 use crate::handlers;
-use crate::runner;
 
 /// Claims whenever there may be work: told by commits, and now and then without being told.
 pub(crate) async fn run(inner: Arc<Inner>) {
@@ -111,7 +111,7 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> 
         let (inner, life) = (Arc::clone(inner), Arc::clone(&life));
         let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&inner), &action);
         inner.tasks.clone().spawn(async move {
-            in_hand.ended = Box::pin(runner::run(inner, life, action)).await;
+            in_hand.ended = Box::pin(again::run(inner, life, action)).await;
             drop((in_hand, hand));
         });
     }

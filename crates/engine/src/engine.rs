@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use muster_core::ids::{EngineId, InstanceId};
-use muster_core::time::Timestamp;
+use muster_core::time::{Span, Timestamp};
 use muster_store::commands::{Heartbeat, Register, Retire};
 use muster_store::{Store, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::policy::Policies;
 use crate::provider::Provider;
-use crate::{dispatcher, janitor, observer};
+use crate::{again, dispatcher, janitor, observer};
 
 /// What an engine is made of.
 pub struct Parts {
@@ -76,6 +76,11 @@ impl Life {
     /// Whether others may think that this engine is dead. Checked right before each write.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         self.lost.is_cancelled() || now.micros() >= self.until.load(Ordering::Acquire)
+    }
+
+    /// How long the lease still holds if it is not renewed.
+    pub(crate) fn left(&self, now: Timestamp) -> Span {
+        Timestamp::from_micros(self.until.load(Ordering::Acquire)).since(now)
     }
 
     fn renewed(&self, until: Timestamp) {
@@ -141,7 +146,9 @@ impl Engine {
         tokio::spawn(heartbeat(Arc::clone(&inner)));
         inner.tasks.spawn(dispatcher::run(Arc::clone(&inner)));
         for provider in inner.providers.values() {
-            inner.tasks.spawn(observer::run(Arc::clone(&inner), Arc::clone(provider)));
+            let (observed, provider) = (Arc::clone(&inner), Arc::clone(provider));
+            let observe = move || observer::run(Arc::clone(&observed), Arc::clone(&provider));
+            inner.tasks.spawn(again::keep_running(Arc::clone(&inner), "observer", observe));
         }
         inner.tasks.spawn(janitor::run(Arc::clone(&inner)));
         Ok(Self { inner })

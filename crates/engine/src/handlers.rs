@@ -39,11 +39,11 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
 }
 
 fn provider_failed(error: crate::provider::ProviderError) -> Stop {
-    if error.transient { Stop::Later(error.message) } else { Stop::Failed(error.message) }
+    if error.transient { Stop::NotNow(error.message) } else { Stop::Failed(error.message) }
 }
 
 async fn create(work: &mut Work) -> Result<String, Stop> {
-    work.provider.create(work.call()).await.map_err(provider_failed)?;
+    work.call_provider(work.provider.create(work.call())).await?.map_err(provider_failed)?;
     work.reach(&Aim { start: true, ..Aim::default() }).await?;
     Ok("Cluster creation succeeded.".to_owned())
 }
@@ -51,7 +51,7 @@ async fn create(work: &mut Work) -> Result<String, Stop> {
 async fn delete(work: &mut Work) -> Result<String, Stop> {
     let leaving = work.nodes.iter().map(|node| node.id).collect();
     work.reach(&Aim { leaving, ..Aim::default() }).await?;
-    work.provider.delete(work.call()).await.map_err(provider_failed)?;
+    work.call_provider(work.provider.delete(work.call())).await?.map_err(provider_failed)?;
     Ok("Cluster deletion succeeded.".to_owned())
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_core::ids::{ActionId, ClusterId};
 use muster_store::{Store, Touched};
-use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
 
 /// What can be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +26,8 @@ pub(crate) struct Hub {
 }
 
 struct Waiting {
-    wake: Arc<Notify>,
+    /// How often it may have changed; counted, so that nothing is lost with a wait that is given up.
+    version: Arc<watch::Sender<u64>>,
     listeners: usize,
 }
 
@@ -49,17 +50,15 @@ impl Hub {
     /// Begins to listen for a topic, until the answer is dropped.
     pub(crate) fn follow(self: &Arc<Self>, topic: Topic) -> Follow {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = waiting.entry(topic).or_insert_with(|| Waiting { wake: Arc::default(), listeners: 0 });
+        let entry = waiting.entry(topic).or_insert_with(|| Waiting { version: Arc::default(), listeners: 0 });
         entry.listeners += 1;
-        Follow { hub: Arc::clone(self), topic, wake: Arc::clone(&entry.wake) }
+        Follow { hub: Arc::clone(self), topic, version: Arc::clone(&entry.version) }
     }
 
     pub(crate) fn wake(&self, topic: Topic) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = waiting.get(&topic) {
-            entry.wake.notify_waiters();
-            // Kept for one that is just about to wait.
-            entry.wake.notify_one();
+            entry.version.send_modify(|version| *version += 1);
         }
     }
 
@@ -68,8 +67,7 @@ impl Hub {
         self.work.notify_one();
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in waiting.values() {
-            entry.wake.notify_waiters();
-            entry.wake.notify_one();
+            entry.version.send_modify(|version| *version += 1);
         }
     }
 }
@@ -78,13 +76,20 @@ impl Hub {
 pub(crate) struct Follow {
     hub: Arc<Hub>,
     topic: Topic,
-    wake: Arc<Notify>,
+    version: Arc<watch::Sender<u64>>,
 }
 
 impl Follow {
-    /// Returns when it may have changed since the last call.
-    pub(crate) async fn changed(&self) {
-        self.wake.notified().await;
+    /// Taken before a look, so that nothing that happens during the look is missed.
+    pub(crate) fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+
+    /// Returns when it may have changed since that version; however often it is asked, and given up.
+    pub(crate) async fn changed_since(&self, version: u64) {
+        let mut present = self.version.subscribe();
+        // The sender is ours too, so this cannot fail.
+        drop(present.wait_for(|present| *present != version).await);
     }
 }
 
@@ -97,5 +102,29 @@ impl Drop for Follow {
                 waiting.remove(&self.topic);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use muster_core::ids::ActionId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_notice_is_not_lost_with_a_wait_that_is_given_up() {
+        let hub = Arc::new(Hub::default());
+        let topic = Topic::Action(ActionId::from_uuid(Uuid::from_u128(1)));
+        let (follow, other) = (hub.follow(topic), hub.follow(topic));
+        let before = follow.version();
+        assert!(follow.changed_since(before).now_or_never().is_none(), "nothing has happened");
+        hub.wake(topic);
+        for _ in 0..2 {
+            assert!(follow.changed_since(before).now_or_never().is_some(), "it was told, and then forgotten");
+        }
+        assert!(other.changed_since(before).now_or_never().is_some(), "one listener took it from another");
+        assert!(follow.changed_since(follow.version()).now_or_never().is_none(), "old news");
     }
 }

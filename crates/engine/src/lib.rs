@@ -3,6 +3,7 @@
 //! The engine knows no provider and no door. Doors call it; providers implement its ports.
 
 mod abandon;
+mod again;
 pub mod clock;
 mod config;
 mod dispatcher;

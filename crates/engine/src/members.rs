@@ -12,11 +12,10 @@ use muster_core::time::{Span, Timestamp};
 use muster_store::commands::End;
 
 use crate::events;
-use crate::hub::Topic;
 use crate::naming;
 use crate::plan::{self, Goal, Memory, Plan, Verdict};
 use crate::provider::{Call, NodeResult, Observed, ProviderError};
-use crate::work::{Stop, Work};
+use crate::work::{Stop, Work, left_out};
 
 /// Results that are taken in at once: as many as are there, without starving the rest.
 const RESULTS_AT_ONCE: usize = 1024;
@@ -24,9 +23,11 @@ const RESULTS_AT_ONCE: usize = 1024;
 /// How often the world is looked at while nothing tells of a change: only a safety net.
 const LOOK_AGAIN: Span = Span::from_secs(5);
 
-/// The first pause after a failure for the moment; it doubles up to the longest.
-const FIRST_PAUSE: Span = Span::from_millis(500);
-const LONGEST_PAUSE: Span = Span::from_secs(30);
+/// Looks that fail before the action makes room for others until its next try.
+const BLIND_LOOKS: u32 = 4;
+
+/// How often a node is stopped that the provider says is stopped, and that is there all the same: about a minute.
+const STOPS: u32 = 8;
 
 /// What the members of a cluster should become.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +47,7 @@ pub(crate) struct Aim {
 struct Progress {
     memory: Memory,
     tries: std::collections::HashMap<NodeId, u32>,
+    stops: std::collections::HashMap<NodeId, u32>,
     blind: u32,
 }
 
@@ -53,11 +55,16 @@ impl Work {
     /// Works until the aim is reached. `Stop::Failed` names everything that stands in the way.
     pub(crate) async fn reach(&mut self, aim: &Aim) -> Result<(), Stop> {
         let mut progress = Progress::default();
+        progress.memory.given_up.clone_from(&self.given_up);
         let mut intent = aim.new_intent;
         loop {
             self.check()?;
+            self.leave_out_cancelled(&mut progress);
             let Some((plan, added)) = self.next_plan(aim, &mut progress).await? else { continue };
             self.take_note(&plan);
+            if self.give_up_stops(&plan, &mut progress) {
+                continue;
+            }
             match &plan.verdict {
                 Verdict::Act => {
                     self.record_plan(aim, &plan, &added, std::mem::take(&mut intent)).await?;
@@ -85,7 +92,9 @@ impl Work {
         aim: &Aim,
         progress: &mut Progress,
     ) -> Result<Option<(Plan, Vec<NodeId>)>, Stop> {
-        let mut seen = match self.provider.observe(self.call(), &self.nodes).await {
+        self.looked = self.world.version();
+        let look = self.provider.observe(self.call(), &self.nodes);
+        let mut seen = match self.call_provider(look).await? {
             Ok(seen) => seen,
             Err(error) => {
                 self.wait_blindly(progress, &error).await?;
@@ -258,12 +267,21 @@ impl Work {
         let mut results = futures::stream::select(stops, starts).ready_chunks(RESULTS_AT_ONCE);
         let mut flush = tokio::time::interval(self.inner.config.flush_period.into());
         flush.reset();
+        let mut starting: HashSet<NodeId> = plan.start.iter().copied().collect();
         loop {
             tokio::select! {
                 biased;
-                stop = self.interrupted() => return Err(stop),
+                told = self.interrupted_or_told() => {
+                    told?;
+                    // The others are taken up again by the next plan, without those that are left out.
+                    self.doubt_starts(starting);
+                    return Ok(());
+                }
                 some = results.next() => match some {
-                    Some(some) => some.into_iter().for_each(|result| self.take_in(result, progress)),
+                    Some(some) => for result in some {
+                        starting.remove(&result.node);
+                        self.take_in(result, progress);
+                    },
                     None => return Ok(()),
                 },
                 _ = flush.tick() => self.flush().await?,
@@ -274,8 +292,16 @@ impl Work {
     fn take_in(&mut self, NodeResult { node: id, result }: NodeResult, progress: &mut Progress) {
         let now = self.now();
         match result {
-            Ok(Some(physical_id)) => self.started(id, physical_id, now),
+            Ok(Some(physical_id)) => {
+                progress.stops.remove(&id);
+                self.started(id, physical_id, now);
+            }
             Ok(None) => {
+                let stops = progress.stops.entry(id).or_default();
+                *stops += 1;
+                // Should it be there all the same, it is not stopped again at once.
+                let again = now.after(self.inner.config.pause(*stops));
+                progress.memory.not_stopped_before.insert(id, again);
                 if let Some(node) = self.node_mut(id) {
                     node.physical_id = None;
                     node.updated_at = Some(now);
@@ -304,7 +330,7 @@ impl Work {
         if error.transient {
             let tries = progress.tries.entry(id).or_default();
             *tries += 1;
-            progress.memory.not_before.insert(id, now.after(pause(*tries)));
+            progress.memory.not_before.insert(id, now.after(self.inner.config.pause(*tries)));
         } else {
             progress.memory.given_up.insert(id, error.message.clone());
             self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
@@ -331,42 +357,58 @@ impl Work {
         }
     }
 
+    /// Nodes whose children were cancelled are left as they are; the action goes on with the others, and says so.
+    fn leave_out_cancelled(&mut self, progress: &mut Progress) {
+        let now = self.now();
+        for (id, child) in self.cancelled_children() {
+            let reason = left_out(child);
+            self.end_child(
+                id,
+                End { status: ActionStatus::Cancelled, reason: "Action execution cancelled".to_owned() },
+            );
+            if let Some(node) = self.node_mut(id) {
+                node.status = NodeStatus::Error;
+                node.status_reason.clone_from(&reason);
+                node.updated_at = Some(now);
+            }
+            progress.memory.given_up.insert(id, reason);
+        }
+    }
+
+    /// Nodes that were stopped often enough, by the provider's word, and are there all the same: no more of that.
+    fn give_up_stops(&mut self, plan: &Plan, progress: &mut Progress) -> bool {
+        let now = self.now();
+        let vain = |id: &&NodeId| progress.stops.get(id).is_some_and(|stops| *stops >= STOPS);
+        let vain: Vec<NodeId> = plan.stop.iter().filter(vain).copied().collect();
+        for id in &vain {
+            let message = format!("it was stopped {STOPS} times, each time with success, and is still there");
+            self.failed(*id, &ProviderError::permanent("StopIgnored", message), progress, now);
+        }
+        !vain.is_empty()
+    }
+
     /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while.
-    async fn wait_for_world(&mut self, until: Option<Timestamp>) -> Result<(), Stop> {
+    async fn wait_for_world(&self, until: Option<Timestamp>) -> Result<(), Stop> {
         let left = until.map_or(LOOK_AGAIN, |until| until.since(self.now()).min(LOOK_AGAIN));
-        let world = self.inner.hub.follow(Topic::World(self.cluster.id));
         tokio::select! {
-            stop = self.interrupted() => Err(stop),
-            () = world.changed() => Ok(()),
+            told = self.interrupted_or_told() => told,
+            () = self.world.changed_since(self.looked) => Ok(()),
             () = tokio::time::sleep(Duration::from(left)) => Ok(()),
         }
     }
 
     /// The provider cannot tell how things are: nothing is done until it can.
-    async fn wait_blindly(&mut self, progress: &mut Progress, error: &ProviderError) -> Result<(), Stop> {
+    async fn wait_blindly(&self, progress: &mut Progress, error: &ProviderError) -> Result<(), Stop> {
         progress.blind += 1;
         tracing::warn!(%error, tries = progress.blind, "cannot observe");
-        let until = self.now().after(pause(progress.blind));
+        if progress.blind > BLIND_LOOKS {
+            return Err(Stop::NotNow(error.message.clone()));
+        }
+        let until = self.now().after(self.inner.config.pause(progress.blind));
         self.wait_for_world(Some(until)).await
     }
 }
 
-fn pause(tries: u32) -> Span {
-    let doubled = FIRST_PAUSE.micros().saturating_mul(1 << tries.saturating_sub(1).min(16));
-    Span::from_micros(doubled).min(LONGEST_PAUSE)
-}
-
 fn succeeded(reason: &str) -> End {
     End { status: ActionStatus::Succeeded, reason: reason.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let pauses: Vec<i64> = [1, 2, 3, 20, 4_000_000_000].map(|tries| pause(tries).micros() / 1000).into();
-        assert_eq!(pauses, [500, 1000, 2000, 30_000, 30_000]);
-    }
 }

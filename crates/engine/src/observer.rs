@@ -165,7 +165,8 @@ async fn look_at(
     let nodes = inner.store.members(id).await?;
     let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
     // Nobody can tell how it is: the last word stays.
-    let Ok(observed) = provider.observe(call, &nodes).await else { return Ok(Looked::Open) };
+    let look = inner.stopping.run_until_cancelled(provider.observe(call, &nodes));
+    let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {
         return Ok(Looked::Settled);

@@ -16,6 +16,8 @@ pub struct Memory {
     pub given_up: HashMap<NodeId, String>,
     /// Nodes that failed for the moment: not before.
     pub not_before: HashMap<NodeId, Timestamp>,
+    /// Nodes that were stopped, and should be gone: not stopped again before.
+    pub not_stopped_before: HashMap<NodeId, Timestamp>,
 }
 
 /// What is to be reached.
@@ -138,9 +140,15 @@ impl Planner<'_> {
     fn stop(&mut self, node: &Node) {
         if let Some(reason) = self.memory.given_up.get(&node.id) {
             self.failures.push(format!("{}: {reason}", node.name));
-        } else if self.may_try(node) {
+        } else if self.may_stop(node) && self.may_try(node) {
             self.plan.stop.push(node.id);
         }
+    }
+
+    fn may_stop(&mut self, node: &Node) -> bool {
+        let not_before = self.memory.not_stopped_before.get(&node.id).filter(|moment| **moment > self.now);
+        self.retries.extend(not_before);
+        not_before.is_none()
     }
 
     fn bring_back(&mut self, node: &Node, why: &str, head_is_up: bool) {

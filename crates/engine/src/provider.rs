@@ -1,6 +1,8 @@
 //! The port to where nodes really run.
 //!
 //! Every verb is idempotent and takes the fence of the action behind it: whoever was told a higher one refuses it.
+//! A call may be dropped before it ends, because its action is cancelled, suspended, timed out or another engine's:
+//! what it has begun is taken up by the next call of the verb, or removed by a deletion.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -11,13 +11,14 @@ use muster_store::StoreError;
 use muster_store::commands::{Claimed, End, PutBack, Ticket};
 use tracing::Instrument as _;
 
+use crate::again;
 use crate::engine::{Inner, Life};
 use crate::events;
 use crate::handlers;
 use crate::policy::PolicyContext;
 use crate::work::{Stop, Work};
 
-/// How long to wait before an action is tried again that the database or provider did not answer.
+/// How long to wait before an action is tried again that the database did not answer.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
@@ -94,7 +95,26 @@ async fn attempt(
         Err(Stop::Cancelled) => work.finish(ActionStatus::Cancelled, "Action execution cancelled").await,
         Err(Stop::Suspended) => work.put_back(true, "The action is suspended.").await,
         Err(Stop::HandOver) => work.put_back(false, "The action was handed over: its engine stopped.").await,
+        Err(Stop::NotNow(why)) => {
+            work.flush().await?;
+            let why = format!("it did not work for the moment: {why}");
+            Ok(again::put_back(inner, work.ticket(), &work.action, &why).await?)
+        }
         Err(stop @ (Stop::Fenced | Stop::Later(_))) => Err(stop),
+    }
+}
+
+/// Ends an action that is not tried any more, without another word to its provider.
+pub(crate) async fn give_up(
+    inner: &Arc<Inner>,
+    life: &Arc<Life>,
+    action: &Action,
+    reason: String,
+) -> Result<(), Stop> {
+    match Work::load(inner, life, action.clone(), true).await {
+        Ok(mut work) => work.finish(ActionStatus::Failed, &reason).await,
+        Err(Stop::Failed(_)) => end_without_work(inner, life, action, reason).await,
+        Err(stop) => Err(stop),
     }
 }
 

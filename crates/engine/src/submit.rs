@@ -188,13 +188,14 @@ impl Engine {
         let deadline = tokio::time::sleep(at_most.into());
         tokio::pin!(deadline);
         loop {
+            let version = follow.version();
             let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
             let action = self.inner.store.action(id).await?.ok_or_else(missing)?;
             if action.status.is_final() || action.has_reached(milestone) {
                 return Ok(action);
             }
             tokio::select! {
-                () = follow.changed() => {}
+                () = follow.changed_since(version) => {}
                 () = tokio::time::sleep(self.inner.config.safety_period.into()) => {}
                 () = &mut deadline => return Ok(action),
             }

@@ -1,7 +1,7 @@
 //! One action in the hands of an engine: what it works on, and how it is told to stop.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, Fence, Target};
 use muster_core::cluster::Cluster;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::engine::{Inner, Life};
 use crate::hub::{Follow, Topic};
-use crate::provider::{Call, Capabilities, Observed, Provider};
+use crate::provider::{Call, Capabilities, Observed, Provider, ProviderError};
 
 /// Why an action does not go on, other than by reaching its goal.
 #[derive(Debug)]
@@ -36,7 +36,9 @@ pub(crate) enum Stop {
     Fenced,
     /// It cannot work.
     Failed(String),
-    /// The database or the provider did not answer; again in a while.
+    /// The provider cannot do it now; the action makes room for others until its next try.
+    NotNow(String),
+    /// The database did not answer; again in a while.
     Later(#[expect(dead_code, reason = "read by whoever reads the log")] String),
 }
 
@@ -64,6 +66,8 @@ pub(crate) struct Work {
     pub(crate) capabilities: Capabilities,
     /// The child of this action for a node, while it has not ended.
     pub(crate) children: HashMap<NodeId, ActionId>,
+    /// Nodes that this action gave up before, and why: it does not try them again.
+    pub(crate) given_up: HashMap<NodeId, String>,
     /// What policies and steps left for each other.
     pub(crate) data: Map<String, Value>,
     /// Members whose rows go with the next commit.
@@ -74,10 +78,22 @@ pub(crate) struct Work {
     pub(crate) ended: Vec<(End, Vec<ActionId>)>,
     /// Events that go out with the next commit.
     pub(crate) events: Vec<Event>,
-    /// Nodes whose start an engine before us recorded, without what became of it.
+    /// Nodes whose start was recorded, by an engine before us or by a step that was given up, without what became of it.
     unsure: HashSet<NodeId>,
     follow: Follow,
-    told: Option<Control>,
+    told: Mutex<Told>,
+    /// The world of its cluster, and when it was last looked at.
+    pub(crate) world: Follow,
+    pub(crate) looked: u64,
+}
+
+/// What the action was told, as far as it was read.
+#[derive(Debug, Default)]
+struct Told {
+    control: Option<Control>,
+    cancelled_children: HashSet<ActionId>,
+    /// Which version of the row was read.
+    version: u64,
 }
 
 impl Work {
@@ -89,6 +105,8 @@ impl Work {
         taken_over: bool,
     ) -> Result<Self, Stop> {
         let follow = inner.hub.follow(Topic::Action(action.id));
+        // What it was told before this was not read by anybody yet.
+        let version = follow.version().wrapping_sub(1);
         let gone = |what: &str| Stop::Failed(format!("its {what} is not there any more"));
         let store = &inner.store;
         let id = action.cluster_id.ok_or_else(|| gone("cluster"))?;
@@ -99,14 +117,15 @@ impl Work {
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
         let nodes = if fresh { Vec::new() } else { store.members(id).await? };
         let bindings = if fresh { Vec::new() } else { store.bindings(id).await? };
-        let children = if taken_over { children_of(inner, action.id).await? } else { HashMap::new() };
+        let children = if taken_over { children_of(inner, action.id).await? } else { Children::default() };
         let provider = inner.provider(&action.instance).ok_or_else(|| {
             Stop::Failed(format!("no provider serves '{}' in this engine", action.instance))
         })?;
         let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
         let capabilities = provider.capabilities(&profile.kind).ok_or_else(unknown)?;
         let data = action.data.as_object().cloned().unwrap_or_default();
-        let told = action.control;
+        let told = Mutex::new(Told { control: action.control, version, ..Told::default() });
+        let world = inner.hub.follow(Topic::World(id));
         let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);
         let unsure = nodes.iter().filter(starting).map(|node| node.id).collect();
         Ok(Self {
@@ -120,7 +139,8 @@ impl Work {
             bindings,
             provider,
             capabilities,
-            children,
+            children: children.open,
+            given_up: children.given_up,
             data,
             gone: Vec::new(),
             dirty: HashSet::new(),
@@ -129,6 +149,8 @@ impl Work {
             unsure,
             follow,
             told,
+            looked: world.version(),
+            world,
         })
     }
 
@@ -169,7 +191,13 @@ impl Work {
         self.places = places(&self.nodes);
     }
 
-    /// A start that was recorded and did not happen, because its engine died, is not held against the node.
+    /// Starts that were recorded and are given up: whether they happened is seen at the next look.
+    pub(crate) fn doubt_starts(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        self.unsure.extend(nodes);
+    }
+
+    /// A start that was recorded and did not happen, because its engine died or it was given up, is not held against
+    /// the node.
     pub(crate) fn forgive_starts(&mut self, seen: &Observed) {
         for id in std::mem::take(&mut self.unsure) {
             match seen.of(id) {
@@ -187,7 +215,7 @@ impl Work {
         if self.life.is_over(self.now()) {
             return Err(Stop::Fenced);
         }
-        match self.told {
+        match self.told().control {
             Some(Control::Cancel) => return Err(Stop::Cancelled),
             Some(Control::Suspend) => return Err(Stop::Suspended),
             None => {}
@@ -200,31 +228,84 @@ impl Work {
 
     /// How long it may still run; suspensions do not count.
     pub(crate) fn time_left(&self) -> Span {
-        let Some(started) = self.action.started_at else { return self.action.timeout };
-        let ran = self.now().since(started).micros() - self.action.suspended_for.micros();
-        Span::from_micros(self.action.timeout.micros() - ran)
+        time_left(&self.action, self.now())
     }
 
-    /// Returns when the action was told something, the engine stops, or its time is over.
-    pub(crate) async fn interrupted(&mut self) -> Stop {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when the action was told to stop, the engine stops, its lease or its time is over.
+    pub(crate) async fn interrupted(&self) -> Stop {
         loop {
             if let Err(stop) = self.check() {
                 return stop;
             }
-            // A notice may get lost with its connection: now and then it is asked without one.
-            let left = self.time_left().min(self.inner.config.safety_period).into();
-            tokio::select! {
-                () = self.follow.changed() => {}
-                () = self.inner.stopping.cancelled() => {}
-                () = self.life.lost.cancelled() => {}
-                () = tokio::time::sleep(left) => {}
+            if let Err(stop) = self.hear().await {
+                return stop;
             }
-            match self.inner.store.action(self.action.id).await {
-                Ok(Some(action)) if action.fence == self.action.fence => self.told = action.control,
-                Ok(_) => return Stop::Fenced,
-                // Unknown changes nothing; the next commit will tell.
-                Err(_) => {}
+        }
+    }
+
+    /// Returns when it has to stop, or, without an error, when nodes are to be left out that it has in hand.
+    pub(crate) async fn interrupted_or_told(&self) -> Result<(), Stop> {
+        loop {
+            self.check()?;
+            if !self.cancelled_children().is_empty() {
+                return Ok(());
             }
+            self.hear().await?;
+        }
+    }
+
+    /// Waits for a word to this action, and reads it. Given up half-way it loses nothing: what counts as heard is
+    /// noted only once it was read.
+    async fn hear(&self) -> Result<(), Stop> {
+        let read = self.told().version;
+        // A notice may get lost with its connection: now and then it is asked without one.
+        let left = self.time_left().min(self.inner.config.safety_period).min(self.life.left(self.now()));
+        tokio::select! {
+            () = self.follow.changed_since(read) => {}
+            () = self.inner.stopping.cancelled() => return Ok(()),
+            () = self.life.lost.cancelled() => return Ok(()),
+            () = tokio::time::sleep(left.into()) => {}
+        }
+        let version = self.follow.version();
+        match self.inner.store.told(self.action.id).await {
+            Ok(Some(told)) if told.fence == self.action.fence => {
+                let cancelled_children = told.cancelled_parts.into_iter().collect();
+                *self.told() = Told { control: told.control, cancelled_children, version };
+                Ok(())
+            }
+            Ok(_) => Err(Stop::Fenced),
+            Err(_) => {
+                // Unknown changes nothing; it is read again.
+                tokio::time::sleep(self.inner.config.first_pause.into()).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Nodes that somebody said to leave out, and the children that stand for that.
+    pub(crate) fn cancelled_children(&self) -> Vec<(NodeId, ActionId)> {
+        let told = self.told();
+        if told.cancelled_children.is_empty() {
+            return Vec::new();
+        }
+        let cancelled = |(_, child): &(&NodeId, &ActionId)| told.cancelled_children.contains(child);
+        self.children.iter().filter(cancelled).map(|(node, child)| (*node, *child)).collect()
+    }
+
+    /// A call to the provider, for as long as nothing says that the action has to stop. Its verbs are idempotent and
+    /// fenced, so one that is cut short is safe to take up again.
+    pub(crate) async fn call_provider<T>(
+        &self,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<Result<T, ProviderError>, Stop> {
+        tokio::select! {
+            biased;
+            done = call => Ok(done),
+            stop = self.interrupted() => Err(stop),
         }
     }
 
@@ -244,7 +325,8 @@ impl Work {
         if self.life.is_over(self.now()) {
             return Err(Stop::Fenced);
         }
-        self.told = self.inner.store.record(record).await?;
+        let control = self.inner.store.record(record).await?;
+        self.told().control = control;
         Ok(())
     }
 
@@ -304,18 +386,40 @@ impl Work {
     }
 }
 
+/// How long an action may still run; suspensions do not count.
+pub(crate) fn time_left(action: &Action, now: Timestamp) -> Span {
+    let Some(started) = action.started_at else { return action.timeout };
+    let ran = now.since(started).micros() - action.suspended_for.micros();
+    Span::from_micros(action.timeout.micros() - ran)
+}
+
 fn places(nodes: &[Node]) -> HashMap<NodeId, usize> {
     nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect()
 }
 
-async fn children_of(inner: &Inner, parent: ActionId) -> Result<HashMap<NodeId, ActionId>, Stop> {
+/// Children by what is left of them: those that are open, and nodes that were given up, with the reason.
+#[derive(Default)]
+struct Children {
+    open: HashMap<NodeId, ActionId>,
+    given_up: HashMap<NodeId, String>,
+}
+
+async fn children_of(inner: &Inner, parent: ActionId) -> Result<Children, Stop> {
     let query = ActionQuery { parent: Some(parent), ..ActionQuery::default() };
-    let children = inner.store.actions(&query).await?.items;
-    let open = children.into_iter().filter(|child| !child.status.is_final());
-    Ok(open
-        .filter_map(|child| match child.target {
-            Target::Node(node) => Some((node, child.id)),
-            Target::Cluster(_) => None,
-        })
-        .collect())
+    let mut children = Children::default();
+    for child in inner.store.actions(&query).await?.items {
+        let Target::Node(node) = child.target else { continue };
+        match child.status {
+            ActionStatus::Succeeded => {}
+            ActionStatus::Failed => drop(children.given_up.insert(node, child.status_reason)),
+            ActionStatus::Cancelled => drop(children.given_up.insert(node, left_out(child.id))),
+            _ => drop(children.open.insert(node, child.id)),
+        }
+    }
+    Ok(children)
+}
+
+/// Why a node stays as it is whose child was cancelled.
+pub(crate) fn left_out(child: ActionId) -> String {
+    format!("its action {child} was cancelled")
 }

@@ -79,13 +79,15 @@ impl CoreApi {
     pub(super) async fn answer(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ApiError> {
         let id = action.id;
         let action = self.engine.wait(id, wait.milestone, wait.at_most).await?;
-        let refused = matches!(action.status, ActionStatus::Failed | ActionStatus::Cancelled);
-        if refused {
+        // A milestone that is behind it stays reached, whatever became of the action since: the answer must not depend
+        // on who was faster.
+        let reached = action.has_reached(wait.milestone);
+        if !reached && matches!(action.status, ActionStatus::Failed | ActionStatus::Cancelled) {
             return Err(ApiError::impossible(action.status_reason.clone())
                 .word("ActionFailed")
                 .about(id.to_string()));
         }
-        if !action.has_reached(wait.milestone) {
+        if !reached {
             let seconds = wait.at_most.secs();
             let sentence = format!(
                 "{} has not been {} within {seconds} seconds; it goes on as action {id}",

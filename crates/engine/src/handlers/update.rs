@@ -20,7 +20,7 @@ pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
         apply_changes(&mut work.cluster, &work.action.inputs).map_err(Stop::Failed)?;
         work.cluster.generation += 1;
     }
-    work.provider.update(work.call()).await.map_err(provider_failed)?;
+    work.call_provider(work.provider.update(work.call())).await?.map_err(provider_failed)?;
     let leaving = surplus(work);
     work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await?;
     Ok("Cluster update completed.".to_owned())

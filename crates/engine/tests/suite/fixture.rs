@@ -35,9 +35,17 @@ impl Fixture {
     }
 
     pub(crate) async fn open_with(kind: Kind, policies: Policies) -> Option<Self> {
+        Self::open_as(kind, policies, Config::default()).await
+    }
+
+    pub(crate) async fn open_config(kind: Kind, config: Config) -> Option<Self> {
+        Self::open_as(kind, Policies::default(), config).await
+    }
+
+    async fn open_as(kind: Kind, policies: Policies, config: Config) -> Option<Self> {
         let fresh = FreshStore::open(kind).await?;
         let world = Arc::new(World::default());
-        let engine = start(fresh.store.clone(), &world, Config::default(), policies).await;
+        let engine = start(fresh.store.clone(), &world, config, policies).await;
         Some(Self { engine, world, fresh })
     }
 
@@ -105,6 +113,11 @@ impl Fixture {
 
     pub(crate) async fn action(&self, id: ActionId) -> Action {
         self.store().action(id).await.expect("the store answers").expect("the action is there")
+    }
+
+    pub(crate) async fn children(&self, parent: ActionId) -> Vec<Action> {
+        let query = muster_store::reads::ActionQuery { parent: Some(parent), ..Default::default() };
+        self.store().actions(&query).await.expect("the store answers").items
     }
 
     pub(crate) async fn nodes(&self, id: ClusterId) -> Vec<Node> {

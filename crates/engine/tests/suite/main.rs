@@ -1,9 +1,12 @@
 //! What the engine promises, on SQLite and PostgreSQL alike.
 
 mod abandon;
+mod children;
 mod fixture;
 mod healing;
+mod interrupts;
 mod life;
 mod policies;
+mod retries;
 mod signals;
 mod takeover;

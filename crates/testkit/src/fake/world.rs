@@ -1,6 +1,6 @@
 //! The world behind the fake provider.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt as _;
@@ -53,6 +53,8 @@ struct State {
     fences: HashMap<ClusterId, Fence>,
     log: Vec<Entry>,
     failures: HashMap<Verb, Vec<ProviderError>>,
+    panics: HashMap<Verb, usize>,
+    ignored: HashSet<Verb>,
 }
 
 impl Default for World {
@@ -65,6 +67,16 @@ impl World {
     /// The next call of this verb fails so; said several times, several calls do.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
         self.state().failures.entry(verb).or_default().push(error);
+    }
+
+    /// The next calls of this verb panic, so many of them.
+    pub fn panic_next(&self, verb: Verb, times: usize) {
+        self.state().panics.insert(verb, times);
+    }
+
+    /// Calls of this verb are answered with success, and change nothing.
+    pub fn ignore(&self, verb: Verb) {
+        self.state().ignored.insert(verb);
     }
 
     /// Calls of this verb wait, until [`World::release`].
@@ -137,6 +149,11 @@ impl World {
             }
             *highest = call.fence;
         }
+        if let Some(left) = state.panics.get_mut(&verb).filter(|left| **left > 0) {
+            *left -= 1;
+            drop(state);
+            panic!("the fake was told to panic at {verb:?}");
+        }
         match state.failures.get_mut(&verb).filter(|failures| !failures.is_empty()) {
             Some(failures) => Err(failures.remove(0)),
             None => Ok(()),
@@ -159,6 +176,9 @@ impl World {
     ) -> Result<Option<String>, ProviderError> {
         self.admit(verb, call, Some(node.id)).await?;
         let mut state = self.state();
+        if state.ignored.contains(&verb) {
+            return Ok((verb == Verb::Start).then(|| physical_id(node.id)));
+        }
         state.exited.remove(&node.id);
         if verb == Verb::Stop {
             state.running.remove(&node.id);

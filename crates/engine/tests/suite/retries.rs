@@ -1,0 +1,156 @@
+//! What fails for the moment is tried again after a pause; what is a defect is not tried for ever.
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::node::{NodeRole, NodeStatus};
+use muster_core::time::Span;
+use muster_engine::Config;
+use muster_engine::provider::ProviderError;
+use muster_store::commands::SignalKind;
+use muster_testkit::fake::{FAKE_NODE, Verb};
+use rstest::rstest;
+use serde_json::json;
+
+use crate::fixture::{self, Fixture, Kind, exactly};
+
+/// Pauses that nobody notices.
+fn quick() -> Config {
+    Config { first_pause: Span::from_millis(1), longest_pause: Span::from_millis(4), ..Config::default() }
+}
+
+/// Pauses that never end, and one hand.
+fn slow() -> Config {
+    let ever = Span::from_secs(3600);
+    Config { first_pause: ever, longest_pause: ever, parallel_actions: 1, ..Config::default() }
+}
+
+fn busy() -> ProviderError {
+    ProviderError::transient("Busy", "the machine is busy")
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_call_that_fails_for_the_moment_is_made_again(#[case] kind: Kind) {
+    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
+    for verb in [Verb::Create, Verb::Update, Verb::Delete] {
+        world.world.fail_next(verb, busy());
+        world.world.fail_next(verb, busy());
+    }
+    let (cluster, create) = world.created(1).await;
+    let update = world.submit(ActionKind::ClusterUpdate, &cluster, json!({"metadata": {"a": 1}})).await;
+    let update = world.ended(update).await;
+    assert_eq!(world.cluster(cluster.id).await.generation, 2, "it was changed twice");
+    let delete = world.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let delete = world.ended(delete).await;
+    for action in [create, update, delete] {
+        assert_eq!((action.status, action.tries), (ActionStatus::Succeeded, 2), "{}", action.kind);
+    }
+    let calls = [Verb::Create, Verb::Update, Verb::Delete].map(|verb| world.world.count(verb));
+    assert_eq!(calls, [3, 3, 3]);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_action_that_pauses_leaves_its_hand_to_others_and_can_be_cancelled_at_once(#[case] kind: Kind) {
+    let Some(world) = Fixture::open_config(kind, slow()).await else { return };
+    world.world.fail_next(Verb::Create, busy());
+    let pausing = world.create(&fixture::cluster(FAKE_NODE, 1)).await;
+    world.world.begun(Verb::Create, 1).await;
+    world.until(pausing, ActionStatus::Ready).await;
+    let reason = world.action(pausing).await.status_reason;
+    assert!(reason.contains("the machine is busy"), "{reason}");
+    let (_, other) = world.created(1).await;
+    assert_eq!(other.status, ActionStatus::Succeeded);
+    world.engine.signal(pausing, SignalKind::Cancel).await.unwrap();
+    assert_eq!(world.ended(pausing).await.status, ActionStatus::Cancelled);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_world_that_cannot_be_seen_for_long_makes_room_for_others(#[case] kind: Kind) {
+    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
+    let (cluster, _) = world.created(1).await;
+    for _ in 0..7 {
+        world.world.fail_next(Verb::Observe, busy());
+    }
+    let resize = world.resized(&cluster, 2).await;
+    assert_eq!((resize.status, resize.tries), (ActionStatus::Succeeded, 1));
+    world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_node_that_is_said_to_be_stopped_and_still_runs_fails_the_action(#[case] kind: Kind) {
+    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
+    let (cluster, _) = world.created(2).await;
+    world.world.ignore(Verb::Stop);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
+    let resize = world.ended(resize).await;
+    assert_eq!(resize.status, ActionStatus::Failed);
+    let reason = "it was stopped 8 times, each time with success, and is still there";
+    assert!(resize.status_reason.ends_with(reason), "{}", resize.status_reason);
+    assert_eq!(world.world.count(Verb::Stop), 8);
+    let child = world.children(resize.id).await.remove(0);
+    assert_eq!((child.status, child.status_reason.as_str()), (ActionStatus::Failed, reason));
+    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_action_whose_provider_panics_is_tried_again(#[case] kind: Kind) {
+    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
+    world.world.panic_next(Verb::Create, 2);
+    world.world.panic_next(Verb::Start, 1);
+    let (cluster, create) = world.created(1).await;
+    assert_eq!((create.status, create.tries), (ActionStatus::Succeeded, 3));
+    world.assert_agreement(cluster.id).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_action_whose_provider_panics_again_and_again_fails_and_lets_go(#[case] kind: Kind) {
+    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
+    let (cluster, _) = world.created(1).await;
+    world.world.panic_next(Verb::Start, usize::MAX);
+    let started = world.world.count(Verb::Start);
+    let resize = world.resized(&cluster, 2).await;
+    assert_eq!(resize.status, ActionStatus::Failed);
+    let words = "It crashed at try 5 and is not tried again: the fake was told to panic at Start.";
+    assert!(resize.status_reason.starts_with(words), "{}", resize.status_reason);
+    assert_eq!(world.world.count(Verb::Start) - started, 5);
+    assert_eq!(world.children(resize.id).await[0].status, ActionStatus::Failed);
+    let nodes = world.nodes(cluster.id).await;
+    assert!(
+        nodes.iter().all(|node| matches!(node.status, NodeStatus::Active | NodeStatus::Error)),
+        "{nodes:?}"
+    );
+    world.world.panic_next(Verb::Start, 0);
+    assert_eq!(world.resized(&cluster, 1).await.status, ActionStatus::Succeeded, "its lock was lost");
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_observer_whose_provider_panics_begins_anew(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let cluster = world.created_with_head(1).await;
+    let nodes = world.nodes(cluster.id).await;
+    let worker = nodes.iter().find(|node| node.role == NodeRole::Worker).unwrap();
+    world.world.panic_next(Verb::Observe, 1);
+    world.world.kill(worker.id, "killed by signal 9");
+    world.until_healed(cluster.id).await;
+    assert_eq!(world.world.running().len(), 2);
+}
