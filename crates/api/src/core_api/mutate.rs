@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use muster_core::action::{Action, ActionStatus, Milestone};
+use muster_core::action::{Action, Milestone};
 use muster_core::cluster::Cluster;
 use muster_core::principal::{Door, Principal};
 use muster_core::time::Span;
@@ -53,6 +53,24 @@ impl Wait {
         };
         Ok(Self { milestone, at_most })
     }
+
+    /// Whether an action has come as far as was asked for. A milestone that is behind it stays reached, whatever became
+    /// of the action since: the answer must not depend on who was faster.
+    fn check(&self, action: &Action) -> Result<(), ApiError> {
+        let Self { milestone, at_most } = self;
+        if action.has_reached(*milestone) {
+            return Ok(());
+        }
+        let id = action.id.to_string();
+        if action.status.is_final() {
+            let refusal = ApiError::impossible(action.status_reason.clone());
+            return Err(refusal.word("ActionFailed").about(id));
+        }
+        let (kind, seconds) = (action.kind, at_most.secs());
+        let sentence =
+            format!("{kind} has not been {milestone} within {seconds} seconds; it goes on as action {id}");
+        Err(ApiError::timed_out(sentence).about(id))
+    }
 }
 
 /// Who asks, and under which name of their own.
@@ -77,24 +95,9 @@ pub(super) fn caller(
 impl CoreApi {
     /// Waits as asked, and answers with the cluster as it then is.
     pub(super) async fn answer(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ApiError> {
+        let action = self.engine.wait(action.id, wait.milestone, wait.at_most).await?;
+        wait.check(&action)?;
         let id = action.id;
-        let action = self.engine.wait(id, wait.milestone, wait.at_most).await?;
-        // A milestone that is behind it stays reached, whatever became of the action since: the answer must not depend
-        // on who was faster.
-        let reached = action.has_reached(wait.milestone);
-        if !reached && matches!(action.status, ActionStatus::Failed | ActionStatus::Cancelled) {
-            return Err(ApiError::impossible(action.status_reason.clone())
-                .word("ActionFailed")
-                .about(id.to_string()));
-        }
-        if !reached {
-            let seconds = wait.at_most.secs();
-            let sentence = format!(
-                "{} has not been {} within {seconds} seconds; it goes on as action {id}",
-                action.kind, wait.milestone
-            );
-            return Err(ApiError::timed_out(sentence).about(id.to_string()));
-        }
         let missing = || ApiError::not_found("the cluster is not there any more").about(id.to_string());
         let cluster = action.cluster_id.ok_or_else(missing)?;
         let cluster = self.engine.store().cluster(cluster).await?.ok_or_else(missing)?;
@@ -120,5 +123,39 @@ impl From<SubmitError> for ApiError {
             SubmitError::NotSupported(_) => Self::invalid(sentence).word("NotSupported"),
             SubmitError::Invalid(_) => Self::invalid(sentence),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::action::{ActionKind, ActionStatus};
+    use muster_core::ids::ClusterId;
+    use muster_core::sample;
+    use muster_core::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn answer(milestone: Milestone, status: ActionStatus, applied: bool) -> Result<(), String> {
+        let cluster = ClusterId::from_uuid(Uuid::from_u128(1));
+        let action = Action {
+            status,
+            applied_at: applied.then_some(Timestamp::from_micros(1)),
+            ..sample::action(2, ActionKind::ClusterResize, cluster)
+        };
+        Wait { milestone, at_most: DEFAULT_WAIT }.check(&action).map_err(|refusal| refusal.word)
+    }
+
+    #[test]
+    fn a_milestone_that_was_reached_stays_reached_whatever_comes_after() {
+        for status in [ActionStatus::Running, ActionStatus::Failed, ActionStatus::Cancelled] {
+            assert_eq!(answer(Milestone::Applied, status, true), Ok(()), "{status}");
+        }
+        assert_eq!(answer(Milestone::Applied, ActionStatus::Failed, false), Err("ActionFailed".to_owned()));
+        assert_eq!(answer(Milestone::Reached, ActionStatus::Failed, true), Err("ActionFailed".to_owned()));
+        assert_eq!(
+            answer(Milestone::Reached, ActionStatus::Running, true),
+            Err("DeadlineExceeded".to_owned())
+        );
     }
 }

@@ -178,3 +178,25 @@ fn a_look_starts_nothing() {
     assert_eq!(plan.down, [(node.id, "exit status 1".to_owned())]);
     assert_eq!((plan.start, plan.add, plan.verdict), (vec![], BTreeMap::new(), Verdict::Reached));
 }
+
+#[test]
+fn a_node_that_was_stopped_and_is_still_there_is_stopped_again_only_after_a_pause() {
+    let (cluster, node) = (sample::cluster(0, 0, None), sample::node(1));
+    let leaving = HashSet::from([node.id]);
+    let seen = observed([(node.id, running(&node))]);
+    let moment = NOW.after(muster_core::time::Span::from_secs(1));
+    let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
+    let at = |now| plan(goal(&cluster, &leaving), std::slice::from_ref(&node), &seen, &memory, now);
+    assert_eq!((at(NOW).stop, at(NOW).verdict), (vec![], Verdict::Wait(Some(moment))));
+    assert_eq!(at(moment).stop, [node.id]);
+}
+
+#[test]
+fn a_node_that_was_stopped_to_be_replaced_is_started_at_once() {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let seen = observed([(node.id, Seen::Absent)]);
+    let moment = NOW.after(muster_core::time::Span::from_secs(1));
+    let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
+    let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, NOW);
+    assert_eq!(plan.start, [node.id]);
+}
