@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::action::ActionKind;
+use crate::action::{ActionKind, Fence};
 use crate::ids::{ClusterId, InstanceId, ProfileId};
 use crate::principal::Owner;
 use crate::profile::ProfileType;
@@ -218,6 +218,11 @@ pub struct ObservedSummary {
     pub head_ready: Option<bool>,
     /// What to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
+    /// Which object is its spec of record, once that was seen; only where an operator drives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// The fence of Muster's last write that was seen on that object.
+    pub fence: Fence,
     /// When it was seen.
     pub at: Option<Timestamp>,
 }

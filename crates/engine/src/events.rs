@@ -13,6 +13,12 @@ use uuid::Uuid;
 pub mod reason {
     /// A node stopped working without having been asked to.
     pub const NODE_LOST: &str = "NodeLost";
+    /// Somebody changed the spec of record of a cluster, not through Muster.
+    pub const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
+    /// Somebody deleted a cluster, not through Muster.
+    pub const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
+    /// Nodes run with an older recipe than their cluster has, until they are restarted.
+    pub const RESTART_NEEDED: &str = "RestartNeeded";
     /// A row was ended whose instance no engine serves any more.
     pub const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }
@@ -50,6 +56,34 @@ pub(crate) fn of_action(
         project: cluster.project.clone(),
         door: action.door,
         data,
+    }
+}
+
+/// What happened to a cluster, during an action or outside any.
+pub(crate) fn of_cluster(
+    action: Option<&Action>,
+    cluster: &Cluster,
+    level: Level,
+    reason: &str,
+    message: &str,
+    at: Timestamp,
+) -> Event {
+    Event {
+        id: EventId::from_uuid(Uuid::now_v7()),
+        at,
+        level,
+        object_kind: ObjectKind::Cluster,
+        object_id: cluster.id.to_string(),
+        object_name: cluster.name.clone(),
+        cluster_id: Some(cluster.id),
+        action_id: action.map(|action| action.id),
+        reason: reason.to_owned(),
+        phase: String::new(),
+        message: message.to_owned(),
+        user: action.map_or_else(|| "muster".to_owned(), |action| action.principal.id.clone()),
+        project: cluster.project.clone(),
+        door: action.map_or(muster_core::principal::Door::Engine, |action| action.door),
+        data: Map::new(),
     }
 }
 

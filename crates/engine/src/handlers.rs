@@ -1,10 +1,11 @@
 //! What each kind of action does, once it has its lock and the policies agreed.
 
-mod resize;
-mod update;
+pub(crate) mod resize;
+pub(crate) mod update;
 
 use muster_core::action::{Action, ActionKind};
 
+use crate::delegated;
 use crate::members::Aim;
 use crate::work::{Stop, Work};
 
@@ -26,6 +27,9 @@ pub(crate) fn deletes(action: &Action) -> bool {
 
 /// Does it, and says how it went.
 pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
+    if work.is_delegated() {
+        return delegated::run(work).await;
+    }
     match work.action.kind {
         ActionKind::ClusterCreate => create(work).await,
         ActionKind::ClusterDelete => delete(work).await,

@@ -6,6 +6,7 @@ mod abandon;
 mod again;
 pub mod clock;
 mod config;
+mod delegated;
 mod dispatcher;
 mod engine;
 pub mod events;

@@ -21,7 +21,7 @@ use crate::work::{Stop, Work, left_out};
 const RESULTS_AT_ONCE: usize = 1024;
 
 /// How often the world is looked at while nothing tells of a change: only a safety net.
-const LOOK_AGAIN: Span = Span::from_secs(5);
+pub(crate) const LOOK_AGAIN: Span = Span::from_secs(5);
 
 /// Looks that fail before the action makes room for others until its next try.
 const BLIND_LOOKS: u32 = 4;

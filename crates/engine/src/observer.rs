@@ -14,10 +14,11 @@ use muster_store::commands::{Observe, SeenCluster, TakeDuty};
 use muster_store::reads::{ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
 
+use crate::delegated;
 use crate::engine::Inner;
 use crate::events::{self, reason};
 use crate::hub::Topic;
-use crate::provider::{Call, Change, Observed, Provider};
+use crate::provider::{Call, Change, Membership, Observed, Provider};
 use crate::submit;
 
 /// How long to wait before the stream of changes is opened again.
@@ -60,7 +61,7 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
 }
 
 /// What a look came to.
-enum Looked {
+pub(crate) enum Looked {
     /// Rows and world say the same.
     Settled,
     /// Something is lost, or cannot be told: it is looked at again until rows and world say the same.
@@ -161,7 +162,12 @@ async fn look_at(
         return Ok(Looked::Settled);
     };
     let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
-    let Some(capabilities) = provider.capabilities(&profile.kind) else { return Ok(Looked::Settled) };
+    let Some(capabilities) = provider.capabilities(&profile.kind, cluster.flavor.as_deref()) else {
+        return Ok(Looked::Settled);
+    };
+    if matches!(capabilities.membership, Membership::Delegated(_)) {
+        return delegated::look_at(inner, provider, duty, cluster, &profile).await;
+    }
     let nodes = inner.store.members(id).await?;
     let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
     // Nobody can tell how it is: the last word stays.

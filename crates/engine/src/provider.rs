@@ -4,6 +4,8 @@
 //! A call may be dropped before it ends, because its action is cancelled, suspended, timed out or another engine's:
 //! what it has begun is taken up by the next call of the verb, or removed by a deletion.
 
+mod operator;
+
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
@@ -11,8 +13,10 @@ use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
-use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
+
+pub use operator::{Bounds, MemberId, Object, Operator, SeenGroup, SeenMember, Spec};
 
 /// What a call is about.
 #[derive(Debug, Clone, Copy)]
@@ -31,10 +35,10 @@ pub enum Membership {
     /// Muster does.
     Individual,
     /// An operator does; Muster says how many.
-    Delegated,
+    Delegated(Operator),
 }
 
-/// What a provider can do with clusters of a profile type.
+/// What a provider can do with clusters of a profile type and flavor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub struct Capabilities {
@@ -50,9 +54,9 @@ pub struct Capabilities {
     pub orphans: bool,
     /// Which workers go can be chosen.
     pub choose_victims: bool,
-    /// Nodes can be changed without being made anew.
+    /// The shape, image or environment of what is there can be changed.
     pub update_in_place: bool,
-    /// Lost nodes are brought back without a policy that says so.
+    /// Lost nodes are brought back without a policy that says so; never where an operator does that.
     pub heals_by_default: bool,
     /// Nodes that others made can become ours.
     pub adopt: bool,
@@ -94,10 +98,13 @@ pub struct NodeResult {
 /// What was seen of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// Nodes that have rows.
+    /// Individual: nodes that have rows.
     pub nodes: HashMap<NodeId, Seen>,
-    /// Members that an operator made; they get rows when they are first seen.
+    /// Delegated: every member there is. One that is not in this list is gone; whoever has no complete list says that
+    /// it cannot tell.
     pub members: Vec<SeenMember>,
+    /// Delegated: the spec of record.
+    pub object: Object,
     /// What to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
 }
@@ -107,21 +114,6 @@ impl Observed {
     pub fn of(&self, id: NodeId) -> Seen {
         self.nodes.get(&id).cloned().unwrap_or_else(|| Seen::Unknown { reason: "not observed".to_owned() })
     }
-}
-
-/// A member that an operator made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenMember {
-    /// What it is recognised by: a pod's name or UID.
-    pub identity: String,
-    /// What people call it.
-    pub name: String,
-    /// What it is to its cluster.
-    pub role: NodeRole,
-    /// The group it is in.
-    pub group: Option<String>,
-    /// How it is.
-    pub seen: Seen,
 }
 
 /// Something in the world changed.
@@ -139,35 +131,18 @@ pub trait Provider: Send + Sync {
     /// Which one it is.
     fn instance(&self) -> &InstanceId;
 
-    /// What it can do with a profile type; nothing if it does not know the type.
-    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities>;
+    /// What it can do with a profile type, in a flavor or in its default one; nothing if it does not know them.
+    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities>;
 
     /// Checks a recipe before anything is stored; the sentence says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
 
-    /// Makes what the cluster needs beside its nodes.
+    /// Individual: makes what the cluster needs beside its nodes. Delegated: makes the object, once; one of that name
+    /// that is not this cluster's is an error for good.
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError>;
 
-    /// Removes what is left of the cluster, nodes included.
+    /// Removes what is left of the cluster, nodes included. Delegated: says so; it is gone when that is seen.
     async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError>;
-
-    /// Delegated: says how many workers a group has, and which go first.
-    async fn set_workers(
-        &self,
-        call: Call<'_>,
-        group: &str,
-        count: u32,
-        victims: &[Node],
-    ) -> Result<(), ProviderError>;
-
-    /// Delegated: says between which bounds others may move a group.
-    async fn set_bounds(
-        &self,
-        call: Call<'_>,
-        group: &str,
-        min: u32,
-        max: Option<u32>,
-    ) -> Result<(), ProviderError>;
 
     /// Individual: starts nodes, or waits for those that are starting already. A result a node, as they come.
     fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
@@ -175,13 +150,26 @@ pub trait Provider: Send + Sync {
     /// Individual: stops nodes. A result a node, as they come; one that is not there is stopped.
     fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
-    /// Writes a changed shape, image or environment of the head or a group.
-    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError>;
+    /// Writes what differs between `before` and the cluster as it should be, and nothing else. Individual: the shape,
+    /// image or environment of the head or a group. Delegated: sizes and bounds too, all in one write where the object
+    /// is one, with the fence even if nothing differs; `victims` go first where a group shrinks. An object that holds
+    /// something else than `before` in what would be written is a failure for the moment: it is looked at again.
+    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError>;
 
-    /// Delegated: replaces the head.
-    async fn restart_head(&self, call: Call<'_>) -> Result<(), ProviderError>;
+    /// Delegated: what was written only until the goal is seen is taken away again, such as names of victims.
+    async fn settle(&self, _: Call<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
 
-    /// Looks at a cluster. It changes nothing, so its fence means nothing. An error is *unknown*, never *gone*.
+    /// Delegated: replaces just these makings of members, the head among them if it is there. One that is not there
+    /// any more is replaced already. Where the head is missing, its operator is told to make it.
+    async fn restart_head(&self, call: Call<'_>, _old: &[MemberId]) -> Result<(), ProviderError> {
+        let message = format!("nodes of '{}' are started and stopped one by one", call.cluster.name);
+        Err(ProviderError::permanent("NotDelegated", message))
+    }
+
+    /// Looks at a cluster. It changes nothing, so its fence means nothing. An error is *unknown*, never *gone*. After a
+    /// write was acknowledged, what is seen is at least as new as that write.
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
 
     /// Tells of changes in the world, for as long as it is polled. One that cannot know what happened before begins

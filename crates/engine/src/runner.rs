@@ -120,7 +120,7 @@ pub(crate) async fn give_up(
 
 /// Policies are asked before; what they say is kept with the action.
 async fn guarded(work: &mut Work) -> Result<String, Stop> {
-    if !work.bindings.is_empty() && work.action.applied_at.is_none() {
+    if !work.bindings.is_empty() && !work.is_planned() {
         let mut data = std::mem::take(&mut work.data);
         let context = PolicyContext {
             action: &work.action,
@@ -181,7 +181,8 @@ impl Work {
 
     /// A node that this action began to change and did not finish says so.
     fn settle_nodes(&mut self, status: ActionStatus, reason: &str) {
-        if status == ActionStatus::Succeeded {
+        // What an operator drives is as it was seen, and goes on.
+        if status == ActionStatus::Succeeded || self.is_delegated() {
             return;
         }
         let now = self.now();

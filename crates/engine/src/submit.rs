@@ -11,6 +11,7 @@ use muster_store::commands::{Accept, Accepted, NewCluster, RequestKey, Signal, S
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::delegated;
 use crate::engine::{Engine, Inner};
 use crate::events;
 use crate::hub::Topic;
@@ -95,7 +96,7 @@ impl Engine {
             provider: cluster.instance.provider().to_owned(),
             kind: kind.to_string(),
         };
-        let capabilities = provider.capabilities(kind).ok_or_else(unknown)?;
+        let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         if let Some(profile) = &profile {
             provider.check_profile(profile).map_err(SubmitError::Invalid)?;
         }
@@ -151,6 +152,9 @@ impl Engine {
         if cluster.deleted_at.is_some() {
             return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
         }
+        if let Some(refusal) = self.refusal(kind, &cluster, node, &inputs).await? {
+            return Err(SubmitError::NotSupported(refusal));
+        }
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
@@ -170,6 +174,28 @@ impl Engine {
             request: caller.request_key(),
         };
         Ok(told(self.inner.store.accept(accept).await?))
+    }
+
+    /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.
+    async fn refusal(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        node: Option<NodeId>,
+        inputs: &Value,
+    ) -> Result<Option<String>, StoreError> {
+        let provider = self.provider(&cluster.instance);
+        let flavor = cluster.flavor.as_deref();
+        let Some(capabilities) =
+            provider.and_then(|provider| provider.capabilities(&cluster.profile_type, flavor))
+        else {
+            return Ok(None);
+        };
+        let role = match node {
+            Some(id) => self.inner.store.node(id).await?.map(|node| node.role),
+            None => None,
+        };
+        Ok(delegated::refusal(capabilities, cluster, kind, role, inputs))
     }
 
     /// Tells an action to end, to stop for a while, or to go on.

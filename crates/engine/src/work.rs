@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::engine::{Inner, Life};
 use crate::hub::{Follow, Topic};
-use crate::provider::{Call, Capabilities, Observed, Provider, ProviderError};
+use crate::provider::{Call, Capabilities, Membership, Observed, Provider, ProviderError};
 
 /// Why an action does not go on, other than by reaching its goal.
 #[derive(Debug)]
@@ -74,6 +74,8 @@ pub(crate) struct Work {
     pub(crate) gone: Vec<NodeId>,
     /// Nodes whose rows are behind.
     pub(crate) dirty: HashSet<NodeId>,
+    /// Nodes among these that have no rows yet.
+    pub(crate) unborn: HashSet<NodeId>,
     /// Children whose rows are behind.
     pub(crate) ended: Vec<(End, Vec<ActionId>)>,
     /// Events that go out with the next commit.
@@ -122,7 +124,8 @@ impl Work {
             Stop::Failed(format!("no provider serves '{}' in this engine", action.instance))
         })?;
         let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
-        let capabilities = provider.capabilities(&profile.kind).ok_or_else(unknown)?;
+        let capabilities =
+            provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         let data = action.data.as_object().cloned().unwrap_or_default();
         let told = Mutex::new(Told { control: action.control, version, ..Told::default() });
         let world = inner.hub.follow(Topic::World(id));
@@ -144,6 +147,7 @@ impl Work {
             data,
             gone: Vec::new(),
             dirty: HashSet::new(),
+            unborn: HashSet::new(),
             ended: Vec::new(),
             events: Vec::new(),
             unsure,
@@ -160,6 +164,11 @@ impl Work {
 
     pub(crate) fn call(&self) -> Call<'_> {
         Call { cluster: &self.cluster, profile: &self.profile, fence: self.action.fence }
+    }
+
+    /// Whether an operator makes its members.
+    pub(crate) fn is_delegated(&self) -> bool {
+        matches!(self.capabilities.membership, Membership::Delegated(_))
     }
 
     pub(crate) fn ticket(&self) -> Ticket {
@@ -188,6 +197,7 @@ impl Work {
     pub(crate) fn remove_nodes(&mut self, gone: &HashSet<NodeId>) {
         self.nodes.retain(|node| !gone.contains(&node.id));
         self.dirty.retain(|id| !gone.contains(id));
+        self.unborn.retain(|id| !gone.contains(id));
         self.places = places(&self.nodes);
     }
 
@@ -312,8 +322,9 @@ impl Work {
     /// A commit that carries what is behind: nodes, children, events, data.
     pub(crate) fn pending(&mut self) -> Record {
         let mut record = Record::new(self.ticket(), self.now());
-        let dirty = std::mem::take(&mut self.dirty);
-        record.nodes = self.nodes.iter().filter(|node| dirty.contains(&node.id)).cloned().collect();
+        let (dirty, unborn) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.unborn));
+        let dirty = self.nodes.iter().filter(|node| dirty.contains(&node.id)).cloned();
+        (record.new_nodes, record.nodes) = dirty.partition(|node| unborn.contains(&node.id));
         record.gone_nodes = std::mem::take(&mut self.gone);
         record.ended_children = std::mem::take(&mut self.ended);
         record.events = std::mem::take(&mut self.events);

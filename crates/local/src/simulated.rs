@@ -66,7 +66,7 @@ impl<C: Clock> Provider for Simulated<C> {
         &self.instance
     }
 
-    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+    fn capabilities(&self, kind: &ProfileType, _: Option<&str>) -> Option<Capabilities> {
         (kind.name == SIMULATED_NODE && kind.version == VERSION).then_some(Capabilities {
             membership: Membership::Individual,
             head: false,
@@ -89,14 +89,6 @@ impl<C: Clock> Provider for Simulated<C> {
     }
 
     async fn delete(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
-    async fn set_workers(&self, call: Call<'_>, _: &str, _: u32, _: &[Node]) -> Result<(), ProviderError> {
-        Err(not_delegated(call.cluster))
-    }
-
-    async fn set_bounds(&self, _: Call<'_>, _: &str, _: u32, _: Option<u32>) -> Result<(), ProviderError> {
         Ok(())
     }
 
@@ -125,13 +117,9 @@ impl<C: Clock> Provider for Simulated<C> {
         all(nodes, &result)
     }
 
-    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    async fn update(&self, call: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
         if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(()) }
-    }
-
-    async fn restart_head(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        Err(not_delegated(call.cluster))
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
@@ -154,11 +142,6 @@ impl<C: Clock> Provider for Simulated<C> {
         // Rows change only by actions, and those need not be told.
         stream::pending().boxed()
     }
-}
-
-fn not_delegated(cluster: &Cluster) -> ProviderError {
-    let message = format!("nodes of '{}' are started and stopped one by one", cluster.name);
-    ProviderError::permanent("NotDelegated", message)
 }
 
 fn all(nodes: Vec<Node>, result: &Result<Option<String>, ProviderError>) -> BoxStream<'static, NodeResult> {

@@ -4,8 +4,8 @@ use muster_core::action::{Action, Control};
 use muster_core::policy::Binding;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Bind, Claim, Claimed, Heartbeat, Observe, Purge, Purged, PutBack, Record,
-    Register, Retire, Signal, TakeDuty,
+    Abandon, Accept, Accepted, Bind, Claim, Claimed, Heartbeat, Mirror, Mirrored, Observe, Purge, Purged,
+    PutBack, Record, Register, Retire, Signal, TakeDuty,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -28,6 +28,11 @@ impl Store {
 
     /// Writes one step of a running action, and tells what it was told.
     pub async fn record(&self, command: Record) -> Result<Option<Control>, StoreError> {
+        self.write(command).await
+    }
+
+    /// Writes what was seen of a cluster that an operator drives.
+    pub async fn mirror(&self, command: Mirror) -> Result<Mirrored, StoreError> {
         self.write(command).await
     }
 

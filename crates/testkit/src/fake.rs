@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
+use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -55,7 +56,7 @@ impl Provider for Fake {
         &self.instance
     }
 
-    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+    fn capabilities(&self, kind: &ProfileType, _: Option<&str>) -> Option<Capabilities> {
         let head = match kind.to_string().as_str() {
             FAKE_NODE => false,
             FAKE_CLUSTER => true,
@@ -76,14 +77,6 @@ impl Provider for Fake {
         self.world.touch(Verb::Delete, call).await
     }
 
-    async fn set_workers(&self, _: Call<'_>, _: &str, _: u32, _: &[Node]) -> Result<(), ProviderError> {
-        Err(ProviderError::permanent("NotDelegated", "fake nodes are started one by one"))
-    }
-
-    async fn set_bounds(&self, _: Call<'_>, _: &str, _: u32, _: Option<u32>) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
     fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         self.each(Verb::Start, call, nodes)
     }
@@ -92,12 +85,8 @@ impl Provider for Fake {
         self.each(Verb::Stop, call, nodes)
     }
 
-    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    async fn update(&self, call: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         self.world.touch(Verb::Update, call).await
-    }
-
-    async fn restart_head(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        Err(ProviderError::permanent("NotDelegated", "fake heads are started one by one"))
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

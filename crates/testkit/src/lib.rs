@@ -10,13 +10,15 @@
 //! # }
 //! ```
 //!
-//! Fakes are for faults only: [`fake`] is a provider that fails on command, and [`world`] one in a process of its own,
+//! Fakes are for faults only: [`fake`] is a provider that fails on command, [`operator`] one whose members an operator
+//! makes, and [`world`] one in a process of its own,
 //! for engines that are killed and stopped.
 
 mod databases;
 pub mod fake;
 mod kubernetes;
 mod logs;
+pub mod operator;
 mod postgres;
 mod process;
 mod python;

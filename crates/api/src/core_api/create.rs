@@ -147,7 +147,7 @@ impl CoreApi {
         let instances = self.engine.instances();
         let knows = |id: &&InstanceId| {
             let fits = provider.is_empty() || id.provider() == provider;
-            fits && self.engine.provider(id).is_some_and(|served| served.capabilities(kind).is_some())
+            fits && self.engine.provider(id).is_some_and(|served| served.capabilities(kind, None).is_some())
         };
         if let Some(found) = instances.iter().find(knows) {
             return Ok(found.clone());

@@ -2,10 +2,13 @@
 
 use std::collections::HashSet;
 
+use muster_core::action::Action;
 use muster_core::candidates::{self, Candidate, Criterion};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus};
 use muster_core::resize::{Resize, Sizes};
+use muster_core::time::Timestamp;
 use serde::Deserialize;
 
 use crate::members::Aim;
@@ -13,20 +16,33 @@ use crate::work::{Stop, Work};
 
 /// The inputs of a resize: the group, and what it asks for.
 #[derive(Debug, Deserialize)]
-struct Inputs {
+pub(crate) struct Inputs {
     group: Option<String>,
     #[serde(flatten)]
     resize: Resize,
+}
+
+impl Inputs {
+    pub(crate) fn of(action: &Action) -> Result<Self, Stop> {
+        serde_json::from_value(action.inputs.clone())
+            .map_err(|error| Stop::Failed(format!("the inputs cannot be read: {error}")))
+    }
+
+    /// The group that it is about.
+    pub(crate) fn group<'c>(&self, cluster: &'c Cluster) -> Option<&'c WorkerGroup> {
+        self.group.as_deref().map_or_else(|| cluster.groups.first(), |name| cluster.group(name))
+    }
 }
 
 pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
     // Committed already by an engine before us: the row is the intent, and is not changed twice.
     let begun = work.action.applied_at.is_some();
     if !begun {
-        let inputs: Inputs = serde_json::from_value(work.action.inputs.clone())
-            .map_err(|error| Stop::Failed(format!("the inputs cannot be read: {error}")))?;
+        let inputs = Inputs::of(&work.action)?;
         let limit = work.inner.config.max_nodes_per_cluster;
-        apply(&mut work.cluster, &work.nodes, &inputs, limit).map_err(Stop::Failed)?;
+        let nodes = &work.nodes;
+        let members = |group: &WorkerGroup| candidates::workers(nodes, Some(&group.name)).count();
+        apply(&mut work.cluster, members, &inputs, limit).map_err(Stop::Failed)?;
         work.cluster.generation += 1;
     }
     let leaving = surplus(work);
@@ -35,9 +51,9 @@ pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
 }
 
 /// Computes the new sizes of one group from its present members.
-fn apply(
+pub(crate) fn apply(
     cluster: &mut Cluster,
-    nodes: &[muster_core::node::Node],
+    members: impl Fn(&WorkerGroup) -> usize,
     inputs: &Inputs,
     limit: u32,
 ) -> Result<(), String> {
@@ -45,7 +61,7 @@ fn apply(
     let names: Vec<String> = cluster.groups.iter().map(|group| group.name.clone()).collect();
     let group = find_group(&mut cluster.groups, inputs.group.as_deref())
         .ok_or_else(|| format!("there is no such group; there are: {}", names.join(", ")))?;
-    let members = candidates::workers(nodes, Some(&group.name)).count();
+    let members = members(group);
     let present = Sizes { size: u32::try_from(members).unwrap_or(u32::MAX), min: group.min, max: group.max };
     let sizes =
         inputs.resize.apply(present, limit.saturating_sub(others)).map_err(|refused| refused.to_string())?;
@@ -74,27 +90,38 @@ pub(super) fn find_group<'g>(
 
 /// Members beyond what their group should have: those a policy chose, else the bad ones and then any.
 pub(super) fn surplus(work: &Work) -> HashSet<NodeId> {
-    let chosen: Vec<NodeId> = work
-        .data
-        .get("deletion")
-        .and_then(|deletion| deletion.get("candidates"))
-        .and_then(|candidates| serde_json::from_value(candidates.clone()).ok())
-        .unwrap_or_default();
-    let created = work.profile.created_at;
+    let chosen = chosen(work);
     let mut leaving = HashSet::new();
     for group in &work.cluster.groups {
         let members: Vec<_> = candidates::workers(&work.nodes, Some(&group.name)).collect();
         let surplus = members.len().saturating_sub(usize::try_from(group.desired).unwrap_or(usize::MAX));
-        // A take-over goes on with those that were already going.
-        let going = |node: &&muster_core::node::Node| node.status == muster_core::node::NodeStatus::Deleting;
-        let mut victims: Vec<NodeId> = members.iter().copied().filter(going).map(|node| node.id).collect();
-        victims.extend(chosen.iter().filter(|id| members.iter().any(|node| node.id == **id)));
-        let rest = members.iter().map(|node| Candidate::of(node, created)).collect();
-        victims.extend(candidates::choose(rest, members.len(), Criterion::Random, lot));
-        let mut unique = HashSet::new();
-        leaving.extend(victims.into_iter().filter(|id| unique.insert(*id)).take(surplus));
+        leaving.extend(victims(&members, surplus, &chosen, work.profile.created_at));
     }
     leaving
+}
+
+/// Members that a policy, or else the request itself, wants to go first.
+pub(crate) fn chosen(work: &Work) -> Vec<NodeId> {
+    let deletion = work.data.get("deletion").and_then(|deletion| deletion.get("candidates"));
+    let chosen = deletion.or_else(|| work.action.inputs.get("candidates"));
+    chosen.and_then(|chosen| serde_json::from_value(chosen.clone()).ok()).unwrap_or_default()
+}
+
+/// So many of these members: those that were going already, the chosen ones, the bad ones, any.
+pub(crate) fn victims(
+    members: &[&Node],
+    count: usize,
+    chosen: &[NodeId],
+    profile_created_at: Timestamp,
+) -> Vec<NodeId> {
+    // A take-over goes on with those that were already going.
+    let going = |node: &&Node| node.status == NodeStatus::Deleting;
+    let mut victims: Vec<NodeId> = members.iter().copied().filter(going).map(|node| node.id).collect();
+    victims.extend(chosen.iter().filter(|id| members.iter().any(|node| node.id == **id)));
+    let rest = members.iter().map(|node| Candidate::of(node, profile_created_at)).collect();
+    victims.extend(candidates::choose(rest, members.len(), Criterion::Random, lot));
+    let mut unique = HashSet::new();
+    victims.into_iter().filter(|id| unique.insert(*id)).take(count).collect()
 }
 
 /// A node's lot: its id's random bits, so that a take-over draws the same.

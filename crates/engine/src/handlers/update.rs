@@ -14,13 +14,14 @@ use crate::work::{Stop, Work};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
 pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
+    let before = work.cluster.clone();
     // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
     let begun = work.action.applied_at.is_some();
     if !begun {
         apply_changes(&mut work.cluster, &work.action.inputs).map_err(Stop::Failed)?;
         work.cluster.generation += 1;
     }
-    work.call_provider(work.provider.update(work.call())).await?.map_err(provider_failed)?;
+    work.call_provider(work.provider.update(work.call(), &before, &[])).await?.map_err(provider_failed)?;
     let leaving = surplus(work);
     work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await?;
     Ok("Cluster update completed.".to_owned())
@@ -41,7 +42,7 @@ struct Changes {
 }
 
 /// Writes an update's properties into the cluster.
-fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
+pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
     let changes: Changes = serde_json::from_value(inputs.clone()).map_err(|error| error.to_string())?;
     let Changes { name, timeout_seconds, metadata, config, labels, annotations, spec, groups } = changes;
     cluster.name = name.unwrap_or_else(|| std::mem::take(&mut cluster.name));

@@ -184,7 +184,7 @@ impl Record {
     }
 }
 
-async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> Result<(), StoreError> {
+pub(super) async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> Result<(), StoreError> {
     if !gone.is_empty() {
         let sql = format!("DELETE FROM nodes WHERE id IN ({})", each_of(tx.dialect(), "$1"));
         tx.execute(sql, args![json(&gone)]).await?;

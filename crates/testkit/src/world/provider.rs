@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
+use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -80,7 +81,7 @@ impl Provider for WorldProvider {
         &self.instance
     }
 
-    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+    fn capabilities(&self, kind: &ProfileType, _: Option<&str>) -> Option<Capabilities> {
         let head = match kind.to_string().as_str() {
             WORLD_NODE => false,
             WORLD_CLUSTER => true,
@@ -101,20 +102,6 @@ impl Provider for WorldProvider {
         self.call(Verb::Delete, call, None).await.map(drop)
     }
 
-    async fn set_workers(&self, _: port::Call<'_>, _: &str, _: u32, _: &[Node]) -> Result<(), ProviderError> {
-        Err(ProviderError::permanent("NotDelegated", "the world's nodes are started one by one"))
-    }
-
-    async fn set_bounds(
-        &self,
-        _: port::Call<'_>,
-        _: &str,
-        _: u32,
-        _: Option<u32>,
-    ) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
     fn start_nodes<'a>(&'a self, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         self.each(Verb::Start, call, nodes)
     }
@@ -123,12 +110,8 @@ impl Provider for WorldProvider {
         self.each(Verb::Stop, call, nodes)
     }
 
-    async fn update(&self, call: port::Call<'_>) -> Result<(), ProviderError> {
+    async fn update(&self, call: port::Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         self.call(Verb::Update, call, None).await.map(drop)
-    }
-
-    async fn restart_head(&self, _: port::Call<'_>) -> Result<(), ProviderError> {
-        Err(ProviderError::permanent("NotDelegated", "the world's heads are started one by one"))
     }
 
     async fn observe(&self, call: port::Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -1,0 +1,340 @@
+//! Clusters whose members an operator makes: one object is the spec of record, and the rows mirror it.
+//!
+//! An action looks, decides once, records that, writes once under its fence, and waits until the members are seen. The
+//! row changes with the commit that says the write was acknowledged, or when somebody else's change is seen.
+
+mod mirror;
+mod observer;
+mod plan;
+mod refusal;
+mod task;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::action::ActionKind;
+use muster_core::event::Level;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole};
+use muster_core::time::Timestamp;
+
+use crate::events::{self, reason};
+use crate::hub::{Follow, Topic};
+use crate::members::{LOOK_AGAIN, pause};
+use crate::naming;
+use crate::provider::{Call, Object, Observed, ProviderError};
+use crate::work::{Stop, Work};
+use mirror::Mirror;
+use plan::{Complete, Memory, Verdict, Write};
+use task::Task;
+
+pub(crate) use observer::look_at;
+pub(crate) use refusal::refusal;
+
+/// Works until the goal of the action is seen.
+pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
+    let mut drive = Drive {
+        world: work.inner.hub.follow(Topic::World(work.cluster.id)),
+        memory: Memory { acknowledged: work.action.applied_at.is_some(), ..Memory::default() },
+        task: Task::kept(work),
+        stale: false,
+        flushed_at: work.now(),
+        failures: 0,
+        blind: 0,
+        waits_for: Vec::new(),
+    };
+    match drive.reach(work).await {
+        Ok(()) => Ok(done(work.action.kind).to_owned()),
+        Err(Stop::TimedOut) if !drive.waits_for.is_empty() => {
+            let (seconds, why) = (work.action.timeout.secs(), drive.waits_for.join("; "));
+            Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+const fn done(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::ClusterCreate => "Cluster creation succeeded.",
+        ActionKind::ClusterDelete => "Cluster deletion succeeded.",
+        ActionKind::ClusterResize => "Cluster resize succeeded.",
+        ActionKind::ClusterUpdate => "Cluster update completed.",
+        ActionKind::ClusterCheck => "Cluster checking completed.",
+        ActionKind::ClusterRecover => "Cluster recovery succeeded.",
+        _ => "Recovery succeeded",
+    }
+}
+
+/// What is kept between two looks at the world.
+struct Drive {
+    world: Follow,
+    memory: Memory,
+    task: Option<Task>,
+    /// The cluster's row is behind.
+    stale: bool,
+    flushed_at: Timestamp,
+    /// Calls in a row that failed for the moment.
+    failures: u32,
+    /// Looks in a row that showed nothing.
+    blind: u32,
+    /// Why it has not ended yet.
+    waits_for: Vec<String>,
+}
+
+impl Drive {
+    async fn reach(&mut self, work: &mut Work) -> Result<(), Stop> {
+        loop {
+            work.check()?;
+            let Some(seen) = self.look(work).await? else { continue };
+            let task = match self.task.take() {
+                Some(task) => task,
+                None => Task::decide(work, &seen)?,
+            };
+            self.memory.called = task.called;
+            let verdict = plan::plan(&task.goal, &seen, &self.memory, work.now());
+            let task = self.task.insert(task).clone();
+            match verdict {
+                Verdict::Call => self.call(work, task).await?,
+                Verdict::Acknowledged => self.acknowledge(work, &task, false).await?,
+                Verdict::Wait(until, why) => self.wait(work, until, why).await?,
+                Verdict::Reached if self.settled(work, &task).await? => {
+                    tell_of_old_ones(work, &task, &seen);
+                    return Ok(());
+                }
+                Verdict::Reached => {}
+                Verdict::Unreachable(reasons) => return Err(Stop::Failed(reasons.join("; "))),
+            }
+        }
+    }
+
+    /// Looks, and writes into memory what is seen; none if nobody could tell.
+    async fn look(&mut self, work: &mut Work) -> Result<Option<Observed>, Stop> {
+        let (provider, cluster, profile) =
+            (Arc::clone(&work.provider), work.cluster.clone(), work.profile.clone());
+        let call = Call { cluster: &cluster, profile: &profile, fence: work.action.fence };
+        let seen = tokio::select! {
+            biased;
+            stop = work.interrupted() => return Err(stop),
+            seen = provider.observe(call, &[]) => seen,
+        };
+        let seen = match seen {
+            Ok(seen) => observer::identified(&cluster, seen),
+            Err(error) => {
+                self.blind += 1;
+                tracing::warn!(%error, tries = self.blind, "cannot observe");
+                let until = work.now().after(pause(self.blind));
+                self.wait(work, Some(until), vec![error.message]).await?;
+                return Ok(None);
+            }
+        };
+        self.blind = 0;
+        let spec = match &seen.object {
+            Object::Unknown => return Ok(Some(seen)),
+            Object::Absent => None,
+            Object::Present(spec) => Some(spec),
+        };
+        let deletes = work.action.kind == ActionKind::ClusterDelete;
+        let expected = |node: &Node| deletes || self.task.as_ref().is_some_and(|task| task.expects(node));
+        let mirror = mirror::mirror(&work.cluster, &work.nodes, &seen, spec, expected, work.now());
+        self.take_in(work, mirror);
+        Ok(Some(seen))
+    }
+
+    fn take_in(&mut self, work: &mut Work, mirror: Mirror) {
+        if mirror.is_same_as(&work.cluster) {
+            return;
+        }
+        let Mirror { cluster, new, changed, gone, told } = mirror;
+        let events = observer::tell(Some(&work.action), &cluster, told, work.now());
+        work.events.extend(events);
+        work.cluster = cluster;
+        self.stale = true;
+        for node in changed {
+            if let Some(row) = work.node_mut(node.id) {
+                *row = node;
+            }
+        }
+        add(work, new);
+        let gone: HashSet<NodeId> = gone.into_iter().collect();
+        // A row that was never written needs no removal.
+        let written = gone.iter().filter(|id| !work.unborn.contains(id)).copied();
+        work.gone.extend(written.collect::<Vec<_>>());
+        if !gone.is_empty() {
+            work.remove_nodes(&gone);
+        }
+    }
+
+    /// Records what is about to be written and under which fence, then writes it.
+    async fn call(&mut self, work: &mut Work, mut task: Task) -> Result<(), Stop> {
+        task.called = task.called.or(Some(work.action.fence));
+        task.keep(work);
+        let task = self.task.insert(task).clone();
+        self.commit(work, false).await?;
+        let intent = task.intend(&work.cluster, &work.action)?;
+        let (provider, before, profile) =
+            (Arc::clone(&work.provider), work.cluster.clone(), work.profile.clone());
+        let victims: Vec<Node> = task.victims.iter().filter_map(|id| work.node(*id).cloned()).collect();
+        let call = Call { cluster: &intent, profile: &profile, fence: work.action.fence };
+        let written = async {
+            match task.goal.write {
+                Write::Create => provider.create(call).await,
+                Write::Update => provider.update(call, &before, &victims).await,
+                Write::RestartHead => provider.restart_head(call, &task.goal.old).await,
+                Write::Delete => provider.delete(call).await,
+                Write::Nothing => Ok(()),
+            }
+        };
+        let written = tokio::select! {
+            biased;
+            stop = work.interrupted() => return Err(stop),
+            written = written => written,
+        };
+        match written {
+            Ok(()) => self.acknowledge(work, &task, true).await,
+            Err(error) if error.transient => self.failed_for_now(work, error).await,
+            Err(error) => Err(Stop::Failed(error.message)),
+        }
+    }
+
+    /// The commit that makes the row say what the object says, with a place for each member that is still to come.
+    async fn acknowledge(&mut self, work: &mut Work, task: &Task, called: bool) -> Result<(), Stop> {
+        if self.memory.acknowledged {
+            // Acknowledged before, and lost. Should that happen again, the next try waits.
+            self.failures += 1;
+            self.memory.not_before = Some(work.now().after(pause(self.failures)));
+            return Ok(());
+        }
+        self.memory.acknowledged = true;
+        self.failures = 0;
+        work.cluster = task.intend(&work.cluster, &work.action)?;
+        if called {
+            work.cluster.observed.fence = work.cluster.observed.fence.max(work.action.fence);
+        }
+        add_placeholders(work, task);
+        task.keep(work);
+        self.stale = true;
+        self.commit(work, true).await
+    }
+
+    async fn commit(&mut self, work: &mut Work, applied: bool) -> Result<(), Stop> {
+        let mut record = work.pending();
+        record.applied = applied;
+        record.cluster = std::mem::take(&mut self.stale).then(|| work.cluster.clone());
+        record.data = Some(work.data.clone().into());
+        self.flushed_at = work.now();
+        work.record(record).await
+    }
+
+    /// What was only needed until now is taken away; false if that has to be tried again.
+    async fn settled(&mut self, work: &mut Work, task: &Task) -> Result<bool, Stop> {
+        if task.victims.is_empty() || task.called.is_none() {
+            return Ok(true);
+        }
+        match work.provider.settle(work.call()).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.transient => {
+                self.failed_for_now(work, error).await?;
+                Ok(false)
+            }
+            Err(error) => {
+                // The goal is reached; what is left over does no harm.
+                tracing::warn!(%error, "cannot settle");
+                Ok(true)
+            }
+        }
+    }
+
+    async fn failed_for_now(&mut self, work: &mut Work, error: ProviderError) -> Result<(), Stop> {
+        self.failures += 1;
+        tracing::warn!(%error, tries = self.failures, "it is tried again");
+        let until = work.now().after(pause(self.failures));
+        self.memory.not_before = Some(until);
+        self.wait(work, Some(until), vec![error.message]).await
+    }
+
+    /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while. What was seen is
+    /// written first, but not after every single member.
+    async fn wait(
+        &mut self,
+        work: &mut Work,
+        until: Option<Timestamp>,
+        why: Vec<String>,
+    ) -> Result<(), Stop> {
+        if !why.is_empty() && why != self.waits_for {
+            work.cluster.status_reason = why.join("; ");
+            self.waits_for = why;
+            self.stale = true;
+        }
+        let behind = self.stale || !(work.dirty.is_empty() && work.gone.is_empty() && work.events.is_empty());
+        let due = self.flushed_at.after(work.inner.config.flush_period);
+        let mut left = until.map_or(LOOK_AGAIN, |until| until.since(work.now()).min(LOOK_AGAIN));
+        if behind && due <= work.now() {
+            self.commit(work, false).await?;
+        } else if behind {
+            left = left.min(due.since(work.now()));
+        }
+        tokio::select! {
+            stop = work.interrupted() => Err(stop),
+            () = self.world.changed() => Ok(()),
+            () = tokio::time::sleep(Duration::from(left)) => Ok(()),
+        }
+    }
+}
+
+fn add(work: &mut Work, nodes: Vec<Node>) {
+    for node in &nodes {
+        work.dirty.insert(node.id);
+        work.unborn.insert(node.id);
+    }
+    work.add_nodes(nodes);
+}
+
+/// A row for each member that was asked for and has not been seen, so that it has an id.
+fn add_placeholders(work: &mut Work, task: &Task) {
+    let now = work.now();
+    let creates = task.goal.write == Write::Create;
+    let mut new = Vec::new();
+    if creates && work.cluster.has_head && work.nodes.iter().all(|node| node.role != NodeRole::Head) {
+        new.push(naming::head(&work.cluster, now));
+    }
+    for group in work.cluster.groups.clone() {
+        let asked =
+            task.goal.wanted.iter().any(|wanted| wanted.group == group.name && wanted.desired.is_some());
+        if !(creates || asked) {
+            continue;
+        }
+        let own = |node: &&Node| {
+            node.group.as_ref() == Some(&group.name) && (mirror::stays(node) || mirror::is_placeholder(node))
+        };
+        let present = u32::try_from(work.nodes.iter().filter(own).count()).unwrap_or(u32::MAX);
+        for _ in present..group.desired {
+            let index = work.cluster.next_index;
+            work.cluster.next_index = index.saturating_add(1);
+            new.push(naming::worker(&work.cluster, &group.name, index, now));
+        }
+    }
+    add(work, new);
+}
+
+/// Where an operator leaves running members alone, somebody has to know that they are old.
+fn tell_of_old_ones(work: &mut Work, task: &Task, seen: &Observed) {
+    if !task.goal.recipe || task.goal.rolled || task.goal.complete == Complete::All {
+        return;
+    }
+    let old: Vec<&str> =
+        seen.members.iter().filter(|member| member.outdated).map(|member| member.name.as_str()).collect();
+    if old.is_empty() {
+        return;
+    }
+    let message = format!("made from an older recipe until they are restarted: {}", old.join(", "));
+    let event = events::of_cluster(
+        Some(&work.action),
+        &work.cluster,
+        Level::Warn,
+        reason::RESTART_NEEDED,
+        &message,
+        work.now(),
+    );
+    work.events.push(event);
+}

@@ -1,0 +1,354 @@
+//! What an observation makes of the rows of a cluster that an operator drives. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
+use muster_core::shape::Shape;
+use muster_core::status;
+use muster_core::time::Timestamp;
+use serde_json::Map;
+
+use crate::naming;
+use crate::provider::{Bounds, MemberId, Observed, SeenGroup, SeenMember, Spec};
+
+/// Rows as they are once an observation is written down.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mirror {
+    /// The cluster.
+    pub(crate) cluster: Cluster,
+    /// Members that were seen for the first time.
+    pub(crate) new: Vec<Node>,
+    /// Nodes that are other than their rows said.
+    pub(crate) changed: Vec<Node>,
+    /// Nodes that are gone.
+    pub(crate) gone: Vec<NodeId>,
+    /// What is worth telling.
+    pub(crate) told: Vec<Told>,
+}
+
+/// What an observation tells, beside the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Told {
+    /// Somebody else changed what the cluster should be.
+    ChangedElsewhere(String),
+    /// A member that worked does not any more, and nobody had asked for that.
+    Lost(Node),
+}
+
+impl Mirror {
+    /// Whether the rows said the same already.
+    pub(crate) fn is_same_as(&self, cluster: &Cluster) -> bool {
+        self.new.is_empty() && self.changed.is_empty() && self.gone.is_empty() && self.cluster == *cluster
+    }
+
+    /// All nodes as they are now.
+    pub(crate) fn nodes(&self, before: &[Node]) -> Vec<Node> {
+        let changed: HashMap<NodeId, &Node> = self.changed.iter().map(|node| (node.id, node)).collect();
+        let gone: HashSet<NodeId> = self.gone.iter().copied().collect();
+        let present = before.iter().filter(|node| !gone.contains(&node.id));
+        let present = present.map(|node| (*changed.get(&node.id).unwrap_or(&node)).clone());
+        present.chain(self.new.iter().cloned()).collect()
+    }
+}
+
+/// Writes down what was seen. `expected` are nodes that may go without anybody being told.
+pub(crate) fn mirror(
+    cluster: &Cluster,
+    nodes: &[Node],
+    seen: &Observed,
+    spec: Option<&Spec>,
+    expected: impl Fn(&Node) -> bool,
+    now: Timestamp,
+) -> Mirror {
+    let mut mirror = Mirror {
+        cluster: cluster.clone(),
+        new: Vec::new(),
+        changed: Vec::new(),
+        gone: Vec::new(),
+        told: Vec::new(),
+    };
+    if let Some(spec) = spec {
+        mirror.record(spec);
+    }
+    mirror.head(nodes, &seen.members, now);
+    mirror.workers(nodes, &seen.members, now);
+    mirror.drop_placeholders(nodes);
+    mirror.tell_losses(nodes, expected);
+    let left = mirror.nodes(nodes);
+    let head = status::head_state(cluster, &left);
+    let summary = &mut mirror.cluster.observed;
+    summary.ready_workers = Some(status::active_workers(&left));
+    summary.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
+    summary.endpoints.clone_from(&seen.endpoints);
+    if !mirror.is_same_as(cluster) {
+        mirror.cluster.observed.at = Some(now);
+    }
+    mirror
+}
+
+impl Mirror {
+    /// Sizes and bounds as the spec of record says them, whoever wrote them.
+    fn record(&mut self, spec: &Spec) {
+        let known = &mut self.cluster.observed;
+        // A write of Muster's own that nobody took note of: its engine died, or it was cancelled in the middle.
+        let ours = spec.fence > known.fence;
+        known.object = Some(spec.identity.clone());
+        known.fence = spec.fence;
+        let mut differences = Vec::new();
+        let mut groups = Vec::with_capacity(spec.groups.len());
+        for seen in &spec.groups {
+            let present = self.cluster.group(&seen.name).cloned();
+            if present.is_none() {
+                differences.push(format!("there is a group '{}'", seen.name));
+            }
+            let mut group = present.unwrap_or_else(|| unknown_group(&seen.name));
+            follow(&mut group, seen, &mut differences);
+            groups.push(group);
+        }
+        let left =
+            self.cluster.groups.iter().filter(|group| spec.groups.iter().all(|s| s.name != group.name));
+        differences.extend(left.map(|group| format!("there is no group '{}'", group.name)));
+        if differences.is_empty() {
+            return;
+        }
+        self.cluster.groups = groups;
+        self.cluster.generation += 1;
+        if !ours {
+            self.told.push(Told::ChangedElsewhere(differences.join("; ")));
+        }
+    }
+
+    /// The head keeps its id, whatever its operator makes of it.
+    fn head(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
+        let heads = || members.iter().filter(|member| member.role == NodeRole::Head && is_there(member));
+        let row = nodes.iter().find(|node| node.role == NodeRole::Head);
+        // While one goes and the next is there already, the next one counts.
+        let head = heads().find(|member| !member.leaving).or_else(|| heads().next());
+        match (row, head) {
+            (Some(row), Some(head)) => {
+                let known = MemberId::of(row);
+                let mut node = row.clone();
+                if known.as_ref() != Some(&head.id) {
+                    node.incarnation = self.cluster.incarnation;
+                }
+                take(&mut node, head, now);
+                self.change(row, node, now);
+            }
+            (Some(row), None) => {
+                let mut node = row.clone();
+                if MemberId::of(row).is_some() {
+                    MemberId::unbind(&mut node);
+                    node.physical_id = None;
+                    node.status = NodeStatus::Recovering;
+                    "it is not there".clone_into(&mut node.status_reason);
+                }
+                self.change(row, node, now);
+            }
+            (None, Some(head)) if self.cluster.has_head => {
+                let mut node = naming::head(&self.cluster, now);
+                take(&mut node, head, now);
+                self.new.push(node);
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn workers(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
+        let mut unmatched: HashMap<&str, &SeenMember> = members
+            .iter()
+            .filter(|member| member.role == NodeRole::Worker && is_there(member))
+            .map(|member| (member.id.identity.as_str(), member))
+            .collect();
+        let mut placeholders: Vec<&Node> = Vec::new();
+        for row in nodes.iter().filter(|node| node.role == NodeRole::Worker) {
+            let Some(known) = MemberId::of(row) else {
+                placeholders.push(row);
+                continue;
+            };
+            match unmatched.remove(known.identity.as_str()) {
+                Some(member) => {
+                    let mut node = row.clone();
+                    take(&mut node, member, now);
+                    self.change(row, node, now);
+                }
+                None => self.gone.push(row.id),
+            }
+        }
+        placeholders.sort_by_key(|node| node.index);
+        // What goes before it was ever seen needs no row.
+        let mut fresh: Vec<&SeenMember> = unmatched.into_values().filter(|member| !member.leaving).collect();
+        fresh.sort_by(|one, other| one.name.cmp(&other.name));
+        for member in fresh {
+            match placeholders.iter().position(|node| node.group == member.group) {
+                Some(place) => {
+                    let row = placeholders.remove(place);
+                    let mut node = row.clone();
+                    take(&mut node, member, now);
+                    self.change(row, node, now);
+                }
+                None => self.add_worker(member, now),
+            }
+        }
+    }
+
+    fn add_worker(&mut self, member: &SeenMember, now: Timestamp) {
+        let index = self.cluster.next_index;
+        self.cluster.next_index = index.saturating_add(1);
+        let group = member.group.as_deref().unwrap_or_default();
+        let mut node = naming::worker(&self.cluster, group, index, now);
+        node.group.clone_from(&member.group);
+        take(&mut node, member, now);
+        self.new.push(node);
+    }
+
+    /// Placeholders stand for what was asked for and is not there yet: never for more than that.
+    fn drop_placeholders(&mut self, before: &[Node]) {
+        let nodes = self.nodes(before);
+        let workers = || nodes.iter().filter(|node| node.role == NodeRole::Worker);
+        let mut room: HashMap<Option<&str>, u32> =
+            self.cluster.groups.iter().map(|group| (Some(group.name.as_str()), group.desired)).collect();
+        for node in workers().filter(|node| stays(node)) {
+            if let Some(room) = room.get_mut(&node.group.as_deref()) {
+                *room = room.saturating_sub(1);
+            }
+        }
+        let mut placeholders: Vec<&Node> = workers().filter(|node| is_placeholder(node)).collect();
+        placeholders.sort_by_key(|node| node.index);
+        for node in placeholders {
+            match room.get_mut(&node.group.as_deref()) {
+                Some(room) if *room > 0 => *room -= 1,
+                _ => self.gone.push(node.id),
+            }
+        }
+    }
+
+    /// Members beyond the size go because they are too many; others are lost.
+    fn tell_losses(&mut self, before: &[Node], expected: impl Fn(&Node) -> bool) {
+        let now: HashMap<NodeId, Node> = self.nodes(before).into_iter().map(|node| (node.id, node)).collect();
+        let mut surplus: HashMap<Option<&str>, usize> = HashMap::new();
+        for group in &self.cluster.groups {
+            let group_name = Some(group.name.as_str());
+            let present = before.iter().filter(|node| stays(node) && node.group.as_deref() == group_name);
+            let wanted = usize::try_from(group.desired).unwrap_or(usize::MAX);
+            surplus.insert(group_name, present.count().saturating_sub(wanted));
+        }
+        let worked = |node: &&Node| matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
+        for node in before.iter().filter(worked).filter(|node| !expected(node)) {
+            let lost = match now.get(&node.id) {
+                Some(now) if now.status == NodeStatus::Error || now.role == NodeRole::Head => {
+                    let up = now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(node);
+                    if up { continue } else { now.clone() }
+                }
+                Some(now) if now.status != NodeStatus::Deleting => continue,
+                gone => match surplus.get_mut(&node.group.as_deref()) {
+                    Some(surplus) if *surplus > 0 => {
+                        *surplus -= 1;
+                        continue;
+                    }
+                    _ => {
+                        let reason = gone.map_or("it is not there any more", |_| "it is being removed");
+                        Node { status_reason: reason.to_owned(), ..node.clone() }
+                    }
+                },
+            };
+            self.told.push(Told::Lost(lost));
+        }
+    }
+
+    fn change(&mut self, before: &Node, mut after: Node, now: Timestamp) {
+        if after != *before {
+            after.updated_at = Some(now);
+            self.changed.push(after);
+        }
+    }
+}
+
+/// Whether a node stands for a member that nobody has seen yet.
+pub(crate) fn is_placeholder(node: &Node) -> bool {
+    node.role == NodeRole::Worker && MemberId::of(node).is_none()
+}
+
+/// Whether a node stands for a worker that is there and not on its way out.
+pub(crate) fn stays(node: &Node) -> bool {
+    node.role == NodeRole::Worker && MemberId::of(node).is_some() && node.status != NodeStatus::Deleting
+}
+
+fn is_there(member: &SeenMember) -> bool {
+    member.seen != Seen::Absent
+}
+
+/// A node's row as its member was seen.
+fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
+    if MemberId::of(node).as_ref() != Some(&member.id) {
+        member.id.clone().bind(node);
+    }
+    node.name.clone_from(&member.name);
+    let say = |node: &mut Node, status, reason: &str| {
+        node.status = status;
+        reason.clone_into(&mut node.status_reason);
+    };
+    if member.leaving {
+        return say(node, NodeStatus::Deleting, "it is being removed");
+    }
+    match &member.seen {
+        Seen::Running { physical_id } => {
+            let first = node.created_at.is_none();
+            node.created_at = node.created_at.or(Some(now));
+            node.physical_id = Some(physical_id.clone());
+            if node.status != NodeStatus::Active {
+                say(
+                    node,
+                    NodeStatus::Active,
+                    if first { "Creation succeeded" } else { "Recovery succeeded" },
+                );
+            }
+        }
+        Seen::Starting { physical_id } => {
+            node.physical_id.clone_from(physical_id);
+            let status =
+                if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
+            say(node, status, &member.reason);
+        }
+        Seen::Exited { reason } => say(node, NodeStatus::Error, reason),
+        // Unknown changes nothing, except that somebody has its place.
+        Seen::Unknown { .. } | Seen::Absent => {
+            if node.status == NodeStatus::Init {
+                say(node, NodeStatus::Creating, &member.reason);
+            }
+        }
+    }
+}
+
+fn unknown_group(name: &str) -> WorkerGroup {
+    WorkerGroup {
+        name: name.to_owned(),
+        desired: 0,
+        min: 0,
+        max: None,
+        shape: Shape::default(),
+        spec: Map::new(),
+    }
+}
+
+fn follow(group: &mut WorkerGroup, seen: &SeenGroup, differences: &mut Vec<String>) {
+    let SeenGroup { name, desired, bounds, autoscaled: _ } = seen;
+    if group.desired != *desired {
+        differences.push(format!("group '{name}' shall have {desired} workers, not {}", group.desired));
+        group.desired = *desired;
+    }
+    let present = Bounds { min: group.min, max: group.max };
+    if let Some(bounds) = bounds.filter(|bounds| *bounds != present) {
+        differences.push(format!("group '{name}' has the bounds {}, not {}", words(bounds), words(present)));
+        (group.min, group.max) = (bounds.min, bounds.max);
+    }
+}
+
+fn words(bounds: Bounds) -> String {
+    let max = bounds.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+    format!("{} to {max}", bounds.min)
+}
+
+#[cfg(test)]
+mod tests;

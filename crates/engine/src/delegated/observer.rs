@@ -1,0 +1,137 @@
+//! What is seen of a cluster that an operator drives, outside any action: written down, told, and never undone.
+
+use muster_core::action::{Action, Fence};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::event::{Event, Level};
+use muster_core::node::Node;
+use muster_core::profile::Profile;
+use muster_core::status;
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::{Mirror as Command, Mirrored};
+
+use super::mirror::{self, Mirror, Told};
+use super::plan;
+use crate::engine::Inner;
+use crate::events::{self, reason};
+use crate::observer::Looked;
+use crate::provider::{Call, Object, Observed, Provider, Spec};
+
+/// Looks at one cluster and writes what changed.
+pub(crate) async fn look_at(
+    inner: &Inner,
+    provider: &dyn Provider,
+    duty: String,
+    cluster: Cluster,
+    profile: &Profile,
+) -> Result<Looked, StoreError> {
+    let nodes = inner.store.members(cluster.id).await?;
+    let call = Call { cluster: &cluster, profile, fence: Fence(0) };
+    // Nobody can tell how it is: the last word stays.
+    let Ok(seen) = provider.observe(call, &[]).await else { return Ok(Looked::Open) };
+    let seen = identified(&cluster, seen);
+    let now = inner.clock.now();
+    let mirror = match &seen.object {
+        Object::Unknown => return Ok(Looked::Open),
+        // Its creation failed or has not come so far: nothing was there that could be missed.
+        Object::Absent if cluster.observed.object.is_none() => return Ok(Looked::Settled),
+        Object::Absent => return end(inner, duty, &cluster, now).await,
+        Object::Present(spec) => {
+            let mut mirror = mirror::mirror(&cluster, &nodes, &seen, Some(spec), |_| false, now);
+            evaluate(&mut mirror, &nodes, spec, &seen);
+            mirror
+        }
+    };
+    if mirror.is_same_as(&cluster) {
+        return Ok(Looked::Settled);
+    }
+    let Mirror { cluster: after, new, changed, gone, told } = mirror;
+    let command = Command {
+        duty,
+        engine: inner.life().id,
+        read_at: cluster.updated_at,
+        events: tell(None, &after, told, now),
+        cluster: Cluster { updated_at: Some(now), ..after },
+        new_nodes: new,
+        nodes: changed,
+        gone_nodes: gone,
+    };
+    Ok(looked(inner.store.mirror(command).await?))
+}
+
+/// Only the object that the row knows counts: another one of the same name is another cluster.
+pub(super) fn identified(cluster: &Cluster, mut seen: Observed) -> Observed {
+    if let (Some(known), Object::Present(spec)) = (&cluster.observed.object, &seen.object)
+        && *known != spec.identity
+    {
+        seen.object = Object::Absent;
+        seen.members.clear();
+    }
+    seen
+}
+
+/// The row of a cluster that somebody else deleted becomes history.
+async fn end(inner: &Inner, duty: String, cluster: &Cluster, now: Timestamp) -> Result<Looked, StoreError> {
+    let message = "it was deleted elsewhere";
+    let event = events::of_cluster(None, cluster, Level::Warn, reason::DELETED_ELSEWHERE, message, now);
+    let command = Command {
+        duty,
+        engine: inner.life().id,
+        read_at: cluster.updated_at,
+        cluster: Cluster {
+            status: ClusterStatus::Deleted,
+            status_reason: message.to_owned(),
+            updated_at: Some(now),
+            deleted_at: Some(now),
+            ..cluster.clone()
+        },
+        new_nodes: Vec::new(),
+        nodes: Vec::new(),
+        gone_nodes: Vec::new(),
+        events: vec![event],
+    };
+    Ok(looked(inner.store.mirror(command).await?))
+}
+
+fn looked(mirrored: Mirrored) -> Looked {
+    match mirrored {
+        Mirrored::Written => Looked::Settled,
+        // Whoever has the cluster sees the same world; afterwards it is looked at again.
+        Mirrored::Busy => Looked::Open,
+        Mirrored::NotOurs => Looked::NotOurs,
+    }
+}
+
+/// How the cluster is, and what keeps it from being as it should.
+fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed) {
+    let nodes = mirror.nodes(before);
+    let cluster = &mut mirror.cluster;
+    let head = status::head_state(cluster, &nodes);
+    let (word, mut words) = status::evaluate(cluster, status::active_workers(&nodes), head, "NODE_CHECK");
+    let obstacles = plan::obstacles(cluster.has_head, spec, &seen.members);
+    if word != ClusterStatus::Active && !obstacles.is_empty() {
+        words = format!("{words} {}", obstacles.join("; "));
+    }
+    // The words of the action that brought it there stay while nothing changes.
+    if word != cluster.status || word != ClusterStatus::Active {
+        (cluster.status, cluster.status_reason) = (word, words);
+    }
+}
+
+/// Events for what an observation tells.
+pub(super) fn tell(
+    action: Option<&Action>,
+    cluster: &Cluster,
+    told: Vec<Told>,
+    now: Timestamp,
+) -> Vec<Event> {
+    let event = |told| match told {
+        Told::ChangedElsewhere(what) => {
+            events::of_cluster(action, cluster, Level::Info, reason::CHANGED_ELSEWHERE, &what, now)
+        }
+        Told::Lost(node) => {
+            events::of_node(action, &node, Level::Warn, reason::NODE_LOST, &node.status_reason, now)
+        }
+    };
+    told.into_iter().map(event).collect()
+}

@@ -1,0 +1,277 @@
+use rstest::rstest;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+const CALLED: Fence = Fence(7);
+
+fn goal(write: Write) -> Goal {
+    Goal { write, complete: Complete::All, has_head: true, ..Goal::looking(Complete::All) }
+}
+
+/// Group `default` shall have so many.
+fn sized(desired: u32) -> Goal {
+    let wanted = vec![Wanted { group: "default".to_owned(), desired: Some(desired), bounds: None }];
+    Goal { wanted, complete: Complete::Groups(vec!["default".to_owned()]), ..goal(Write::Update) }
+}
+
+fn object(desired: u32, fence: i64) -> Spec {
+    let bounds = Some(Bounds { min: 0, max: None });
+    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false };
+    Spec { identity: "o".to_owned(), fence: Fence(fence), groups: vec![group], ..Spec::default() }
+}
+
+fn member(name: &str, role: NodeRole) -> SeenMember {
+    SeenMember {
+        id: MemberId { identity: name.to_owned(), uid: name.to_owned() },
+        name: name.to_owned(),
+        role,
+        group: (role == NodeRole::Worker).then(|| "default".to_owned()),
+        seen: Seen::Running { physical_id: name.to_owned() },
+        reason: String::new(),
+        leaving: false,
+        outdated: false,
+    }
+}
+
+/// A head and so many workers.
+fn members(workers: u32) -> Vec<SeenMember> {
+    let worker = |number| member(&format!("w{number}"), NodeRole::Worker);
+    std::iter::once(member("h", NodeRole::Head)).chain((0..workers).map(worker)).collect()
+}
+
+fn seen(object: Object, members: Vec<SeenMember>) -> Observed {
+    Observed { object, members, ..Observed::default() }
+}
+
+fn there(spec: Spec, members: Vec<SeenMember>) -> Observed {
+    seen(Object::Present(spec), members)
+}
+
+fn fresh() -> Memory {
+    Memory::default()
+}
+
+/// Recorded, and perhaps acknowledged.
+fn called(acknowledged: bool) -> Memory {
+    Memory { called: Some(CALLED), acknowledged, not_before: None }
+}
+
+fn words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Wait(_, why) | Verdict::Unreachable(why) => why.join("; "),
+        _ => String::new(),
+    }
+}
+
+#[rstest]
+#[case(Write::Nothing)]
+#[case(Write::Create)]
+#[case(Write::Update)]
+#[case(Write::RestartHead)]
+#[case(Write::Delete)]
+fn unknown_stops_everything(#[case] write: Write) {
+    let verdict = plan(&goal(write), &seen(Object::Unknown, Vec::new()), &fresh(), NOW);
+    assert!(matches!(verdict, Verdict::Wait(..)), "{verdict:?}");
+}
+
+#[rstest]
+#[case::missing(Object::Absent, fresh(), Verdict::Call)]
+#[case::made_by_whoever_died(Object::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
+#[case::complete(Object::Present(object(0, 7)), called(true), Verdict::Reached)]
+fn an_object_is_made_once(#[case] object: Object, #[case] memory: Memory, #[case] verdict: Verdict) {
+    assert_eq!(plan(&goal(Write::Create), &seen(object, members(0)), &memory, NOW), verdict);
+}
+
+#[rstest]
+#[case::made(Write::Create, called(true))]
+#[case::resized(Write::Update, fresh())]
+#[case::restarted(Write::RestartHead, fresh())]
+#[case::recovered(Write::Nothing, fresh())]
+fn what_was_deleted_elsewhere_is_not_made_again(#[case] write: Write, #[case] memory: Memory) {
+    let verdict = plan(&goal(write), &seen(Object::Absent, Vec::new()), &memory, NOW);
+    assert_eq!(verdict, Verdict::Unreachable(vec!["the cluster was deleted elsewhere".to_owned()]));
+}
+
+#[rstest]
+#[case::to_write(3, 0, fresh(), Verdict::Call)]
+#[case::holds_it_already(5, 0, fresh(), Verdict::Acknowledged)]
+#[case::written_by_whoever_died(5, 7, called(false), Verdict::Acknowledged)]
+#[case::never_written_by_whoever_died(3, 6, called(false), Verdict::Call)]
+#[case::written_by_whoever_died_and_changed_since(4, 7, called(false), Verdict::Acknowledged)]
+#[case::acknowledged_and_lost(3, 6, called(true), Verdict::Call)]
+#[case::reached(5, 7, called(true), Verdict::Reached)]
+fn sizes_are_written_once(
+    #[case] holds: u32,
+    #[case] fence: i64,
+    #[case] memory: Memory,
+    #[case] verdict: Verdict,
+) {
+    assert_eq!(plan(&sized(5), &there(object(holds, fence), members(5)), &memory, NOW), verdict);
+}
+
+#[test]
+fn a_size_that_somebody_else_changed_after_us_is_not_fought() {
+    let verdict = plan(&sized(5), &there(object(2, 7), members(2)), &called(true), NOW);
+    assert!(matches!(verdict, Verdict::Unreachable(_)));
+    assert_eq!(
+        words(&verdict),
+        "changed elsewhere: group 'default' shall now have 2 workers between 0 and any number"
+    );
+}
+
+#[test]
+fn a_call_that_failed_for_the_moment_waits_for_its_moment() {
+    let later = NOW.after(muster_core::time::Span::from_secs(1));
+    let memory = Memory { not_before: Some(later), ..called(false) };
+    let world = there(object(3, 0), members(3));
+    assert_eq!(plan(&sized(5), &world, &memory, NOW), Verdict::Wait(Some(later), Vec::new()));
+    assert_eq!(plan(&sized(5), &world, &memory, later), Verdict::Call);
+}
+
+#[test]
+fn an_autoscaler_is_not_fought_but_its_bounds_are_written() {
+    let mut spec = object(3, 0);
+    spec.groups[0].autoscaled = true;
+    let refused = plan(&sized(5), &there(spec.clone(), members(3)), &fresh(), NOW);
+    assert_eq!(
+        words(&refused),
+        "group 'default' is scaled by its autoscaler: change its bounds, not its size"
+    );
+    let mut bounds = sized(0);
+    bounds.wanted[0] =
+        Wanted { desired: None, bounds: Some(Bounds { min: 1, max: Some(9) }), ..bounds.wanted[0].clone() };
+    assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), Verdict::Call);
+}
+
+#[test]
+fn bounds_that_the_object_does_not_know_are_only_the_rows() {
+    let mut spec = object(3, 0);
+    spec.groups[0].bounds = None;
+    let mut bounds = sized(3);
+    bounds.wanted[0].bounds = Some(Bounds { min: 1, max: Some(9) });
+    assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), Verdict::Acknowledged);
+}
+
+#[test]
+fn a_group_that_is_not_there_cannot_be_sized() {
+    let verdict = plan(&sized(5), &there(Spec::default(), Vec::new()), &fresh(), NOW);
+    assert_eq!(words(&verdict), "there is no group 'default' any more");
+}
+
+#[rstest]
+#[case::too_few(members(4), "group 'default': 4 of 5 workers work")]
+#[case::too_many(members(6), "group 'default': 1 workers more than 5 are there")]
+fn the_number_of_workers_is_counted(#[case] members: Vec<SeenMember>, #[case] why: &str) {
+    let verdict = plan(&sized(5), &there(object(5, 7), members), &called(true), NOW);
+    assert!(matches!(verdict, Verdict::Wait(None, _)));
+    assert_eq!(words(&verdict), why);
+}
+
+#[test]
+fn workers_that_do_not_work_say_why() {
+    let mut present = members(5);
+    present[2].seen = Seen::Starting { physical_id: None };
+    present[2].reason = "unschedulable: 0/3 nodes have 8 cpus".to_owned();
+    present[3].seen = Seen::Exited { reason: "exit status 137".to_owned() };
+    let verdict = plan(&sized(5), &there(object(5, 7), present), &called(true), NOW);
+    assert_eq!(
+        words(&verdict),
+        "group 'default': 3 of 5 workers work (w1: unschedulable: 0/3 nodes have 8 cpus; w2: exit status 137)"
+    );
+}
+
+#[test]
+fn a_worker_on_its_way_out_is_waited_for() {
+    let mut present = members(6);
+    present[3].leaving = true;
+    let verdict = plan(&sized(5), &there(object(5, 7), present), &called(true), NOW);
+    assert_eq!(words(&verdict), "group 'default': 1 workers are being removed");
+}
+
+#[test]
+fn what_an_operator_refuses_ends_it_with_its_words() {
+    let spec = Spec { refused: vec!["minReplicas 9 is more than maxReplicas 3".to_owned()], ..object(5, 7) };
+    let verdict = plan(&sized(5), &there(spec, members(2)), &called(true), NOW);
+    assert_eq!(verdict, Verdict::Unreachable(vec!["minReplicas 9 is more than maxReplicas 3".to_owned()]));
+}
+
+#[test]
+fn a_resize_does_not_wait_for_the_head_or_other_groups() {
+    let mut spec = object(5, 7);
+    spec.groups.push(SeenGroup { name: "gpu".to_owned(), desired: 3, ..spec.groups[0].clone() });
+    let workers = members(5).split_off(1);
+    assert_eq!(plan(&sized(5), &there(spec, workers), &called(true), NOW), Verdict::Reached);
+}
+
+#[test]
+fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_rolls() {
+    let recipe = Goal { recipe: true, complete: Complete::Groups(Vec::new()), ..goal(Write::Update) };
+    let mut present = members(2);
+    present[1].outdated = true;
+    let world = |fence| there(object(2, fence), present.clone());
+    assert_eq!(plan(&recipe, &world(0), &fresh(), NOW), Verdict::Call);
+    assert_eq!(plan(&recipe, &world(7), &called(true), NOW), Verdict::Reached);
+    let rolled = Goal { rolled: true, ..recipe };
+    assert_eq!(words(&plan(&rolled, &world(7), &called(true), NOW)), "not replaced yet: w0");
+    let verdict = plan(&rolled, &there(object(2, 7), members(2)), &called(true), NOW);
+    assert_eq!(verdict, Verdict::Reached);
+}
+
+fn restart() -> Goal {
+    Goal { old: vec![member("h", NodeRole::Head).id], ..goal(Write::RestartHead) }
+}
+
+#[test]
+fn a_head_is_replaced_once_and_waited_for() {
+    let world = |members| there(object(1, 0), members);
+    assert_eq!(plan(&restart(), &world(members(1)), &fresh(), NOW), Verdict::Call);
+    let mut going = members(1);
+    going[0].leaving = true;
+    assert_eq!(plan(&restart(), &world(going.clone()), &called(false), NOW), Verdict::Acknowledged);
+    let verdict = plan(&restart(), &world(going), &called(true), NOW);
+    assert_eq!(words(&verdict), "the head is not there yet; not replaced yet: h");
+    let mut replaced = members(1);
+    replaced[0].id.uid = "h2".to_owned();
+    assert_eq!(plan(&restart(), &world(replaced), &called(true), NOW), Verdict::Reached);
+}
+
+#[test]
+fn a_missing_head_is_asked_for_once() {
+    let recover = goal(Write::RestartHead);
+    let world = there(object(1, 0), members(1).split_off(1));
+    assert_eq!(plan(&recover, &world, &fresh(), NOW), Verdict::Call);
+    assert!(matches!(plan(&recover, &world, &called(true), NOW), Verdict::Wait(..)));
+    assert_eq!(plan(&recover, &there(object(1, 0), members(1)), &fresh(), NOW), Verdict::Acknowledged);
+}
+
+#[rstest]
+#[case::there(there(object(1, 0), members(1)), fresh(), Verdict::Call)]
+#[case::gone(seen(Object::Absent, Vec::new()), fresh(), Verdict::Reached)]
+#[case::acknowledged_and_lost(there(object(1, 0), members(1)), called(true), Verdict::Call)]
+#[case::told_by_whoever_died(there(Spec { leaving: true, ..object(1, 0) }, members(1)), called(false), Verdict::Acknowledged)]
+fn a_deletion_is_told_once(#[case] world: Observed, #[case] memory: Memory, #[case] verdict: Verdict) {
+    assert_eq!(plan(&goal(Write::Delete), &world, &memory, NOW), verdict);
+}
+
+#[test]
+fn a_deletion_waits_for_the_object_and_its_members() {
+    let spec = Spec { leaving: true, pending: vec!["finalizer 'x' is not done".to_owned()], ..object(1, 0) };
+    let verdict = plan(&goal(Write::Delete), &there(spec, members(1)), &called(true), NOW);
+    assert_eq!(words(&verdict), "the object is still there; finalizer 'x' is not done");
+    let verdict = plan(&goal(Write::Delete), &seen(Object::Absent, members(0)), &called(true), NOW);
+    assert_eq!(words(&verdict), "h is still there");
+}
+
+#[test]
+fn nothing_is_changed_about_what_others_are_deleting() {
+    let verdict = plan(&sized(5), &there(Spec { leaving: true, ..object(3, 0) }, members(3)), &fresh(), NOW);
+    assert_eq!(words(&verdict), "the cluster is being deleted elsewhere");
+}
+
+#[test]
+fn a_look_ends_whatever_is_seen() {
+    let look = Goal::looking(Complete::Groups(Vec::new()));
+    assert_eq!(plan(&look, &there(object(5, 0), members(0)), &fresh(), NOW), Verdict::Reached);
+    assert_eq!(plan(&look, &seen(Object::Absent, Vec::new()), &fresh(), NOW), Verdict::Reached);
+}

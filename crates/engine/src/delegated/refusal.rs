@@ -1,0 +1,128 @@
+//! What cannot be asked of a cluster that an operator drives, said before it is accepted.
+
+use muster_core::action::ActionKind;
+use muster_core::cluster::Cluster;
+use muster_core::node::NodeRole;
+use serde_json::Value;
+
+use super::task;
+use crate::handlers::update;
+use crate::provider::{Capabilities, Membership};
+
+/// Why a request is not possible, in one sentence that names what is missing; none if it is.
+pub(crate) fn refusal(
+    capabilities: Capabilities,
+    cluster: &Cluster,
+    action: ActionKind,
+    role: Option<NodeRole>,
+    inputs: &Value,
+) -> Option<String> {
+    let Membership::Delegated(operator) = capabilities.membership else { return None };
+    let names = |key: &str| inputs.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let why = match (action, role) {
+        (ActionKind::ClusterResize | ActionKind::ClusterScaleIn, _)
+            if names("candidates") && !capabilities.choose_victims =>
+        {
+            "cannot choose victims: which workers go is up to its operator"
+        }
+        (ActionKind::ClusterUpdate, _)
+            if !capabilities.update_in_place && changes_recipe(cluster, inputs) =>
+        {
+            "cannot be updated in place: delete it and create it anew"
+        }
+        (ActionKind::NodeRecover, Some(NodeRole::Head)) if !operator.replaces_head => {
+            "cannot restart its head: its operator has no way to replace it"
+        }
+        (ActionKind::NodeRecover, Some(NodeRole::Worker)) => {
+            "cannot recover single workers: its operator brings them back"
+        }
+        (
+            ActionKind::ClusterAddNodes
+            | ActionKind::ClusterDelNodes
+            | ActionKind::ClusterReplaceNodes
+            | ActionKind::NodeCreate
+            | ActionKind::NodeDelete
+            | ActionKind::NodeUpdate
+            | ActionKind::NodeJoin
+            | ActionKind::NodeLeave,
+            _,
+        ) => "cannot add, remove or change single nodes: its operator makes them; resize it instead",
+        _ => return None,
+    };
+    Some(format!("a {} {why}", cluster.profile_type))
+}
+
+/// Whether more than sizes and words would change.
+fn changes_recipe(cluster: &Cluster, inputs: &Value) -> bool {
+    let mut after = cluster.clone();
+    update::apply_changes(&mut after, inputs).is_ok() && task::changes_recipe(cluster, &after)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::cluster::WorkerGroup;
+    use muster_core::sample;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::provider::Operator;
+
+    fn capable(able: bool) -> Capabilities {
+        Capabilities {
+            membership: Membership::Delegated(Operator { replaces_head: able, rolls: able }),
+            head: true,
+            workers_outlive_head: true,
+            several_groups: true,
+            orphans: false,
+            choose_victims: able,
+            update_in_place: able,
+            heals_by_default: false,
+            adopt: false,
+        }
+    }
+
+    fn cluster() -> Cluster {
+        sample::cluster(2, 0, None)
+    }
+
+    fn with_image() -> WorkerGroup {
+        let mut group = cluster().groups[0].clone();
+        group.spec.insert("image".to_owned(), json!("x"));
+        group
+    }
+
+    #[rstest]
+    #[case(ActionKind::ClusterResize, None, json!({"candidates": ["x"]}), "cannot choose victims")]
+    #[case(ActionKind::ClusterUpdate, None, json!({"spec": {"image": "x"}}), "cannot be updated in place")]
+    #[case(ActionKind::ClusterUpdate, None, json!({"groups": [with_image()]}), "cannot be updated in place")]
+    #[case(ActionKind::NodeRecover, Some(NodeRole::Head), json!({}), "cannot restart its head")]
+    fn what_is_missing_is_named(
+        #[case] action: ActionKind,
+        #[case] role: Option<NodeRole>,
+        #[case] inputs: Value,
+        #[case] words: &str,
+    ) {
+        let refused = refusal(capable(false), &cluster(), action, role, &inputs).unwrap();
+        assert!(refused.starts_with(&format!("a simulated.node-1.0 {words}")), "{refused}");
+        assert_eq!(refusal(capable(true), &cluster(), action, role, &inputs), None);
+    }
+
+    #[rstest]
+    #[case(ActionKind::NodeRecover, Some(NodeRole::Worker))]
+    #[case(ActionKind::ClusterAddNodes, None)]
+    #[case(ActionKind::NodeDelete, Some(NodeRole::Worker))]
+    fn single_nodes_are_its_operators(#[case] action: ActionKind, #[case] role: Option<NodeRole>) {
+        assert!(refusal(capable(true), &cluster(), action, role, &json!({})).is_some());
+        let own = Capabilities { membership: Membership::Individual, ..capable(true) };
+        assert_eq!(refusal(own, &cluster(), action, role, &json!({})), None);
+    }
+
+    #[rstest]
+    #[case(ActionKind::ClusterResize, json!({"adjustment_type": "EXACT_CAPACITY", "number": 1, "candidates": []}))]
+    #[case(ActionKind::ClusterUpdate, json!({"metadata": {"a": 1}, "groups": [WorkerGroup { desired: 5, ..cluster().groups[0].clone() }]}))]
+    #[case(ActionKind::ClusterDelete, json!({}))]
+    fn what_needs_nothing_special_is_accepted(#[case] action: ActionKind, #[case] inputs: Value) {
+        assert_eq!(refusal(capable(false), &cluster(), action, None, &inputs), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! What an action wants of a cluster that an operator drives: decided once, and kept with the action.
+
+use muster_core::action::{Action, ActionKind, Fence, Target};
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::mirror;
+use super::plan::{Complete, Goal, Wanted, Write};
+use crate::handlers::{resize, update};
+use crate::provider::{Bounds, MemberId, Membership, Observed, Operator};
+use crate::work::{Stop, Work};
+
+/// Where an action keeps what was decided.
+const KEY: &str = "delegated";
+
+/// What an action wants.
+#[derive(Debug, Clone)]
+pub(super) struct Task {
+    pub(super) goal: Goal,
+    /// Members that go first.
+    pub(super) victims: Vec<NodeId>,
+    /// The fence of its first call.
+    pub(super) called: Option<Fence>,
+}
+
+/// What cannot be decided twice with the same result: the world has moved on.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Decided {
+    wanted: Vec<Wanted>,
+    groups: Vec<String>,
+    recipe: bool,
+    victims: Vec<NodeId>,
+    old: Vec<MemberId>,
+    called: Option<Fence>,
+}
+
+impl Work {
+    /// Whether what it does was decided before, by this engine or one before it; policies are not asked again.
+    pub(crate) fn is_planned(&self) -> bool {
+        self.action.applied_at.is_some() || self.data.contains_key(KEY)
+    }
+
+    fn operator(&self) -> Option<Operator> {
+        match self.capabilities.membership {
+            Membership::Delegated(operator) => Some(operator),
+            Membership::Individual => None,
+        }
+    }
+}
+
+impl Task {
+    /// What an engine before us decided.
+    pub(super) fn kept(work: &Work) -> Option<Self> {
+        let decided: Decided = serde_json::from_value(work.data.get(KEY)?.clone()).ok()?;
+        Some(Self::new(work, decided))
+    }
+
+    /// Decides by what was just seen; the rows mirror it already.
+    pub(super) fn decide(work: &Work, seen: &Observed) -> Result<Self, Stop> {
+        let decided = match work.action.kind {
+            ActionKind::ClusterResize => resized(work)?,
+            ActionKind::ClusterUpdate => updated(work)?,
+            ActionKind::NodeRecover => restarted(work, seen)?,
+            ActionKind::ClusterCreate
+            | ActionKind::ClusterDelete
+            | ActionKind::ClusterCheck
+            | ActionKind::ClusterRecover => Decided::default(),
+            kind => return Err(Stop::Failed(format!("Unsupported action: {kind}."))),
+        };
+        Ok(Self::new(work, decided))
+    }
+
+    fn new(work: &Work, decided: Decided) -> Self {
+        let Decided { wanted, groups, recipe, victims, old, called } = decided;
+        let can = |what: fn(Operator) -> bool| work.operator().is_some_and(what);
+        let (write, complete) = match work.action.kind {
+            ActionKind::ClusterCreate => (Write::Create, Complete::All),
+            ActionKind::ClusterDelete => (Write::Delete, Complete::All),
+            ActionKind::ClusterResize | ActionKind::ClusterUpdate => {
+                (Write::Update, Complete::Groups(groups))
+            }
+            ActionKind::NodeRecover => (Write::RestartHead, Complete::All),
+            // Its operator brings back what is lost; only a head may need a word.
+            ActionKind::ClusterRecover if can(|operator| operator.replaces_head) => {
+                (Write::RestartHead, Complete::All)
+            }
+            ActionKind::ClusterRecover => (Write::Nothing, Complete::All),
+            _ => (Write::Nothing, Complete::Groups(Vec::new())),
+        };
+        let rolled = recipe && can(|operator| operator.rolls);
+        let has_head = work.cluster.has_head;
+        Self { goal: Goal { write, wanted, recipe, complete, old, rolled, has_head }, victims, called }
+    }
+
+    /// As it is kept with the action.
+    pub(super) fn keep(&self, work: &mut Work) {
+        let groups = match &self.goal.complete {
+            Complete::All => Vec::new(),
+            Complete::Groups(groups) => groups.clone(),
+        };
+        let decided = Decided {
+            wanted: self.goal.wanted.clone(),
+            groups,
+            recipe: self.goal.recipe,
+            victims: self.victims.clone(),
+            old: self.goal.old.clone(),
+            called: self.called,
+        };
+        // These are plain strings and numbers: there is nothing that could fail.
+        work.data.insert(KEY.to_owned(), serde_json::to_value(decided).unwrap_or(Value::Null));
+    }
+
+    /// Whether a node may go without anybody being told.
+    pub(super) fn expects(&self, node: &Node) -> bool {
+        self.goal.write == Write::Delete
+            || self.goal.rolled
+            || self.victims.contains(&node.id)
+            || MemberId::of(node).is_some_and(|member| self.goal.old.contains(&member))
+    }
+
+    /// The row once the write is acknowledged. Given what the row mirrors now, so that nothing else is undone.
+    pub(super) fn intend(&self, mirror: &Cluster, action: &Action) -> Result<Cluster, Stop> {
+        let mut intent = mirror.clone();
+        if action.kind == ActionKind::ClusterUpdate {
+            update::apply_changes(&mut intent, &action.inputs).map_err(Stop::Failed)?;
+        }
+        for group in &mut intent.groups {
+            let present = mirror.group(&group.name).unwrap_or(group).clone();
+            let wanted = self.goal.wanted.iter().find(|wanted| wanted.group == group.name);
+            let Bounds { min, max } =
+                wanted.and_then(|wanted| wanted.bounds).unwrap_or_else(|| bounds(&present));
+            group.desired = wanted.and_then(|wanted| wanted.desired).unwrap_or(present.desired);
+            (group.min, group.max) = (min, max);
+        }
+        if !self.goal.old.is_empty() {
+            intent.incarnation += 1;
+        }
+        if intent != *mirror {
+            intent.generation += 1;
+        }
+        Ok(intent)
+    }
+}
+
+fn bounds(group: &WorkerGroup) -> Bounds {
+    Bounds { min: group.min, max: group.max }
+}
+
+fn resized(work: &Work) -> Result<Decided, Stop> {
+    let inputs = resize::Inputs::of(&work.action)?;
+    let mut intent = work.cluster.clone();
+    let limit = work.inner.config.max_nodes_per_cluster;
+    // Changes by a number are from what the object says: members may be on their way.
+    let present = |group: &WorkerGroup| usize::try_from(group.desired).unwrap_or(usize::MAX);
+    resize::apply(&mut intent, present, &inputs, limit).map_err(Stop::Failed)?;
+    let groups = inputs.group(&intent).map(|group| group.name.clone()).into_iter().collect();
+    let wanted = differences(&work.cluster, &intent);
+    let victims = victims(work, &wanted)?;
+    Ok(Decided { wanted, groups, victims, ..Decided::default() })
+}
+
+fn updated(work: &Work) -> Result<Decided, Stop> {
+    let mut intent = work.cluster.clone();
+    update::apply_changes(&mut intent, &work.action.inputs).map_err(Stop::Failed)?;
+    let wanted = differences(&work.cluster, &intent);
+    let victims = victims(work, &wanted)?;
+    let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
+    let (before, after) = (&work.cluster, &intent);
+    let recipe = changes_recipe(before, after)
+        || before.labels != after.labels
+        || before.annotations != after.annotations;
+    Ok(Decided { wanted, groups, recipe, victims, ..Decided::default() })
+}
+
+/// Whether what members are made from differs.
+pub(super) fn changes_recipe(before: &Cluster, after: &Cluster) -> bool {
+    let group = |after: &WorkerGroup| {
+        before
+            .group(&after.name)
+            .is_none_or(|before| before.shape != after.shape || before.spec != after.spec)
+    };
+    before.spec != after.spec || after.groups.iter().any(group)
+}
+
+fn differences(before: &Cluster, after: &Cluster) -> Vec<Wanted> {
+    let wanted = |after: &WorkerGroup| {
+        let before = before.group(&after.name)?;
+        let desired = (before.desired != after.desired).then_some(after.desired);
+        let bounds = Some(bounds(after)).filter(|after| *after != bounds(before));
+        let group = after.name.clone();
+        (desired.is_some() || bounds.is_some()).then_some(Wanted { group, desired, bounds })
+    };
+    after.groups.iter().filter_map(wanted).collect()
+}
+
+/// Who goes where a group shrinks, if that can be chosen.
+fn victims(work: &Work, wanted: &[Wanted]) -> Result<Vec<NodeId>, Stop> {
+    let chosen = resize::chosen(work);
+    if !work.capabilities.choose_victims {
+        if chosen.is_empty() {
+            return Ok(Vec::new());
+        }
+        let kind = &work.cluster.profile_type;
+        return Err(Stop::Failed(format!("which workers of a {kind} go is up to its operator")));
+    }
+    let mut victims = Vec::new();
+    for Wanted { group, desired, .. } in wanted {
+        let Some(desired) = desired else { continue };
+        let own = |node: &&Node| mirror::stays(node) && node.group.as_ref() == Some(group);
+        let members: Vec<&Node> = work.nodes.iter().filter(own).collect();
+        let surplus = members.len().saturating_sub(usize::try_from(*desired).unwrap_or(usize::MAX));
+        victims.extend(resize::victims(&members, surplus, &chosen, work.profile.created_at));
+    }
+    Ok(victims)
+}
+
+/// The head as it is now, and the workers that cannot find another.
+fn restarted(work: &Work, seen: &Observed) -> Result<Decided, Stop> {
+    let Target::Node(id) = work.action.target else {
+        return Err(Stop::Failed("its target is no node".to_owned()));
+    };
+    match work.node(id).map(|node| node.role) {
+        Some(NodeRole::Head) => {}
+        Some(NodeRole::Worker) => {
+            return Err(Stop::Failed("its operator brings single workers back".to_owned()));
+        }
+        None => return Err(Stop::Failed("its node is not there any more".to_owned())),
+    }
+    let goes = |role| role == NodeRole::Head || !work.capabilities.workers_outlive_head;
+    let old = seen.members.iter().filter(|member| !member.leaving && goes(member.role));
+    Ok(Decided { old: old.map(|member| member.id.clone()).collect(), ..Decided::default() })
+}

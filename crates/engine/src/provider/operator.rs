@@ -1,0 +1,115 @@
+//! What a provider says of clusters whose members an operator makes.
+
+use muster_core::action::Fence;
+use muster_core::node::{Node, NodeRole, Seen};
+use serde::{Deserialize, Serialize};
+
+/// What can be asked of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operator {
+    /// The head can be replaced on request.
+    pub replaces_head: bool,
+    /// Members that run are made anew when their recipe changes; otherwise only new ones have the new recipe.
+    pub rolls: bool,
+}
+
+/// The object that says how a cluster should be: the spec of record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Object {
+    /// Nobody can tell now; changes nothing. Also what types without such an object say.
+    #[default]
+    Unknown,
+    /// It is certainly not there: a delete event, or absence from a complete list. An object of that name which is not
+    /// this cluster's is not this object.
+    Absent,
+    /// It is there.
+    Present(Spec),
+}
+
+/// What the object says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// Which object it is: another one of the same name has another identity.
+    pub identity: String,
+    /// The fence of Muster's last write to it; zero if there was none.
+    pub fence: Fence,
+    /// Its groups of workers.
+    pub groups: Vec<SeenGroup>,
+    /// Somebody deleted it, and it is not gone yet.
+    pub leaving: bool,
+    /// Why its operator will not act on what it says now: only another write helps.
+    pub refused: Vec<String>,
+    /// What its operator waits for, in words: a quota, the operator itself.
+    pub pending: Vec<String>,
+}
+
+/// What the object says of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenGroup {
+    /// Its name.
+    pub name: String,
+    /// How many workers it shall have.
+    pub desired: u32,
+    /// Between which bounds; none if the object knows no bounds, and the row keeps its own.
+    pub bounds: Option<Bounds>,
+    /// Somebody's autoscaler decides how many, between the bounds: Muster writes only those.
+    pub autoscaled: bool,
+}
+
+/// The bounds of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// At least so many.
+    pub min: u32,
+    /// At most so many, if there is a bound.
+    pub max: Option<u32>,
+}
+
+/// A member that an operator made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenMember {
+    /// What it is, and which making of that.
+    pub id: MemberId,
+    /// What people call it.
+    pub name: String,
+    /// What it is to its cluster.
+    pub role: NodeRole,
+    /// The group it is in.
+    pub group: Option<String>,
+    /// How it is.
+    pub seen: Seen,
+    /// Why it does not work yet, if somebody says so: unschedulable, an image that cannot be pulled.
+    pub reason: String,
+    /// It is on its way out.
+    pub leaving: bool,
+    /// It was made from another recipe than the object holds now.
+    pub outdated: bool,
+}
+
+/// What a member is recognised by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemberId {
+    /// The same for as long as it has its place: a pod's name in a stateful set, its UID elsewhere.
+    pub identity: String,
+    /// Another one whenever it is made anew: the pod's UID.
+    pub uid: String,
+}
+
+/// Where a node's row keeps what its member is recognised by.
+const MEMBER: &str = "member";
+
+impl MemberId {
+    /// The member that a node stands for; none while it is a placeholder.
+    pub fn of(node: &Node) -> Option<Self> {
+        serde_json::from_value(node.data.get(MEMBER)?.clone()).ok()
+    }
+
+    pub(crate) fn bind(self, node: &mut Node) {
+        let member = serde_json::json!({"identity": self.identity, "uid": self.uid});
+        node.data.insert(MEMBER.to_owned(), member);
+    }
+
+    pub(crate) fn unbind(node: &mut Node) {
+        node.data.remove(MEMBER);
+    }
+}

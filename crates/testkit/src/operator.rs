@@ -1,0 +1,120 @@
+//! A provider whose members are made by an operator in memory, which converges on its own and fails on command.
+
+mod state;
+mod world;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use muster_core::cluster::Cluster;
+use muster_core::ids::InstanceId;
+use muster_core::node::Node;
+use muster_core::profile::{Profile, ProfileType};
+use muster_engine::provider::{
+    Call, Capabilities, Change, MemberId, Membership, NodeResult, Observed, Operator, Provider, ProviderError,
+};
+
+pub use state::{Deed, Verb};
+pub use world::{Lie, OperatorWorld};
+
+/// Workers with a head, made by an operator that can do everything.
+pub const OPERATED_CLUSTER: &str = "operated.cluster-1.0";
+
+/// The same without a head, by an operator that can do nothing but count.
+pub const PLAIN_OPERATED: &str = "operated.plain-1.0";
+
+/// The flavor whose operator makes members anew when their recipe changes.
+pub const ROLLING: &str = "rolling";
+
+/// A provider over an [`OperatorWorld`].
+pub struct Operated {
+    instance: InstanceId,
+    world: Arc<OperatorWorld>,
+}
+
+impl Operated {
+    /// A provider of the instance `operated:test` over this world; several share it as several engines share a server.
+    pub fn new(world: &Arc<OperatorWorld>) -> Self {
+        Self { instance: Self::instance_id(), world: Arc::clone(world) }
+    }
+
+    /// The instance that every such provider stands for.
+    pub fn instance_id() -> InstanceId {
+        InstanceId::new("operated", "test")
+    }
+}
+
+#[async_trait]
+impl Provider for Operated {
+    fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        let able = match kind.to_string().as_str() {
+            OPERATED_CLUSTER => true,
+            PLAIN_OPERATED => false,
+            _ => return None,
+        };
+        let operator = Operator { replaces_head: able, rolls: flavor == Some(ROLLING) };
+        Some(Capabilities {
+            membership: Membership::Delegated(operator),
+            head: able,
+            workers_outlive_head: false,
+            several_groups: able,
+            orphans: false,
+            choose_victims: able,
+            update_in_place: able,
+            heals_by_default: false,
+            adopt: false,
+        })
+    }
+
+    fn check_profile(&self, _: &Profile) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.world.call(Verb::Create, call, |state| state.create(call.cluster, call.fence)).await
+    }
+
+    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.world.call(Verb::Delete, call, |state| state.delete(call.cluster.id)).await
+    }
+
+    fn start_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        refuse_all(nodes)
+    }
+
+    fn stop_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        refuse_all(nodes)
+    }
+
+    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
+        let rolls = call.cluster.flavor.as_deref() == Some(ROLLING);
+        self.world.call(Verb::Update, call, |state| state.update(call, before, victims, rolls)).await
+    }
+
+    async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.world.call(Verb::Settle, call, |state| state.settle(call.cluster.id)).await
+    }
+
+    async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+        self.world.call(Verb::RestartHead, call, |state| state.replace(call.cluster.id, old)).await
+    }
+
+    async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
+        self.world.observe(call).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        self.world.changes()
+    }
+}
+
+fn refuse_all(nodes: Vec<Node>) -> BoxStream<'static, NodeResult> {
+    let error = ProviderError::permanent("Delegated", "an operator makes these nodes");
+    stream::iter(nodes).map(move |node| NodeResult { node: node.id, result: Err(error.clone()) }).boxed()
+}

@@ -1,0 +1,230 @@
+//! The objects and members behind the operator. Pure: what happens follows from what it is told.
+
+use std::collections::HashMap;
+
+use muster_core::action::Fence;
+use muster_core::cluster::Cluster;
+use muster_core::ids::ClusterId;
+use muster_core::node::{Node, NodeRole, Seen};
+use muster_engine::provider::{
+    Bounds, Call, MemberId, Object, Observed, ProviderError, SeenGroup, SeenMember, Spec,
+};
+
+/// What a provider is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Make the object.
+    Create,
+    /// Write into it.
+    Update,
+    /// Take away what was only needed until the goal was seen.
+    Settle,
+    /// Replace the head.
+    RestartHead,
+    /// Delete the object.
+    Delete,
+    /// Look.
+    Observe,
+}
+
+/// One thing that was done, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deed {
+    /// What.
+    pub verb: Verb,
+    /// Under which fence.
+    pub fence: Fence,
+    /// Whether it changed anything.
+    pub lasting: bool,
+}
+
+/// Everything there is.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) objects: HashMap<ClusterId, Thing>,
+    pub(super) deeds: Vec<Deed>,
+    /// The operator is stopped: nothing converges.
+    pub(super) stopped: bool,
+    /// More than so many workers are not made, whatever the object says.
+    pub(super) silent_limit: Option<u32>,
+    /// An admission rule writes this bound over anything larger.
+    pub(super) clamp: Option<u32>,
+    /// Objects that are deleted stay until somebody lets them go.
+    pub(super) finalizer: bool,
+    made: u64,
+}
+
+/// An object with its members.
+pub(super) struct Thing {
+    pub(super) spec: Spec,
+    pub(super) members: Vec<SeenMember>,
+    pub(super) victims: Vec<String>,
+    has_head: bool,
+    recipe: u64,
+}
+
+impl State {
+    pub(super) fn create(&mut self, cluster: &Cluster, fence: Fence) -> Result<bool, ProviderError> {
+        if self.objects.contains_key(&cluster.id) {
+            return Ok(false);
+        }
+        self.made += 1;
+        let groups = cluster.groups.iter().map(|group| SeenGroup {
+            name: group.name.clone(),
+            desired: group.desired,
+            bounds: Some(Bounds { min: group.min, max: group.max }),
+            autoscaled: false,
+        });
+        let spec = Spec {
+            identity: format!("object-{}", self.made),
+            groups: groups.collect(),
+            fence,
+            ..Spec::default()
+        };
+        let thing =
+            Thing { spec, members: Vec::new(), victims: Vec::new(), has_head: cluster.has_head, recipe: 1 };
+        self.objects.insert(cluster.id, thing);
+        Ok(true)
+    }
+
+    /// Writes what differs, if the object still holds what it is thought to hold.
+    pub(super) fn update(
+        &mut self,
+        call: Call<'_>,
+        before: &Cluster,
+        victims: &[Node],
+        rolls: bool,
+    ) -> Result<bool, ProviderError> {
+        let (clamp, thing) = (self.clamp, self.thing(call.cluster.id)?);
+        let mut changed = false;
+        for group in &call.cluster.groups {
+            let Some(was) = before.group(&group.name).filter(|was| *was != group) else { continue };
+            let Some(seen) = thing.spec.groups.iter_mut().find(|seen| seen.name == group.name) else {
+                continue;
+            };
+            if seen.desired != was.desired {
+                let message = format!("the object holds {} workers, not {}", seen.desired, was.desired);
+                return Err(ProviderError::transient("Conflict", message));
+            }
+            seen.desired = clamp.map_or(group.desired, |clamp| group.desired.min(clamp));
+            seen.bounds = Some(Bounds { min: group.min, max: group.max });
+            changed = true;
+            if was.shape != group.shape || was.spec != group.spec {
+                thing.recipe += 1;
+                for member in
+                    thing.members.iter_mut().filter(|member| member.group.as_ref() == Some(&group.name))
+                {
+                    member.outdated = true;
+                    member.leaving = rolls;
+                }
+            }
+        }
+        if before.spec != call.cluster.spec {
+            changed = true;
+            thing.members.iter_mut().for_each(|member| member.outdated = true);
+        }
+        thing.spec.fence = call.fence;
+        thing.victims = victims.iter().map(|node| node.name.clone()).collect();
+        Ok(changed)
+    }
+
+    pub(super) fn settle(&mut self, id: ClusterId) -> Result<bool, ProviderError> {
+        let thing = self.thing(id)?;
+        Ok(!std::mem::take(&mut thing.victims).is_empty())
+    }
+
+    pub(super) fn replace(&mut self, id: ClusterId, old: &[MemberId]) -> Result<bool, ProviderError> {
+        let mut replaced = false;
+        for member in self.thing(id)?.members.iter_mut().filter(|member| old.contains(&member.id)) {
+            replaced |= !std::mem::replace(&mut member.leaving, true);
+        }
+        Ok(replaced)
+    }
+
+    pub(super) fn delete(&mut self, id: ClusterId) -> Result<bool, ProviderError> {
+        match self.objects.get_mut(&id) {
+            Some(thing) => Ok(!std::mem::replace(&mut thing.spec.leaving, true)),
+            None => Ok(false),
+        }
+    }
+
+    fn thing(&mut self, id: ClusterId) -> Result<&mut Thing, ProviderError> {
+        self.objects
+            .get_mut(&id)
+            .ok_or_else(|| ProviderError::permanent("NotFound", "there is no such object"))
+    }
+
+    /// What an operator does when it is left alone.
+    pub(super) fn converge(&mut self) {
+        if self.stopped {
+            return;
+        }
+        let (limit, finalizer) = (self.silent_limit, self.finalizer);
+        self.objects.retain(|_, thing| !thing.spec.leaving || finalizer);
+        let made = &mut self.made;
+        for thing in self.objects.values_mut() {
+            thing.converge(limit.unwrap_or(u32::MAX), made);
+        }
+    }
+
+    pub(super) fn observe(&self, id: ClusterId) -> Observed {
+        let Some(thing) = self.objects.get(&id) else {
+            return Observed { object: Object::Absent, ..Observed::default() };
+        };
+        Observed {
+            members: thing.members.clone(),
+            object: Object::Present(thing.spec.clone()),
+            endpoints: [("head".to_owned(), format!("tcp://{}", thing.spec.identity))].into(),
+            ..Observed::default()
+        }
+    }
+}
+
+impl Thing {
+    fn converge(&mut self, limit: u32, made: &mut u64) {
+        self.members.retain(|member| !member.leaving);
+        if self.spec.leaving {
+            return self.members.clear();
+        }
+        let head = |member: &SeenMember| member.role == NodeRole::Head;
+        if self.has_head && !self.members.iter().any(head) {
+            self.members.push(member("head", NodeRole::Head, None, made));
+        }
+        for group in self.spec.groups.clone() {
+            let wanted = usize::try_from(group.desired.min(limit)).unwrap_or(usize::MAX);
+            let own = |member: &SeenMember| member.group.as_ref() == Some(&group.name);
+            while self.members.iter().filter(|member| own(member)).count() > wanted {
+                // The victims, and then whoever comes first.
+                let victim = |member: &SeenMember| own(member) && self.victims.contains(&member.name);
+                let place =
+                    self.members.iter().position(victim).or_else(|| self.members.iter().position(own));
+                if let Some(place) = place {
+                    self.members.remove(place);
+                }
+            }
+            while self.members.iter().filter(|member| own(member)).count() < wanted {
+                self.members.push(member(&group.name, NodeRole::Worker, Some(group.name.clone()), made));
+            }
+        }
+        for member in &mut self.members {
+            if matches!(member.seen, Seen::Starting { .. }) && member.reason.is_empty() {
+                member.seen = Seen::Running { physical_id: format!("demo/{}", member.name) };
+            }
+        }
+    }
+}
+
+fn member(prefix: &str, role: NodeRole, group: Option<String>, made: &mut u64) -> SeenMember {
+    *made += 1;
+    let name = format!("{prefix}-{made:04}");
+    SeenMember {
+        id: MemberId { identity: format!("uid-{made}"), uid: format!("uid-{made}") },
+        name,
+        role,
+        group,
+        seen: Seen::Starting { physical_id: None },
+        reason: String::new(),
+        leaving: false,
+        outdated: false,
+    }
+}
