@@ -50,7 +50,13 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
             let (seconds, why) = (work.action.timeout.secs(), drive.waits_for.join("; "));
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
         }
-        Err(stop) => Err(stop),
+        Err(stop) => {
+            if drive.stale && matches!(stop, Stop::HandOver | Stop::Suspended) {
+                // Events that were told go with the row that they are about.
+                drive.commit(work, false).await?;
+            }
+            Err(stop)
+        }
     }
 }
 

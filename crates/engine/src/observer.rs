@@ -24,39 +24,53 @@ use crate::submit;
 /// How long to wait before the stream of changes is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 
+/// Changes that are taken in at once, if so many are there.
+const CHANGES_AT_ONCE: usize = 1024;
+
 /// Follows one provider for as long as the engine runs.
 pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
     let mut open = Open::default();
     let period: Duration = inner.config.safety_period.into();
     loop {
-        let mut changes = provider.changes();
+        let mut changes = provider.changes().ready_chunks(CHANGES_AT_ONCE);
         loop {
-            let change = tokio::select! {
-                change = changes.next() => change,
+            let some = tokio::select! {
+                some = changes.next() => some,
                 () = tokio::time::sleep(period), if open.is_any() => {
                     open.look_again(&inner, provider.as_ref()).await;
                     continue;
                 }
                 () = inner.stopping.cancelled() => return,
             };
-            match change {
-                Some(Change::Cluster(id)) => {
-                    inner.hub.wake(Topic::World(id));
-                    let looked = look_at(&inner, provider.as_ref(), id, true).await;
-                    open.note(id, looked);
-                }
-                Some(Change::Everything) => {
-                    inner.hub.wake_all();
-                    open.everything = true;
-                    open.look_again(&inner, provider.as_ref()).await;
-                }
-                None => break,
+            let Some(some) = some else { break };
+            if some.contains(&Change::Everything) {
+                inner.hub.wake_all();
+                open.everything = true;
+                open.look_again(&inner, provider.as_ref()).await;
+                continue;
+            }
+            // One look sees all that happened to a cluster before it.
+            let clusters: HashSet<ClusterId> =
+                some.into_iter().filter_map(|change| changed(&change)).collect();
+            for id in &clusters {
+                inner.hub.wake(Topic::World(*id));
+            }
+            for id in clusters {
+                let looked = look_at(&inner, provider.as_ref(), id, true).await;
+                open.note(id, looked);
             }
         }
         tokio::select! {
             () = tokio::time::sleep(REOPEN) => {}
             () = inner.stopping.cancelled() => return,
         }
+    }
+}
+
+fn changed(change: &Change) -> Option<ClusterId> {
+    match change {
+        Change::Cluster(id) => Some(*id),
+        Change::Everything => None,
     }
 }
 

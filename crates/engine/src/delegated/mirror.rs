@@ -6,7 +6,7 @@ use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::shape::Shape;
-use muster_core::status;
+use muster_core::status::{self, HeadState};
 use muster_core::time::Timestamp;
 use serde_json::Map;
 
@@ -34,7 +34,7 @@ pub(crate) enum Told {
     /// Somebody else changed what the cluster should be.
     ChangedElsewhere(String),
     /// A member that worked does not any more, and nobody had asked for that.
-    Lost(Node),
+    Lost(Box<Node>),
 }
 
 impl Mirror {
@@ -44,12 +44,21 @@ impl Mirror {
     }
 
     /// All nodes as they are now.
-    pub(crate) fn nodes(&self, before: &[Node]) -> Vec<Node> {
+    fn nodes<'n>(&'n self, before: &'n [Node]) -> Vec<&'n Node> {
         let changed: HashMap<NodeId, &Node> = self.changed.iter().map(|node| (node.id, node)).collect();
         let gone: HashSet<NodeId> = self.gone.iter().copied().collect();
         let present = before.iter().filter(|node| !gone.contains(&node.id));
-        let present = present.map(|node| (*changed.get(&node.id).unwrap_or(&node)).clone());
-        present.chain(self.new.iter().cloned()).collect()
+        let present = present.map(|node| *changed.get(&node.id).unwrap_or(&node));
+        present.chain(&self.new).collect()
+    }
+
+    /// How many workers work, and how the head is.
+    pub(crate) fn counts(&self, before: &[Node]) -> (u32, HeadState) {
+        let nodes = self.nodes(before);
+        let works = |node: &&&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
+        let active = u32::try_from(nodes.iter().filter(works).count()).unwrap_or(u32::MAX);
+        let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);
+        (active, status::head_state(&self.cluster, head.map_or(&[], std::slice::from_ref)))
     }
 }
 
@@ -76,11 +85,10 @@ pub(crate) fn mirror(
     mirror.workers(nodes, &seen.members, now);
     mirror.drop_placeholders(nodes);
     mirror.tell_losses(nodes, expected);
-    let left = mirror.nodes(nodes);
-    let head = status::head_state(cluster, &left);
+    let (active, head) = mirror.counts(nodes);
     let summary = &mut mirror.cluster.observed;
-    summary.ready_workers = Some(status::active_workers(&left));
-    summary.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
+    summary.ready_workers = Some(active);
+    summary.head_ready = cluster.has_head.then_some(head == HeadState::Up);
     summary.endpoints.clone_from(&seen.endpoints);
     if !mirror.is_same_as(cluster) {
         mirror.cluster.observed.at = Some(now);
@@ -214,47 +222,55 @@ impl Mirror {
                 *room = room.saturating_sub(1);
             }
         }
-        let mut placeholders: Vec<&Node> = workers().filter(|node| is_placeholder(node)).collect();
+        let mut placeholders: Vec<&Node> = workers().filter(|node| is_placeholder(node)).copied().collect();
         placeholders.sort_by_key(|node| node.index);
-        for node in placeholders {
-            match room.get_mut(&node.group.as_deref()) {
-                Some(room) if *room > 0 => *room -= 1,
-                _ => self.gone.push(node.id),
+        let surplus = placeholders.into_iter().filter(|node| match room.get_mut(&node.group.as_deref()) {
+            Some(room) if *room > 0 => {
+                *room -= 1;
+                false
             }
-        }
+            _ => true,
+        });
+        let surplus: Vec<NodeId> = surplus.map(|node| node.id).collect();
+        self.gone.extend(surplus);
     }
 
     /// Members beyond the size go because they are too many; others are lost.
     fn tell_losses(&mut self, before: &[Node], expected: impl Fn(&Node) -> bool) {
-        let now: HashMap<NodeId, Node> = self.nodes(before).into_iter().map(|node| (node.id, node)).collect();
+        let now: HashMap<NodeId, &Node> =
+            self.nodes(before).into_iter().map(|node| (node.id, node)).collect();
+        let mut present: HashMap<Option<&str>, usize> = HashMap::new();
+        for node in before.iter().filter(|node| stays(node)) {
+            *present.entry(node.group.as_deref()).or_default() += 1;
+        }
         let mut surplus: HashMap<Option<&str>, usize> = HashMap::new();
         for group in &self.cluster.groups {
-            let group_name = Some(group.name.as_str());
-            let present = before.iter().filter(|node| stays(node) && node.group.as_deref() == group_name);
             let wanted = usize::try_from(group.desired).unwrap_or(usize::MAX);
-            surplus.insert(group_name, present.count().saturating_sub(wanted));
+            let present = present.get(&Some(group.name.as_str())).copied().unwrap_or(0);
+            surplus.insert(Some(group.name.as_str()), present.saturating_sub(wanted));
         }
+        let mut lost = Vec::new();
         let worked = |node: &&Node| matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
         for node in before.iter().filter(worked).filter(|node| !expected(node)) {
-            let lost = match now.get(&node.id) {
-                Some(now) if now.status == NodeStatus::Error || now.role == NodeRole::Head => {
-                    let up = now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(node);
-                    if up { continue } else { now.clone() }
-                }
-                Some(now) if now.status != NodeStatus::Deleting => continue,
-                gone => match surplus.get_mut(&node.group.as_deref()) {
-                    Some(surplus) if *surplus > 0 => {
-                        *surplus -= 1;
-                        continue;
-                    }
-                    _ => {
-                        let reason = gone.map_or("it is not there any more", |_| "it is being removed");
-                        Node { status_reason: reason.to_owned(), ..node.clone() }
-                    }
-                },
+            let now = now.get(&node.id).copied();
+            if now.is_some_and(|now| goes_on(node, now)) {
+                continue;
+            }
+            let goes = now.is_none_or(|now| now.status == NodeStatus::Deleting);
+            if let Some(surplus) =
+                surplus.get_mut(&node.group.as_deref()).filter(|surplus| goes && **surplus > 0)
+            {
+                *surplus -= 1;
+                continue;
+            }
+            let reason = match now {
+                None => "it is not there any more",
+                Some(now) if now.status == NodeStatus::Active => "another one is there in its place",
+                Some(now) => &now.status_reason,
             };
-            self.told.push(Told::Lost(lost));
+            lost.push(Told::Lost(Box::new(Node { status_reason: reason.to_owned(), ..node.clone() })));
         }
+        self.told.extend(lost);
     }
 
     fn change(&mut self, before: &Node, mut after: Node, now: Timestamp) {
@@ -273,6 +289,14 @@ pub(crate) fn is_placeholder(node: &Node) -> bool {
 /// Whether a node stands for a worker that is there and not on its way out.
 pub(crate) fn stays(node: &Node) -> bool {
     node.role == NodeRole::Worker && MemberId::of(node).is_some() && node.status != NodeStatus::Deleting
+}
+
+/// Whether a node that worked does so still, or will in a moment. A head that was made anew was lost before.
+fn goes_on(before: &Node, now: &Node) -> bool {
+    if now.role == NodeRole::Head {
+        return now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(before);
+    }
+    !matches!(now.status, NodeStatus::Error | NodeStatus::Deleting)
 }
 
 fn is_there(member: &SeenMember) -> bool {

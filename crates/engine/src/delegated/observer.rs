@@ -104,10 +104,9 @@ fn looked(mirrored: Mirrored) -> Looked {
 
 /// How the cluster is, and what keeps it from being as it should.
 fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed) {
-    let nodes = mirror.nodes(before);
+    let (active, head) = mirror.counts(before);
     let cluster = &mut mirror.cluster;
-    let head = status::head_state(cluster, &nodes);
-    let (word, mut words) = status::evaluate(cluster, status::active_workers(&nodes), head, "NODE_CHECK");
+    let (word, mut words) = status::evaluate(cluster, active, head, "NODE_CHECK");
     let obstacles = plan::obstacles(cluster.has_head, spec, &seen.members);
     if word != ClusterStatus::Active && !obstacles.is_empty() {
         words = format!("{words} {}", obstacles.join("; "));
@@ -134,4 +133,24 @@ pub(super) fn tell(
         }
     };
     told.into_iter().map(event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::never_seen(None, true)]
+    #[case::the_same(Some("one"), true)]
+    #[case::another_of_the_same_name(Some("two"), false)]
+    fn only_the_object_that_the_row_knows_counts(#[case] known: Option<&str>, #[case] present: bool) {
+        let mut cluster = sample::cluster(1, 0, None);
+        cluster.observed.object = known.map(str::to_owned);
+        let object = Object::Present(Spec { identity: "one".to_owned(), ..Spec::default() });
+        let seen = identified(&cluster, Observed { object, ..Observed::default() });
+        assert_eq!(matches!(seen.object, Object::Present(_)), present, "{seen:?}");
+    }
 }

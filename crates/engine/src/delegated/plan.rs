@@ -174,9 +174,8 @@ fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<V
     // The fence tells a write that got lost from one that somebody else has changed since.
     let landed = memory.called.is_some_and(|fence| spec.fence >= fence);
     match (memory.acknowledged, landed) {
-        (false, true) => Some(Verdict::Acknowledged),
         (false, false) if goal.recipe || !differences.is_empty() => Some(call(memory, now)),
-        (false, false) => Some(Verdict::Acknowledged),
+        (false, _) => Some(Verdict::Acknowledged),
         (true, false) if memory.called.is_some() => Some(call(memory, now)),
         (true, _) if differences.is_empty() => None,
         (true, _) => Some(Verdict::Unreachable(

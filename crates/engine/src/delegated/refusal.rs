@@ -23,18 +23,18 @@ pub(crate) fn refusal(
         (ActionKind::ClusterResize | ActionKind::ClusterScaleIn, _)
             if names("candidates") && !capabilities.choose_victims =>
         {
-            "cannot choose victims: which workers go is up to its operator"
+            "cannot choose victims: which workers go is up to their operator"
         }
         (ActionKind::ClusterUpdate, _)
             if !capabilities.update_in_place && changes_recipe(cluster, inputs) =>
         {
-            "cannot be updated in place: delete it and create it anew"
+            "cannot be updated in place: delete and create them anew"
         }
         (ActionKind::NodeRecover, Some(NodeRole::Head)) if !operator.replaces_head => {
-            "cannot restart its head: its operator has no way to replace it"
+            "cannot restart their head: their operator has no way to replace it"
         }
         (ActionKind::NodeRecover, Some(NodeRole::Worker)) => {
-            "cannot recover single workers: its operator brings them back"
+            "cannot recover single workers: their operator brings them back"
         }
         (
             ActionKind::ClusterAddNodes
@@ -46,10 +46,10 @@ pub(crate) fn refusal(
             | ActionKind::NodeJoin
             | ActionKind::NodeLeave,
             _,
-        ) => "cannot add, remove or change single nodes: its operator makes them; resize it instead",
+        ) => "cannot add, remove or change single nodes: their operator makes them; resize instead",
         _ => return None,
     };
-    Some(format!("a {} {why}", cluster.profile_type))
+    Some(format!("clusters of type {} {why}", cluster.profile_type))
 }
 
 /// Whether more than sizes and words would change.
@@ -96,7 +96,7 @@ mod tests {
     #[case(ActionKind::ClusterResize, None, json!({"candidates": ["x"]}), "cannot choose victims")]
     #[case(ActionKind::ClusterUpdate, None, json!({"spec": {"image": "x"}}), "cannot be updated in place")]
     #[case(ActionKind::ClusterUpdate, None, json!({"groups": [with_image()]}), "cannot be updated in place")]
-    #[case(ActionKind::NodeRecover, Some(NodeRole::Head), json!({}), "cannot restart its head")]
+    #[case(ActionKind::NodeRecover, Some(NodeRole::Head), json!({}), "cannot restart their head")]
     fn what_is_missing_is_named(
         #[case] action: ActionKind,
         #[case] role: Option<NodeRole>,
@@ -104,7 +104,7 @@ mod tests {
         #[case] words: &str,
     ) {
         let refused = refusal(capable(false), &cluster(), action, role, &inputs).unwrap();
-        assert!(refused.starts_with(&format!("a simulated.node-1.0 {words}")), "{refused}");
+        assert!(refused.starts_with(&format!("clusters of type simulated.node-1.0 {words}")), "{refused}");
         assert_eq!(refusal(capable(true), &cluster(), action, role, &inputs), None);
     }
 

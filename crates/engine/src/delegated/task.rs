@@ -204,7 +204,9 @@ fn victims(work: &Work, wanted: &[Wanted]) -> Result<Vec<NodeId>, Stop> {
             return Ok(Vec::new());
         }
         let kind = &work.cluster.profile_type;
-        return Err(Stop::Failed(format!("which workers of a {kind} go is up to its operator")));
+        return Err(Stop::Failed(format!(
+            "clusters of type {kind} cannot choose victims: which workers go is up to their operator"
+        )));
     }
     let mut victims = Vec::new();
     for Wanted { group, desired, .. } in wanted {

@@ -101,7 +101,9 @@ const MEMBER: &str = "member";
 impl MemberId {
     /// The member that a node stands for; none while it is a placeholder.
     pub fn of(node: &Node) -> Option<Self> {
-        serde_json::from_value(node.data.get(MEMBER)?.clone()).ok()
+        let member = node.data.get(MEMBER)?;
+        let text = |key: &str| member.get(key)?.as_str().map(str::to_owned);
+        Some(Self { identity: text("identity")?, uid: text("uid")? })
     }
 
     pub(crate) fn bind(self, node: &mut Node) {

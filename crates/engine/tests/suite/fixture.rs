@@ -17,6 +17,7 @@ use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::FreshStore;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
+use muster_testkit::operator::{Operated, OperatorWorld};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -27,6 +28,8 @@ pub(crate) struct Fixture {
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
     pub(crate) fresh: FreshStore,
+    /// Where an operator makes the members.
+    pub(crate) operators: Arc<OperatorWorld>,
 }
 
 impl Fixture {
@@ -44,9 +47,9 @@ impl Fixture {
 
     async fn open_as(kind: Kind, policies: Policies, config: Config) -> Option<Self> {
         let fresh = FreshStore::open(kind).await?;
-        let world = Arc::new(World::default());
-        let engine = start(fresh.store.clone(), &world, config, policies).await;
-        Some(Self { engine, world, fresh })
+        let (world, operators) = (Arc::new(World::default()), Arc::default());
+        let engine = start(fresh.store.clone(), &world, &operators, config, policies).await;
+        Some(Self { engine, world, fresh, operators })
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -137,13 +140,19 @@ pub(crate) async fn engine(store: Store, world: &Arc<World>) -> Engine {
 }
 
 pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config) -> Engine {
-    start(store, world, config, Policies::default()).await
+    start(store, world, &Arc::default(), config, Policies::default()).await
 }
 
-async fn start(store: Store, world: &Arc<World>, config: Config, policies: Policies) -> Engine {
+pub(crate) async fn start(
+    store: Store,
+    world: &Arc<World>,
+    operators: &Arc<OperatorWorld>,
+    config: Config,
+    policies: Policies,
+) -> Engine {
     let parts = Parts {
         store,
-        providers: vec![Arc::new(Fake::new(world))],
+        providers: vec![Arc::new(Fake::new(world)), Arc::new(Operated::new(operators))],
         policies,
         clock: Arc::new(SystemClock),
         config,

@@ -2,6 +2,7 @@
 
 mod abandon;
 mod children;
+mod delegated;
 mod fixture;
 mod healing;
 mod interrupts;

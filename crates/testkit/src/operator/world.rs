@@ -209,6 +209,11 @@ impl OperatorWorld {
         self.state().deeds.clone()
     }
 
+    /// How often somebody looked.
+    pub fn looks(&self) -> usize {
+        self.faults().begun.get(&Verb::Observe).copied().unwrap_or(0)
+    }
+
     /// How often a verb was called.
     pub fn count(&self, verb: Verb) -> usize {
         self.deeds().iter().filter(|deed| deed.verb == verb).count()

@@ -1,0 +1,102 @@
+//! Clusters that an operator drives: one object, mirrored by rows.
+
+mod elsewhere;
+mod faults;
+mod life;
+mod takeover;
+
+use muster_core::action::{Action, ActionKind, OnConflict};
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, ClusterId, NodeId};
+use muster_core::node::{Node, NodeRole};
+use muster_core::time::Span;
+use muster_engine::policy::Policies;
+use muster_engine::{Change, Config, Engine};
+use muster_store::Store;
+use muster_store::reads::EventQuery;
+use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
+use serde_json::{Value, json};
+
+use crate::fixture::{self, Fixture, Kind, PATIENCE, caller};
+
+/// What had to wait is looked at again soon.
+fn soon() -> Config {
+    Config { safety_period: Span::from_millis(50), ..Config::default() }
+}
+
+/// A cluster of this type that is not stored yet.
+fn operated(kind: &str, workers: u32) -> Cluster {
+    Cluster { instance: Operated::instance_id(), ..fixture::cluster(kind, workers) }
+}
+
+async fn open(kind: Kind) -> Option<Fixture> {
+    Fixture::open_config(kind, soon()).await
+}
+
+/// Another engine over the same worlds.
+async fn engine(world: &Fixture, store: Store, config: Config) -> Engine {
+    fixture::start(store, &world.world, &world.operators, config, Policies::default()).await
+}
+
+/// An operated cluster with a head and so many workers that has come up.
+async fn created(world: &Fixture, workers: u32) -> Cluster {
+    let cluster = operated(OPERATED_CLUSTER, workers);
+    let create = world.create(&cluster).await;
+    let create = world.ended(create).await;
+    assert_eq!(create.status_reason, "Cluster creation succeeded.");
+    cluster
+}
+
+fn workers(nodes: Vec<Node>) -> Vec<Node> {
+    nodes.into_iter().filter(|node| node.role == NodeRole::Worker).collect()
+}
+
+fn ids(nodes: &[Node]) -> Vec<NodeId> {
+    nodes.iter().map(|node| node.id).collect()
+}
+
+async fn names(world: &Fixture, id: ClusterId) -> Vec<String> {
+    let mut names: Vec<_> = workers(world.nodes(id).await).into_iter().map(|node| node.name).collect();
+    names.sort_unstable();
+    names
+}
+
+async fn told(world: &Fixture, id: ClusterId, reason: &str) -> Vec<Event> {
+    let query = EventQuery { cluster: Some(id), ..EventQuery::default() };
+    let events = world.store().events(&query).await.expect("the store answers").items;
+    events.into_iter().filter(|event| event.reason == reason).collect()
+}
+
+/// Returns when the rows of a cluster are so; told by commits, not by time.
+async fn until(world: &Fixture, id: ClusterId, what: &str, holds: impl Fn(&Cluster, &[Node]) -> bool) {
+    let mut commits = world.store().subscribe();
+    loop {
+        let (cluster, nodes) = (world.cluster(id).await, world.nodes(id).await);
+        if holds(&cluster, &nodes) {
+            return;
+        }
+        let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
+        drop(told.unwrap_or_else(|_| panic!("never {what}: {cluster:?} {nodes:?}")));
+    }
+}
+
+async fn restarted(world: &Fixture, cluster: &Cluster, node: NodeId) -> Action {
+    let change = Change {
+        kind: ActionKind::NodeRecover,
+        cluster: world.cluster(cluster.id).await,
+        node: Some(node),
+        inputs: json!({}),
+        on_conflict: OnConflict::Queue,
+        timeout: None,
+    };
+    let action = world.engine.submit(change, caller()).await.expect("accepted").action.id;
+    world.ended(action).await
+}
+
+async fn within_a_second(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
+    let timeout = Some(Span::from_secs(1));
+    let on_conflict = OnConflict::Queue;
+    let change = Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout };
+    world.engine.submit(change, caller()).await.expect("accepted").action.id
+}

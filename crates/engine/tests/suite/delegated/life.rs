@@ -1,0 +1,251 @@
+//! A whole life: create, grow, shrink, restart, update, delete.
+
+use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::node::{NodeRole, NodeStatus};
+use muster_engine::Change;
+use muster_engine::provider::{Bounds, SeenGroup};
+use muster_store::reads::ActionQuery;
+use muster_testkit::operator::{OPERATED_CLUSTER, PLAIN_OPERATED, ROLLING, Verb};
+use rstest::rstest;
+use serde_json::json;
+
+use super::{created, ids, names, open, operated, restarted, told, workers};
+use crate::fixture::{Kind, caller, exactly};
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn nodes_that_were_asked_for_keep_their_ids_when_their_members_come(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    world.operators.stop();
+    let cluster = operated(OPERATED_CLUSTER, 3);
+    let create = world.create(&cluster).await;
+    world.applied(create).await;
+    let asked = world.nodes(cluster.id).await;
+    assert_eq!(asked.len(), 4, "a head and three workers");
+    assert!(asked.iter().all(|node| node.status == NodeStatus::Init && node.physical_id.is_none()));
+    world.operators.go_on();
+    assert_eq!(world.ended(create).await.status, ActionStatus::Succeeded);
+    let nodes = world.nodes(cluster.id).await;
+    assert_eq!(ids(&nodes), ids(&asked));
+    assert!(nodes.iter().all(|node| node.status == NodeStatus::Active && node.physical_id.is_some()));
+    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.status, row.observed.ready_workers), (ClusterStatus::Active, Some(3)));
+    assert_eq!((row.observed.head_ready, row.observed.endpoints.len()), (Some(true), 1));
+    assert_eq!((world.operators.count(Verb::Create), world.operators.objects()), (1, 1));
+    let children = ActionQuery { parent: Some(create), ..ActionQuery::default() };
+    assert_eq!(world.store().actions(&children).await.unwrap().items, []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn it_grows_and_shrinks_by_one_call_each_and_the_chosen_ones_go(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 2).await;
+    let before = workers(world.nodes(cluster.id).await);
+    assert_eq!(world.resized(&cluster, 5).await.status, ActionStatus::Succeeded);
+    let grown = workers(world.nodes(cluster.id).await);
+    assert_eq!(grown.len(), 5);
+    assert!(ids(&before).iter().all(|id| ids(&grown).contains(id)), "a node lost its id");
+    let victims = [grown[1].id, grown[3].id];
+    let mut inputs = exactly(3);
+    inputs["candidates"] = json!(victims);
+    let shrink = world.submit(ActionKind::ClusterResize, &cluster, inputs).await;
+    assert_eq!(world.ended(shrink).await.status, ActionStatus::Succeeded);
+    let left = workers(world.nodes(cluster.id).await);
+    assert_eq!(ids(&left), [grown[0].id, grown[2].id, grown[4].id]);
+    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+    assert_eq!(world.operators.victims(cluster.id), Vec::<String>::new(), "they were not taken away again");
+    assert_eq!(world.operators.count(Verb::Update), 2);
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.desired(), row.generation, row.status), (3, 3, ClusterStatus::Active));
+    assert_eq!(told(&world, cluster.id, "NodeLost").await, []);
+    assert_eq!(told(&world, cluster.id, "ChangedElsewhere").await, []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn the_row_changes_when_the_write_is_acknowledged_and_not_before(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 3).await;
+    world.operators.hold(Verb::Update);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
+    world.operators.begun(Verb::Update, 1).await;
+    assert_eq!(world.cluster(cluster.id).await.desired(), 3);
+    assert_eq!(world.action(resize).await.applied_at, None);
+    world.operators.release();
+    world.applied(resize).await;
+    assert_eq!(world.cluster(cluster.id).await.desired(), 5);
+    world.ended(resize).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn size_and_bounds_are_one_write(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 2).await;
+    let inputs = json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 2, "min_size": 1, "max_size": 6});
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, inputs).await;
+    assert_eq!(world.ended(resize).await.status, ActionStatus::Succeeded);
+    let bounds = Some(Bounds { min: 1, max: Some(6) });
+    let group = SeenGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false };
+    assert_eq!(world.operators.group(cluster.id), Some(group));
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.desired(), row.min_size(), row.max_size()), (4, 1, Some(6)));
+    assert_eq!(world.operators.count(Verb::Update), 1);
+    let beyond = world.submit(ActionKind::ClusterResize, &cluster, exactly(7)).await;
+    let beyond = world.ended(beyond).await;
+    assert_eq!(beyond.status, ActionStatus::Failed);
+    assert!(
+        beyond.status_reason.contains("greater than the cluster's max_size (6)"),
+        "{}",
+        beyond.status_reason
+    );
+    assert_eq!(world.operators.count(Verb::Update), 1, "it was written all the same");
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_restarted_head_keeps_its_id_and_takes_the_workers_along_that_cannot_rejoin(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 2).await;
+    let before = world.nodes(cluster.id).await;
+    let head = before.iter().find(|node| node.role == NodeRole::Head).unwrap();
+    assert_eq!(restarted(&world, &cluster, head.id).await.status, ActionStatus::Succeeded);
+    let after = world.nodes(cluster.id).await;
+    let head_now = after.iter().find(|node| node.role == NodeRole::Head).unwrap();
+    assert_eq!(head_now.id, head.id);
+    assert_ne!(head_now.name, head.name, "it was not replaced");
+    assert!(after.iter().all(|node| node.status == NodeStatus::Active && node.incarnation == 2), "{after:?}");
+    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+    assert!(before.iter().all(|old| after.iter().all(|new| new.name != old.name)));
+    assert_eq!(world.operators.count(Verb::RestartHead), 1);
+    assert_eq!(told(&world, cluster.id, "NodeLost").await, []);
+    assert_eq!(world.cluster(cluster.id).await.incarnation, 2);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite, None)]
+#[case::postgres(Kind::Postgres, None)]
+#[case::sqlite_rolling(Kind::Sqlite, Some(ROLLING))]
+#[case::postgres_rolling(Kind::Postgres, Some(ROLLING))]
+#[tokio::test]
+async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] flavor: Option<&str>) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = Cluster { flavor: flavor.map(str::to_owned), ..operated(OPERATED_CLUSTER, 2) };
+    let create = world.create(&cluster).await;
+    world.ended(create).await;
+    let before = names(&world, cluster.id).await;
+    let mut group = cluster.groups[0].clone();
+    group.spec.insert("image".to_owned(), json!("ray:2"));
+    let update = world.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+    assert_eq!(world.ended(update).await.status, ActionStatus::Succeeded);
+    assert_eq!(world.cluster(cluster.id).await.groups[0].spec["image"], "ray:2");
+    let told = told(&world, cluster.id, "RestartNeeded").await;
+    let after = names(&world, cluster.id).await;
+    if flavor.is_some() {
+        assert!(before.iter().all(|name| !after.contains(name)), "{after:?}");
+        assert_eq!(told, []);
+    } else {
+        assert_eq!(after, before);
+        let words = format!("made from an older recipe until they are restarted: {}", before.join(", "));
+        assert_eq!(told.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
+    }
+    assert_eq!(world.operators.count(Verb::Update), 1);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_only_rows_know_is_changed_without_a_call(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 1).await;
+    let inputs = json!({"metadata": {"team": "red"}, "timeout_seconds": 60});
+    let update = world.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(world.ended(update).await.status, ActionStatus::Succeeded);
+    assert_eq!(world.cluster(cluster.id).await.metadata["team"], "red");
+    assert_eq!(world.operators.count(Verb::Update), 0);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_deletion_ends_when_the_object_is_gone(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 2).await;
+    world.operators.finalize(true);
+    let delete = world.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    world.applied(delete).await;
+    assert_eq!(world.operators.objects(), 1);
+    assert_eq!(world.action(delete).await.status, ActionStatus::Running);
+    world.operators.finalize(false);
+    assert_eq!(world.ended(delete).await.status, ActionStatus::Succeeded);
+    assert_eq!((world.operators.objects(), world.operators.count(Verb::Delete)), (0, 1));
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.status, row.deleted_at.is_some()), (ClusterStatus::Deleted, true));
+    assert_eq!(world.nodes(cluster.id).await, []);
+    assert_eq!(told(&world, cluster.id, "DeletedElsewhere").await, []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_its_operator_cannot_do_is_refused_at_once(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = operated(PLAIN_OPERATED, 3);
+    let create = world.create(&cluster).await;
+    assert_eq!(world.ended(create).await.status, ActionStatus::Succeeded);
+    let victim = world.nodes(cluster.id).await[0].id;
+    let mut inputs = exactly(2);
+    inputs["candidates"] = json!([victim]);
+    let change = Change {
+        kind: ActionKind::ClusterResize,
+        cluster: world.cluster(cluster.id).await,
+        node: None,
+        inputs,
+        on_conflict: OnConflict::Queue,
+        timeout: None,
+    };
+    let refused = world.engine.submit(change, caller()).await.unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "clusters of type operated.plain-1.0 cannot choose victims: which workers go is up to their operator"
+    );
+    assert_eq!(world.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
+    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_check_looks_and_a_recovery_waits_for_the_operator(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 2).await;
+    world.operators.stop();
+    world.operators.lose(cluster.id, &world.operators.workers(cluster.id)[0]);
+    let check = world.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    assert_eq!(world.ended(check).await.status, ActionStatus::Succeeded);
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.status, row.observed.ready_workers), (ClusterStatus::Warning, Some(1)));
+    let recover = world.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    world.applied(recover).await;
+    world.operators.go_on();
+    assert_eq!(world.ended(recover).await.status, ActionStatus::Succeeded);
+    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+    assert_eq!(world.operators.deeds().len(), 1, "only the creation was ever asked of it");
+}
