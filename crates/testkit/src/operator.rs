@@ -77,11 +77,11 @@ impl Provider for Operated {
     }
 
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.call(Verb::Create, call, |state| state.create(call.cluster, call.fence)).await
+        self.world.call(Verb::Create, call, |state| Ok(state.create(call.cluster, call.fence))).await
     }
 
     async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.call(Verb::Delete, call, |state| state.delete(call.cluster.id)).await
+        self.world.call(Verb::Delete, call, |state| Ok(state.delete(call.cluster.id))).await
     }
 
     fn start_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {

@@ -64,9 +64,9 @@ pub(super) struct Thing {
 }
 
 impl State {
-    pub(super) fn create(&mut self, cluster: &Cluster, fence: Fence) -> Result<bool, ProviderError> {
+    pub(super) fn create(&mut self, cluster: &Cluster, fence: Fence) -> bool {
         if self.objects.contains_key(&cluster.id) {
-            return Ok(false);
+            return false;
         }
         self.made += 1;
         let groups = cluster.groups.iter().map(|group| SeenGroup {
@@ -84,7 +84,7 @@ impl State {
         let thing =
             Thing { spec, members: Vec::new(), victims: Vec::new(), has_head: cluster.has_head, recipe: 1 };
         self.objects.insert(cluster.id, thing);
-        Ok(true)
+        true
     }
 
     /// Writes what differs, if the object still holds what it is thought to hold.
@@ -141,11 +141,8 @@ impl State {
         Ok(replaced)
     }
 
-    pub(super) fn delete(&mut self, id: ClusterId) -> Result<bool, ProviderError> {
-        match self.objects.get_mut(&id) {
-            Some(thing) => Ok(!std::mem::replace(&mut thing.spec.leaving, true)),
-            None => Ok(false),
-        }
+    pub(super) fn delete(&mut self, id: ClusterId) -> bool {
+        self.objects.get_mut(&id).is_some_and(|thing| !std::mem::replace(&mut thing.spec.leaving, true))
     }
 
     fn thing(&mut self, id: ClusterId) -> Result<&mut Thing, ProviderError> {

@@ -41,7 +41,7 @@ fn members(workers: u32) -> Vec<SeenMember> {
 }
 
 fn seen(object: Object, members: Vec<SeenMember>) -> Observed {
-    Observed { object, members, ..Observed::default() }
+    Observed { members, object, ..Observed::default() }
 }
 
 fn there(spec: Spec, members: Vec<SeenMember>) -> Observed {
