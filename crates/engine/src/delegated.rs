@@ -10,7 +10,6 @@ mod refusal;
 mod task;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::action::ActionKind;
@@ -20,10 +19,10 @@ use muster_core::node::{Node, NodeRole};
 use muster_core::time::Timestamp;
 
 use crate::events::{self, reason};
-use crate::hub::{Follow, Topic};
-use crate::members::{LOOK_AGAIN, pause};
+use crate::handlers::provider_failed;
+use crate::members::LOOK_AGAIN;
 use crate::naming;
-use crate::provider::{Call, Object, Observed, ProviderError};
+use crate::provider::{Call, Object, Observed};
 use crate::work::{Stop, Work};
 use mirror::Mirror;
 use plan::{Complete, Memory, Verdict, Write};
@@ -35,12 +34,11 @@ pub(crate) use refusal::refusal;
 /// Works until the goal of the action is seen.
 pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     let mut drive = Drive {
-        world: work.inner.hub.follow(Topic::World(work.cluster.id)),
         memory: Memory { acknowledged: work.action.applied_at.is_some(), ..Memory::default() },
         task: Task::kept(work),
         stale: false,
         flushed_at: work.now(),
-        failures: 0,
+        lost: 0,
         blind: 0,
         waits_for: Vec::new(),
     };
@@ -51,7 +49,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
         }
         Err(stop) => {
-            if drive.stale && matches!(stop, Stop::HandOver | Stop::Suspended) {
+            if drive.stale && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::NotNow(_)) {
                 // Events that were told go with the row that they are about.
                 drive.commit(work, false).await?;
             }
@@ -72,16 +70,21 @@ const fn done(kind: ActionKind) -> &'static str {
     }
 }
 
+/// Looks that fail before the action makes room for others until its next try.
+const BLIND_LOOKS: u32 = 4;
+
+/// How often something is written that was acknowledged before, and is not there all the same: about a minute.
+const LOST_WRITES: u32 = 8;
+
 /// What is kept between two looks at the world.
 struct Drive {
-    world: Follow,
     memory: Memory,
     task: Option<Task>,
     /// The cluster's row is behind.
     stale: bool,
     flushed_at: Timestamp,
-    /// Calls in a row that failed for the moment.
-    failures: u32,
+    /// Writes that were acknowledged and are not there.
+    lost: u32,
     /// Looks in a row that showed nothing.
     blind: u32,
     /// Why it has not ended yet.
@@ -104,11 +107,11 @@ impl Drive {
                 Verdict::Call => self.call(work, task).await?,
                 Verdict::Acknowledged => self.acknowledge(work, &task, false).await?,
                 Verdict::Wait(until, why) => self.wait(work, until, why).await?,
-                Verdict::Reached if self.settled(work, &task).await? => {
+                Verdict::Reached => {
+                    Self::settle(work, &task).await?;
                     tell_of_old_ones(work, &task, &seen);
                     return Ok(());
                 }
-                Verdict::Reached => {}
                 Verdict::Unreachable(reasons) => return Err(Stop::Failed(reasons.join("; "))),
             }
         }
@@ -116,20 +119,18 @@ impl Drive {
 
     /// Looks, and writes into memory what is seen; none if nobody could tell.
     async fn look(&mut self, work: &mut Work) -> Result<Option<Observed>, Stop> {
-        let (provider, cluster, profile) =
-            (Arc::clone(&work.provider), work.cluster.clone(), work.profile.clone());
-        let call = Call { cluster: &cluster, profile: &profile, fence: work.action.fence };
-        let seen = tokio::select! {
-            biased;
-            stop = work.interrupted() => return Err(stop),
-            seen = provider.observe(call, &[]) => seen,
-        };
-        let seen = match seen {
-            Ok(seen) => observer::identified(&cluster, seen),
+        work.looked = work.world.version();
+        // Members are recognised by their identities: the rows add nothing to a look.
+        let look = work.provider.observe(work.call(), &[]);
+        let seen = match work.call_provider(look).await? {
+            Ok(seen) => observer::identified(&work.cluster, seen),
             Err(error) => {
                 self.blind += 1;
                 tracing::warn!(%error, tries = self.blind, "cannot observe");
-                let until = work.now().after(pause(self.blind));
+                if self.blind > BLIND_LOOKS {
+                    return Err(Stop::NotNow(error.message));
+                }
+                let until = work.now().after(work.inner.config.pause(self.blind));
                 self.wait(work, Some(until), vec![error.message]).await?;
                 return Ok(None);
             }
@@ -177,29 +178,22 @@ impl Drive {
         task.keep(work);
         let task = self.task.insert(task).clone();
         self.commit(work, false).await?;
+        work.check()?;
         let intent = task.intend(&work.cluster, &work.action)?;
-        let (provider, before, profile) =
-            (Arc::clone(&work.provider), work.cluster.clone(), work.profile.clone());
         let victims: Vec<Node> = task.victims.iter().filter_map(|id| work.node(*id).cloned()).collect();
-        let call = Call { cluster: &intent, profile: &profile, fence: work.action.fence };
+        let call = Call { cluster: &intent, ..work.call() };
         let written = async {
             match task.goal.write {
-                Write::Create => provider.create(call).await,
-                Write::Update => provider.update(call, &before, &victims).await,
-                Write::RestartHead => provider.restart_head(call, &task.goal.old).await,
-                Write::Delete => provider.delete(call).await,
+                Write::Create => work.provider.create(call).await,
+                Write::Update => work.provider.update(call, &work.cluster, &victims).await,
+                Write::RestartHead => work.provider.restart_head(call, &task.goal.old).await,
+                Write::Delete => work.provider.delete(call).await,
                 Write::Nothing => Ok(()),
             }
         };
-        let written = tokio::select! {
-            biased;
-            stop = work.interrupted() => return Err(stop),
-            written = written => written,
-        };
-        match written {
+        match work.call_provider(written).await? {
             Ok(()) => self.acknowledge(work, &task, true).await,
-            Err(error) if error.transient => self.failed_for_now(work, error).await,
-            Err(error) => Err(Stop::Failed(error.message)),
+            Err(error) => Err(provider_failed(error)),
         }
     }
 
@@ -207,12 +201,15 @@ impl Drive {
     async fn acknowledge(&mut self, work: &mut Work, task: &Task, called: bool) -> Result<(), Stop> {
         if self.memory.acknowledged {
             // Acknowledged before, and lost. Should that happen again, the next try waits.
-            self.failures += 1;
-            self.memory.not_before = Some(work.now().after(pause(self.failures)));
+            self.lost += 1;
+            if self.lost >= LOST_WRITES {
+                let times = self.lost + 1;
+                return Err(Stop::Failed(format!("it was acknowledged {times} times, and is not there")));
+            }
+            self.memory.not_before = Some(work.now().after(work.inner.config.pause(self.lost)));
             return Ok(());
         }
         self.memory.acknowledged = true;
-        self.failures = 0;
         work.cluster = task.intend(&work.cluster, &work.action)?;
         if called {
             work.cluster.observed.fence = work.cluster.observed.fence.max(work.action.fence);
@@ -232,31 +229,20 @@ impl Drive {
         work.record(record).await
     }
 
-    /// What was only needed until now is taken away; false if that has to be tried again.
-    async fn settled(&mut self, work: &mut Work, task: &Task) -> Result<bool, Stop> {
+    /// What was only needed until now is taken away.
+    async fn settle(work: &Work, task: &Task) -> Result<(), Stop> {
         if task.victims.is_empty() || task.called.is_none() {
-            return Ok(true);
+            return Ok(());
         }
-        match work.provider.settle(work.call()).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.transient => {
-                self.failed_for_now(work, error).await?;
-                Ok(false)
-            }
+        match work.call_provider(work.provider.settle(work.call())).await? {
+            Ok(()) => Ok(()),
+            Err(error) if error.transient => Err(provider_failed(error)),
             Err(error) => {
                 // The goal is reached; what is left over does no harm.
                 tracing::warn!(%error, "cannot settle");
-                Ok(true)
+                Ok(())
             }
         }
-    }
-
-    async fn failed_for_now(&mut self, work: &mut Work, error: ProviderError) -> Result<(), Stop> {
-        self.failures += 1;
-        tracing::warn!(%error, tries = self.failures, "it is tried again");
-        let until = work.now().after(pause(self.failures));
-        self.memory.not_before = Some(until);
-        self.wait(work, Some(until), vec![error.message]).await
     }
 
     /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while. What was seen is
@@ -282,7 +268,7 @@ impl Drive {
         }
         tokio::select! {
             stop = work.interrupted() => Err(stop),
-            () = self.world.changed() => Ok(()),
+            () = work.world.changed_since(work.looked) => Ok(()),
             () = tokio::time::sleep(Duration::from(left)) => Ok(()),
         }
     }

@@ -42,7 +42,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     }
 }
 
-fn provider_failed(error: crate::provider::ProviderError) -> Stop {
+pub(crate) fn provider_failed(error: crate::provider::ProviderError) -> Stop {
     if error.transient { Stop::NotNow(error.message) } else { Stop::Failed(error.message) }
 }
 

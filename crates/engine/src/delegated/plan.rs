@@ -79,7 +79,7 @@ pub(crate) struct Memory {
     pub(crate) called: Option<Fence>,
     /// The write was acknowledged, or was not needed.
     pub(crate) acknowledged: bool,
-    /// A call failed for the moment: not before.
+    /// A write that was acknowledged got lost: not again before.
     pub(crate) not_before: Option<Timestamp>,
 }
 

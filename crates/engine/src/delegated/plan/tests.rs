@@ -121,9 +121,9 @@ fn a_size_that_somebody_else_changed_after_us_is_not_fought() {
 }
 
 #[test]
-fn a_call_that_failed_for_the_moment_waits_for_its_moment() {
+fn a_write_that_keeps_getting_lost_waits_for_its_moment() {
     let later = NOW.after(muster_core::time::Span::from_secs(1));
-    let memory = Memory { not_before: Some(later), ..called(false) };
+    let memory = Memory { not_before: Some(later), ..called(true) };
     let world = there(object(3, 0), members(3));
     assert_eq!(plan(&sized(5), &world, &memory, NOW), Verdict::Wait(Some(later), Vec::new()));
     assert_eq!(plan(&sized(5), &world, &memory, later), Verdict::Call);
