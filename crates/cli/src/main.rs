@@ -5,5 +5,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    muster_cli::Args::parse().run()
+    // First of all: a shim lives as long as its node, and must not pay for what commands need.
+    muster_local::shim::run_if_asked().unwrap_or_else(|| muster_cli::Args::parse().run())
 }

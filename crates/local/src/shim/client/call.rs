@@ -1,0 +1,117 @@
+//! One question to a living shim, and its answer.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use muster_core::action::Fence;
+use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::shim::lock::Refused;
+use crate::shim::wire::{Answer, Request, Status};
+use crate::sys::{self, Pidfd};
+
+/// How long a shim may take to answer. It has nothing else to do; one that takes longer is stopped, or stuck.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often, and how soon, a shim that was asked to listen again is called.
+const CALLS: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(25);
+
+/// Why a shim did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Somebody with a higher generation was there before.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// It has ended meanwhile.
+    #[error("the node's shim has ended")]
+    Gone,
+    /// It lives, and does not answer.
+    #[error("the node's shim (process {shim}) lives and does not answer: {why}")]
+    Silent {
+        /// Its number.
+        shim: i32,
+        /// What was tried.
+        why: String,
+    },
+    /// It said that it cannot.
+    #[error("the node's shim cannot do it: {0}")]
+    Failed(String),
+}
+
+/// Asks the shim behind `process`, which listens at `socket`.
+pub(super) async fn ask(
+    shim: i32,
+    process: &Pidfd,
+    socket: &Path,
+    request: &Request,
+    given: Fence,
+) -> Result<Status, CommandError> {
+    let silent = |why: String| CommandError::Silent { shim, why };
+    let answered = timeout(PATIENCE, async {
+        tokio::select! {
+            answer = exchange(process, socket, request) => answer,
+            // An answer that is there counts more than the end that came after it.
+            _ = process.ended() => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    });
+    match answered.await {
+        Ok(Ok(Answer::Status(status))) => Ok(*status),
+        Ok(Ok(Answer::Refused { highest })) => Err(Refused { given, highest }.into()),
+        Ok(Ok(Answer::Failed { message })) => Err(CommandError::Failed(message)),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Err(CommandError::Gone),
+        Ok(Err(error)) => Err(silent(format!("{}: {error}", socket.display()))),
+        Err(_) => Err(silent(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+async fn exchange(process: &Pidfd, socket: &Path, request: &Request) -> io::Result<Answer> {
+    let stream = connect(process, socket).await?;
+    let peer = stream.peer_cred()?;
+    if peer.uid() != sys::user() {
+        return Err(io::Error::other(format!("it belongs to user {}, not to us", peer.uid())));
+    }
+    let (input, mut output) = stream.into_split();
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    output.write_all(&text).await.map_err(as_end)?;
+    let mut line = String::new();
+    BufReader::new(input).read_line(&mut line).await.map_err(as_end)?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// A connection that breaks was cut by the end of the shim.
+fn as_end(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => io::ErrorKind::UnexpectedEof.into(),
+        _ => error,
+    }
+}
+
+/// Connects; if somebody tidied up the folder of sockets, the shim is asked to listen again.
+async fn connect(process: &Pidfd, socket: &Path) -> io::Result<UnixStream> {
+    let mut last = match UnixStream::connect(socket).await {
+        Err(error) if is_missing(&error) => error,
+        connected => return connected,
+    };
+    process.signal(Signal::HUP)?;
+    for _ in 0..CALLS {
+        tokio::time::sleep(BETWEEN).await;
+        last = match UnixStream::connect(socket).await {
+            Err(error) if is_missing(&error) => error,
+            connected => return connected,
+        };
+    }
+    Err(last)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}

@@ -1,0 +1,75 @@
+//! What is left of a node whose shim was killed.
+
+use std::io;
+use std::time::Duration;
+
+use muster_core::ids::NodeId;
+use rustix::process::Signal;
+use tokio::time::{Instant, timeout_at};
+
+use super::Shims;
+use super::remove::remove_socket;
+use crate::shim::folder::NodeFolder;
+use crate::shim::launch::NODE_MARKER;
+use crate::shim::lock::{Lock, NoLock};
+use crate::sys::{self, Pidfd};
+
+/// How long processes may take to end once they were killed: more than a busy machine needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Shims {
+    /// Ends every process that carries the mark of a node whose shim is gone, and returns how many there were.
+    pub async fn clean_up_lost(&self, folder: &NodeFolder) -> io::Result<usize> {
+        let _lock = match Lock::take(folder) {
+            Ok(lock) => Some(lock),
+            Err(NoLock::Gone) => None,
+            Err(NoLock::Busy) => {
+                return Err(io::Error::other("the node's shim lives: stop the node instead"));
+            }
+            Err(NoLock::Io(error)) => return Err(error),
+        };
+        let ended = end_marked(folder.node()).await?;
+        remove_socket(self, folder);
+        Ok(ended)
+    }
+}
+
+/// Kills whatever carries the node's mark, again and again: a process may have a child between look and kill.
+async fn end_marked(node: NodeId) -> io::Result<usize> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut count = 0;
+    loop {
+        let found = tokio::task::spawn_blocking(move || marked(node)).await.map_err(io::Error::other)??;
+        if found.is_empty() {
+            return Ok(count);
+        }
+        count += found.len();
+        for (_, process) in &found {
+            process.signal(Signal::KILL)?;
+        }
+        for (pid, process) in &found {
+            timeout_at(deadline, process.ended()).await.map_err(|_| {
+                let wait = PATIENCE.as_secs();
+                io::Error::other(format!(
+                    "process {pid} of node {node} was killed and has not ended in {wait} s"
+                ))
+            })??;
+        }
+    }
+}
+
+/// Every process of ours with the node's mark in its environment, held so that its number cannot change hands.
+fn marked(node: NodeId) -> io::Result<Vec<(i32, Pidfd)>> {
+    let mark = format!("{NODE_MARKER}={node}");
+    let mut found = Vec::new();
+    for pid in sys::own_processes() {
+        // Held before it is looked at: should it end and its number go to another, the signal goes to nobody.
+        if sys::environment_has(pid, &mark)
+            && let Some(process) = Pidfd::of_number(pid)?
+            && sys::environment_has(pid, &mark)
+        {
+            found.push((pid, process));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,93 @@
+//! Stopping a node, whatever state it is in.
+
+use std::io;
+
+use muster_core::action::Fence;
+
+use super::call::CommandError;
+use super::running::{Outcome, Running};
+use super::{Found, Shims};
+use crate::shim::folder::NodeFolder;
+use crate::shim::lock::{self, Lock, NoLock, Refused};
+use crate::shim::wire::Stop;
+
+/// How often a node that changes under our eyes is looked at again.
+const TRIES: u32 = 10;
+
+/// Why a node was not stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// Somebody with a higher generation was there before.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Somebody else starts it or removes it all the time.
+    #[error("the node is being started or removed by somebody else: try again")]
+    Busy,
+    /// Its shim cannot do it.
+    #[error(transparent)]
+    Command(CommandError),
+    /// Its folder, or what is left of it, cannot be dealt with.
+    #[error("what is left of the node cannot be dealt with: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Shims {
+    /// Ends a node in whatever state it is, and returns how it ended once nothing of it runs; nothing if it never
+    /// ran, or that is unknown. From then on no lower generation starts it again. What is on its way goes on when
+    /// this is dropped.
+    pub async fn stop(
+        &self,
+        folder: &NodeFolder,
+        generation: Fence,
+        stop: Stop,
+    ) -> Result<Option<Outcome>, StopError> {
+        for _ in 0..TRIES {
+            match self.find(folder)? {
+                Found::Running(running) => match end(&running, generation, stop).await? {
+                    Outcome::Ended(end) => return Ok(Some(Outcome::Ended(end))),
+                    // The next look says what to do about it.
+                    Outcome::Lost | Outcome::Replaced => {}
+                },
+                found => {
+                    match Lock::take(folder) {
+                        Ok(mut lock) => lock.raise(generation)??,
+                        // There is nothing, and a start that comes late finds no folder.
+                        Err(NoLock::Gone) => return Ok(None),
+                        // Its shim has the lock, and is about to write that it runs.
+                        Err(NoLock::Busy) => {
+                            tokio::time::sleep(super::start::BETWEEN).await;
+                            continue;
+                        }
+                        Err(NoLock::Io(error)) => return Err(error.into()),
+                    }
+                    return match found {
+                        Found::Ended(end) => Ok(Some(Outcome::Ended(end))),
+                        Found::Lost => {
+                            self.clean_up_lost(folder).await?;
+                            Ok(Some(Outcome::Lost))
+                        }
+                        _ => Ok(None),
+                    };
+                }
+            }
+        }
+        Err(StopError::Busy)
+    }
+}
+
+async fn end(running: &Running, generation: Fence, stop: Stop) -> Result<Outcome, StopError> {
+    match running.stop(generation, stop).await {
+        Ok(()) => {}
+        Err(CommandError::Refused(refused)) => return Err(refused.into()),
+        // A shim that somebody has stopped (SIGSTOP) cannot be reasoned with; what it wrote down still counts.
+        Err(CommandError::Silent { .. }) => {
+            let highest = lock::highest(running.folder())?;
+            if generation < highest {
+                return Err(Refused { given: generation, highest }.into());
+            }
+            running.kill_shim()?;
+        }
+        Err(error) => return Err(StopError::Command(error)),
+    }
+    Ok(running.exited().await?)
+}

@@ -1,0 +1,88 @@
+//! A node's folder: what is where.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use muster_core::ids::NodeId;
+use serde::Serialize;
+
+use super::launch::Launch;
+use super::state::State;
+
+/// The folder of one node, for its owner only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFolder {
+    node: NodeId,
+    path: PathBuf,
+}
+
+impl NodeFolder {
+    /// The folder of a node below this one.
+    pub fn new(parent: &Path, node: NodeId) -> Self {
+        Self { node, path: parent.join(node.to_string()) }
+    }
+
+    pub(super) fn at(path: PathBuf, node: NodeId) -> Self {
+        Self { node, path }
+    }
+
+    /// The node.
+    pub const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes it. Only the server does: a shim that comes late must not bring back what was removed.
+    pub fn make(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
+    }
+
+    /// The newest log; older ones are beside it.
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(super) fn older_log(&self, age: u32) -> PathBuf {
+        self.path.join(format!("log.{age}"))
+    }
+
+    fn state(&self) -> PathBuf {
+        self.path.join("state.json")
+    }
+
+    pub(super) fn lock(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+
+    /// What the shim wrote down last; nothing if it never did.
+    pub(super) fn read_state(&self) -> io::Result<Option<State>> {
+        match fs::read(self.state()) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write_state(&self, state: &State) -> io::Result<()> {
+        write(&self.state(), state)
+    }
+
+    pub(super) fn write_launch(&self, launch: &Launch) -> io::Result<()> {
+        write(&self.path.join("launch.json"), launch)
+    }
+}
+
+/// Writes a file as a whole or not at all, for its owner only.
+fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&serde_json::to_vec_pretty(value)?)?;
+    // Not synced: what runs does not survive the machine, and a process that dies takes no written page along.
+    fs::rename(draft, path)
+}

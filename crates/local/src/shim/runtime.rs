@@ -1,0 +1,115 @@
+//! The runtime folder: where sockets live, because their paths must be short.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use muster_core::ids::NodeId;
+
+use crate::sys;
+
+/// How long the path of a socket may be: the kernel has room for 107 bytes.
+const LONGEST: usize = 99;
+
+/// How long the name of a socket is: a slash and a node's id without dashes.
+const NAME: usize = 33;
+
+/// A folder of our own for sockets.
+#[derive(Debug, Clone)]
+pub struct RuntimeFolder(PathBuf);
+
+impl RuntimeFolder {
+    /// `$XDG_RUNTIME_DIR/muster` where that can be had, else `/tmp/muster-<uid>`.
+    pub fn standard() -> io::Result<Self> {
+        let preferred =
+            std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        // What is set may be another user's, or gone: variables outlive what they name.
+        preferred
+            .and_then(|base| Self::at(base.join("muster")).ok())
+            .map_or_else(|| Self::at(format!("/tmp/muster-{}", sys::user())), Ok)
+    }
+
+    /// This folder, made if need be. One that others could have written to is refused.
+    pub fn at(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let refuse =
+            |why: String| Err(io::Error::other(format!("the runtime folder {} {why}", path.display())));
+        if path.as_os_str().len() + NAME > LONGEST {
+            return refuse(format!(
+                "has a path of more than {} bytes: set XDG_RUNTIME_DIR to a shorter one",
+                LONGEST - NAME
+            ));
+        }
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return refuse(format!("cannot be made: {error}"));
+            }
+            _ => {}
+        }
+        // Of the entry itself: a link that somebody put there is not followed.
+        let found = fs::symlink_metadata(&path)?;
+        if !found.is_dir() {
+            return refuse("is not a folder: remove it, or set XDG_RUNTIME_DIR to another".to_owned());
+        }
+        if found.uid() != sys::user() {
+            return refuse(format!(
+                "belongs to user {}: set XDG_RUNTIME_DIR to a folder of your own",
+                found.uid()
+            ));
+        }
+        if found.mode() & 0o077 != 0 {
+            return refuse(format!("is open to others (mode {:o}): chmod 700 it", found.mode() & 0o777));
+        }
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn socket(&self, node: NodeId) -> PathBuf {
+        self.0.join(node.as_uuid().as_simple().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_for_its_owner_only() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = RuntimeFolder::at(base.path().join("muster")).unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
+        assert!(RuntimeFolder::at(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_others_could_have_written_to_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let open = base.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+        let refusal = RuntimeFolder::at(&open).unwrap_err().to_string();
+        assert!(refusal.ends_with("is open to others (mode 777): chmod 700 it"), "{refusal}");
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let base = tempfile::tempdir().unwrap();
+        let link = base.path().join("link");
+        symlink(base.path(), &link).unwrap();
+        assert!(RuntimeFolder::at(&link).unwrap_err().to_string().contains("is not a folder"));
+    }
+
+    #[test]
+    fn a_path_that_leaves_no_room_for_a_socket_is_refused() {
+        let long = format!("/tmp/{}", "x".repeat(80));
+        assert!(RuntimeFolder::at(long).unwrap_err().to_string().contains("more than 66 bytes"));
+    }
+}

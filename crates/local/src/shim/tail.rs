@@ -1,0 +1,64 @@
+//! The last lines of a node's log.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use super::folder::NodeFolder;
+
+/// How much is read of one file for its last lines: lines without end are cut.
+const MOST: u64 = 256 * 1024;
+
+impl NodeFolder {
+    /// The last lines that the node wrote, oldest first; none if it never wrote any. What is not text is replaced.
+    pub fn tail(&self, lines: usize) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let mut age = 0;
+        while found.len() < lines {
+            let path = if age == 0 { self.log() } else { self.older_log(age) };
+            let Some(mut older) = last_lines(&path, lines - found.len())? else { break };
+            older.append(&mut found);
+            found = older;
+            age += 1;
+        }
+        Ok(found)
+    }
+}
+
+/// The last lines of one file; nothing if there is no such file.
+fn last_lines(path: &Path, lines: usize) -> io::Result<Option<Vec<String>>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(MOST)))?;
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    Ok(Some(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use muster_core::ids::NodeId;
+
+    use super::*;
+
+    #[test]
+    fn the_last_lines_may_stand_in_several_files() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = NodeFolder::new(parent.path(), NodeId::from_uuid(uuid::Uuid::from_u128(7)));
+        folder.make().unwrap();
+        assert_eq!(folder.tail(3).unwrap(), [] as [&str; 0]);
+        fs::write(folder.older_log(2), "a\nb\n").unwrap();
+        fs::write(folder.older_log(1), "c\n").unwrap();
+        fs::write(folder.log(), b"d\n\xff e").unwrap();
+        assert_eq!(folder.tail(4).unwrap(), ["b", "c", "d", "\u{fffd} e"]);
+        assert_eq!(folder.tail(1).unwrap(), ["\u{fffd} e"]);
+    }
+}

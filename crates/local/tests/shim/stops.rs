@@ -1,0 +1,180 @@
+//! Stopping: by request, after the grace, the whole tree.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use muster_local::shim::{Asker, Ending, Outcome, Stop, StopSignal, Stopped};
+use rustix::process::Signal;
+
+use crate::fixture::{FIRST, Go, PATIENCE, World, end, signal, stop};
+
+const LONG: Duration = Duration::from_hours(1);
+
+/// Does not end when it is asked to.
+const DEAF: &str = "trap '' TERM INT; echo $$ > $GATE; while :; do sleep 1000; done";
+
+#[tokio::test]
+async fn a_node_ends_by_the_signal_it_is_asked_with() {
+    let world = World::new();
+    let running = world.start_sleeper().await;
+    running.stop(FIRST, Stop { signal: StopSignal::Int, grace: PATIENCE }).await.unwrap();
+    let end = end(&running).await;
+    assert_eq!(end.how, Ending::Signaled { signal: 2 });
+    assert_eq!(end.stopped, Some(Stopped { by: Asker::Command, signal: StopSignal::Int, killed: false }));
+    assert!(end.is_clean());
+}
+
+#[tokio::test]
+async fn one_that_does_not_listen_is_killed_after_the_grace() {
+    let world = World::new();
+    let gate = world.gate();
+    let running = world.start(&world.script(DEAF)).await;
+    gate.line().await;
+    running.stop(FIRST, Stop::within(Duration::from_millis(50))).await.unwrap();
+    let end = end(&running).await;
+    assert_eq!(end.how, Ending::Signaled { signal: 9 });
+    assert_eq!(end.stopped, Some(Stopped { by: Asker::Command, signal: StopSignal::Term, killed: true }));
+    world.has_no_process();
+}
+
+#[tokio::test]
+async fn a_second_stop_may_shorten_the_grace_and_never_lengthens_it() {
+    let world = World::new();
+    let gate = world.gate();
+    let running = world.start(&world.script(DEAF)).await;
+    gate.line().await;
+    running.stop(FIRST, Stop::within(LONG)).await.unwrap();
+    assert!(running.status().await.unwrap().stopping);
+    running.stop(FIRST, Stop::within(Duration::from_millis(500))).await.unwrap();
+    running.stop(FIRST, Stop::within(LONG)).await.unwrap();
+    assert_eq!(end(&running).await.how, Ending::Signaled { signal: 9 });
+}
+
+#[tokio::test]
+async fn a_stop_without_grace_kills_at_once() {
+    let world = World::new();
+    let gate = world.gate();
+    let running = world.start(&world.script(DEAF)).await;
+    gate.line().await;
+    running.stop(FIRST, Stop::within(Duration::ZERO)).await.unwrap();
+    assert_eq!(end(&running).await.how, Ending::Signaled { signal: 9 });
+}
+
+#[tokio::test]
+async fn the_same_stop_twice_signals_once() {
+    let world = World::new();
+    let (gate, go) = (world.gate(), Go::new(&world));
+    let script = "trap 'echo asked; echo > $GATE' TERM
+        (trap '' TERM; echo > $GATE; read x < $GATE.go) & wait; wait; exit 0";
+    let running = world.start(&world.script(script)).await;
+    gate.line().await;
+    for _ in 0..3 {
+        running.stop(FIRST, Stop::within(LONG)).await.unwrap();
+    }
+    gate.line().await;
+    go.go().await;
+    assert_eq!(end(&running).await.how, Ending::Exited { code: 0 });
+    assert_eq!(world.node.tail(9).unwrap(), ["asked"]);
+}
+
+#[tokio::test]
+async fn whoever_left_the_session_is_gone_too() {
+    let world = World::new();
+    let gate = world.gate();
+    // A daemon as it should be: a session of its own, no parent, no output, deaf.
+    let daemon =
+        "setsid sh -c 'trap \"\" TERM HUP; echo $$ > $GATE; while :; do sleep 1000; done' >&- 2>&- <&- &";
+    let running = world.start(&world.script(&format!("({daemon}) ; ({daemon}) ; exec sleep 1000"))).await;
+    let daemons = [gate.number().await, gate.number().await];
+    assert!(daemons.iter().all(|daemon| world.processes().contains(daemon)));
+    stop(&running).await;
+    world.has_no_process();
+}
+
+#[tokio::test]
+async fn what_a_node_leaves_behind_goes_when_it_ends_by_itself() {
+    let world = World::new();
+    let (gate, go) = (world.gate(), Go::new(&world));
+    let script =
+        "(setsid sh -c 'echo $$ > $GATE; exec sleep 1000' &) ; sleep 1000 & read x < $GATE.go; exit 6";
+    let running = world.start(&world.script(script)).await;
+    gate.line().await;
+    go.go().await;
+    assert_eq!(end(&running).await.how, Ending::Exited { code: 6 });
+    world.has_no_process();
+}
+
+#[tokio::test]
+async fn orphans_that_end_are_not_kept_as_dead() {
+    let world = World::new();
+    let gate = world.gate();
+    let running = world.start(&world.script("(sh -c 'echo $$ > $GATE' &) ; exec sleep 1000")).await;
+    let orphan = gate.number().await;
+    let reaped = async {
+        while fs::exists(format!("/proc/{orphan}")).unwrap() {
+            // Every answer is a turn of the shim's loop.
+            running.status().await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENCE, reaped).await.expect("the orphan is reaped");
+    stop(&running).await;
+}
+
+#[tokio::test]
+async fn a_stop_goes_on_when_whoever_asked_is_gone() {
+    let world = World::new();
+    let gate = world.gate();
+    let running = world.start(&world.script(DEAF)).await;
+    gate.line().await;
+    let request =
+        format!("{{\"command\":\"stop\",\"generation\":{},\"grace_ms\":50,\"signal\":\"TERM\"}}\n", FIRST.0);
+    let mut asker = UnixStream::connect(world.sockets().pop().unwrap()).unwrap();
+    asker.write_all(request.as_bytes()).unwrap();
+    drop(asker);
+    assert_eq!(end(&running).await.how, Ending::Signaled { signal: 9 });
+}
+
+#[tokio::test]
+async fn a_machine_that_shuts_down_lets_nodes_end_well() {
+    let world = World::new();
+    let running = world.start_sleeper().await;
+    signal(running.state().shim.pid, Signal::TERM);
+    let end = end(&running).await;
+    assert_eq!(end.how, Ending::Signaled { signal: 15 });
+    assert_eq!(end.stopped.unwrap().by, Asker::Signal);
+}
+
+#[tokio::test]
+async fn a_socket_that_was_tidied_up_is_made_again() {
+    let world = World::new();
+    let running = world.start_sleeper().await;
+    fs::remove_file(world.sockets().pop().unwrap()).unwrap();
+    assert!(!running.status().await.unwrap().stopping);
+    stop(&running).await;
+    world.has_no_socket();
+}
+
+#[tokio::test]
+async fn a_shim_that_somebody_halted_does_not_keep_its_node_alive() {
+    let world = World::new();
+    let running = world.start_sleeper().await;
+    signal(running.state().shim.pid, Signal::STOP);
+    let outcome = world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE)).await.unwrap();
+    assert_eq!(outcome, Some(Outcome::Lost));
+    world.has_no_process();
+}
+
+#[tokio::test]
+async fn whatever_there_is_is_stopped() {
+    let world = World::new();
+    let ask = || world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE));
+    assert_eq!(ask().await.unwrap(), None);
+    world.node.make().unwrap();
+    assert_eq!(ask().await.unwrap(), None);
+    world.start_sleeper().await;
+    let first = ask().await.unwrap();
+    assert!(matches!(&first, Some(Outcome::Ended(end)) if end.is_clean()), "{first:?}");
+    assert_eq!(ask().await.unwrap(), first);
+}
