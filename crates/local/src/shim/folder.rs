@@ -24,6 +24,22 @@ impl NodeFolder {
         Self { node, path: parent.join(node.to_string()) }
     }
 
+    /// The folders of all nodes below this one; none if it is not there. What is not named by an id is not ours.
+    pub fn all(parent: &Path) -> io::Result<Vec<Self>> {
+        let entries = match fs::read_dir(parent) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut folders = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if let Some(node) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                folders.push(Self { node, path: entry.path() });
+            }
+        }
+        Ok(folders)
+    }
+
     pub(super) fn at(path: PathBuf, node: NodeId) -> Self {
         Self { node, path }
     }
@@ -85,4 +101,20 @@ fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     file.write_all(&serde_json::to_vec_pretty(value)?)?;
     // Not synced: what runs does not survive the machine, and a process that dies takes no written page along.
     fs::rename(draft, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_nodes_are_found_by_their_names() {
+        let parent = tempfile::tempdir().unwrap();
+        let below = parent.path().join("nodes");
+        assert_eq!(NodeFolder::all(&below).unwrap(), []);
+        let folder = NodeFolder::new(&below, NodeId::from_uuid(uuid::Uuid::from_u128(7)));
+        folder.make().unwrap();
+        fs::create_dir(below.join("something else")).unwrap();
+        assert_eq!(NodeFolder::all(&below).unwrap(), [folder]);
+    }
 }

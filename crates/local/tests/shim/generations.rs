@@ -46,7 +46,7 @@ async fn a_lower_generation_neither_starts_nor_stops_nor_adopts_nor_removes() {
     assert!(running.adopt(given).await.is_err());
     assert!(!running.status().await.unwrap().stopping);
     stop(&running).await;
-    assert!(world.shims.remove(&world.node, given, false).unwrap_err().to_string().contains("refused"));
+    assert!(world.shims.remove(&world.node, given, false).await.unwrap_err().to_string().contains("refused"));
     let words = "generation 6 is refused: generation 7 was there before";
     assert_eq!(too_late.to_string(), words);
 }
@@ -60,6 +60,7 @@ async fn the_highest_generation_outlives_a_shim_that_was_killed() {
     outcome(&running).await;
     let start = world.shims.start(&world.node, &at(Fence(39), world.script("true"))).await.unwrap_err();
     assert_eq!(refused(start), Refused { given: Fence(39), highest: Fence(40) });
+    world.shims.clean_up_lost(&world.node).await.unwrap();
 }
 
 #[tokio::test]

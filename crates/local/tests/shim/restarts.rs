@@ -89,13 +89,13 @@ async fn half_a_state_is_a_lost_node_once_its_shim_is_gone() {
 async fn a_removed_node_leaves_nothing() {
     let world = World::new();
     let running = world.start_sleeper().await;
-    let refusal = world.shims.remove(&world.node, FIRST, false).unwrap_err();
+    let refusal = world.shims.remove(&world.node, FIRST, false).await.unwrap_err();
     assert!(matches!(refusal, RemoveError::Running), "{refusal}");
     stop(&running).await;
     fs::create_dir_all(world.node.path().join("scratch/deep")).unwrap();
-    world.shims.remove(&world.node, FIRST, false).unwrap();
+    world.shims.remove(&world.node, FIRST, false).await.unwrap();
     assert!(!world.node.path().exists());
-    world.shims.remove(&world.node, FIRST, false).unwrap();
+    world.shims.remove(&world.node, FIRST, false).await.unwrap();
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_removed_node_may_leave_its_logs() {
     let world = World::new();
     end(&world.start(&world.script("echo words")).await).await;
     fs::create_dir_all(world.node.path().join("scratch/deep")).unwrap();
-    world.shims.remove(&world.node, FIRST, true).unwrap();
+    world.shims.remove(&world.node, FIRST, true).await.unwrap();
     let entries = fs::read_dir(world.node.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
     names.sort();

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use muster_local::shim::{Asker, Ending, Outcome, Stop, StopSignal, Stopped};
+use muster_core::action::Fence;
+use muster_local::shim::{Asker, CommandError, Ending, Outcome, Stop, StopError, StopSignal, Stopped};
 use rustix::process::Signal;
 
 use crate::fixture::{FIRST, Go, PATIENCE, World, end, signal, stop};
@@ -154,6 +156,22 @@ async fn a_socket_that_was_tidied_up_is_made_again() {
     assert!(!running.status().await.unwrap().stopping);
     stop(&running).await;
     world.has_no_socket();
+}
+
+#[tokio::test]
+async fn a_shim_that_cannot_listen_again_is_asked_by_a_signal() {
+    let world = World::new();
+    let running = world.start_sleeper().await;
+    fs::remove_file(world.sockets().pop().unwrap()).unwrap();
+    // No socket is made where others could replace it.
+    fs::set_permissions(world.path().join("run"), fs::Permissions::from_mode(0o777)).unwrap();
+    let deaf = running.status().await.unwrap_err();
+    assert!(matches!(deaf, CommandError::Deaf { .. }), "{deaf}");
+    let too_late = world.shims.stop(&world.node, Fence(6), Stop::within(PATIENCE)).await.unwrap_err();
+    assert!(matches!(too_late, StopError::Refused(_)), "{too_late}");
+    let outcome = world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE)).await.unwrap();
+    let Some(Outcome::Ended(end)) = outcome else { panic!("it did not end: {outcome:?}") };
+    assert_eq!((end.how, end.stopped.unwrap().by), (Ending::Signaled { signal: 15 }, Asker::Signal));
 }
 
 #[tokio::test]

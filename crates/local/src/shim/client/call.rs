@@ -1,7 +1,7 @@
 //! One question to a living shim, and its answer.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use muster_core::action::Fence;
@@ -31,13 +31,22 @@ pub enum CommandError {
     #[error("the node's shim has ended")]
     Gone,
     /// It lives, and does not answer.
-    #[error("the node's shim (process {shim}) lives and does not answer: {why}")]
+    #[error("the node's shim (process {shim}) lives and has not answered within {} s", PATIENCE.as_secs())]
     Silent {
         /// Its number.
         shim: i32,
-        /// What was tried.
-        why: String,
     },
+    /// It lives, and does not listen: its socket is gone and it cannot make another.
+    #[error("the node's shim (process {shim}) lives and does not listen at {}", socket.display())]
+    Deaf {
+        /// Its number.
+        shim: i32,
+        /// Where it should.
+        socket: PathBuf,
+    },
+    /// Asking it failed on our side.
+    #[error("the node's shim cannot be asked: {0}")]
+    Io(io::Error),
     /// It said that it cannot.
     #[error("the node's shim cannot do it: {0}")]
     Failed(String),
@@ -51,12 +60,12 @@ pub(super) async fn ask(
     request: &Request,
     given: Fence,
 ) -> Result<Status, CommandError> {
-    let silent = |why: String| CommandError::Silent { shim, why };
     let answered = timeout(PATIENCE, async {
         tokio::select! {
-            answer = exchange(process, socket, request) => answer,
             // An answer that is there counts more than the end that came after it.
-            _ = process.ended() => Err(io::ErrorKind::UnexpectedEof.into()),
+            biased;
+            answer = exchange(process, socket, request) => answer,
+            Ok(()) = process.ended() => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     });
     match answered.await {
@@ -64,8 +73,9 @@ pub(super) async fn ask(
         Ok(Ok(Answer::Refused { highest })) => Err(Refused { given, highest }.into()),
         Ok(Ok(Answer::Failed { message })) => Err(CommandError::Failed(message)),
         Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Err(CommandError::Gone),
-        Ok(Err(error)) => Err(silent(format!("{}: {error}", socket.display()))),
-        Err(_) => Err(silent(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Ok(Err(error)) if is_missing(&error) => Err(CommandError::Deaf { shim, socket: socket.to_owned() }),
+        Ok(Err(error)) => Err(CommandError::Io(error)),
+        Err(_) => Err(CommandError::Silent { shim }),
     }
 }
 

@@ -26,7 +26,19 @@ pub enum RemoveError {
 impl Shims {
     /// Removes the folder of a node that does not run, and its socket. With `keep_logs` its logs stay, and with them
     /// the highest generation that was seen. No folder is what is wanted.
-    pub fn remove(&self, folder: &NodeFolder, generation: Fence, keep_logs: bool) -> Result<(), RemoveError> {
+    pub async fn remove(
+        &self,
+        folder: &NodeFolder,
+        generation: Fence,
+        keep_logs: bool,
+    ) -> Result<(), RemoveError> {
+        let (shims, folder) = (self.clone(), folder.clone());
+        // Frameworks leave large folders.
+        let removed = tokio::task::spawn_blocking(move || shims.remove_now(&folder, generation, keep_logs));
+        removed.await.map_err(io::Error::other)?
+    }
+
+    fn remove_now(&self, folder: &NodeFolder, generation: Fence, keep_logs: bool) -> Result<(), RemoveError> {
         let mut lock = match Lock::take(folder) {
             Ok(lock) => lock,
             Err(NoLock::Gone) => return Ok(()),

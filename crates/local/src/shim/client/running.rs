@@ -90,9 +90,9 @@ impl Running {
         }
     }
 
-    /// Kills the shim itself, and with it the node's process. What they leave has to be cleaned up.
-    pub(super) fn kill_shim(&self) -> io::Result<()> {
-        self.shim.as_ref().map_or(Ok(()), |shim| shim.signal(Signal::KILL))
+    /// Signals the shim itself. If that kills it, so does the kernel the node's process; the rest has to be cleaned up.
+    pub(super) fn signal_shim(&self, signal: Signal) -> io::Result<()> {
+        self.shim.as_ref().map_or(Ok(()), |shim| shim.signal(signal))
     }
 
     async fn ask(&self, request: &Request, given: Fence) -> Result<Status, CommandError> {

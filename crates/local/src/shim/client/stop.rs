@@ -1,8 +1,11 @@
 //! Stopping a node, whatever state it is in.
 
 use std::io;
+use std::time::Duration;
 
 use muster_core::action::Fence;
+use rustix::process::Signal;
+use tokio::time::timeout;
 
 use super::call::CommandError;
 use super::running::{Outcome, Running};
@@ -13,6 +16,9 @@ use crate::shim::wire::Stop;
 
 /// How often a node that changes under our eyes is looked at again.
 const TRIES: u32 = 10;
+
+/// How long a node may take whose shim can only be signalled: more than the grace that such a shim gives.
+const PATIENCE_WITH_DEAF: Duration = Duration::from_secs(15);
 
 /// Why a node was not stopped.
 #[derive(Debug, thiserror::Error)]
@@ -79,15 +85,29 @@ async fn end(running: &Running, generation: Fence, stop: Stop) -> Result<Outcome
     match running.stop(generation, stop).await {
         Ok(()) => {}
         Err(CommandError::Refused(refused)) => return Err(refused.into()),
-        // A shim that somebody has stopped (SIGSTOP) cannot be reasoned with; what it wrote down still counts.
-        Err(CommandError::Silent { .. }) => {
-            let highest = lock::highest(running.folder())?;
-            if generation < highest {
-                return Err(Refused { given: generation, highest }.into());
+        Err(CommandError::Deaf { .. }) => {
+            still_obeyed(running, generation)?;
+            running.signal_shim(Signal::TERM)?;
+            if let Ok(outcome) = timeout(PATIENCE_WITH_DEAF, running.exited()).await {
+                return Ok(outcome?);
             }
-            running.kill_shim()?;
+            running.signal_shim(Signal::KILL)?;
+        }
+        // One that somebody has halted (SIGSTOP) cannot be reasoned with.
+        Err(CommandError::Silent { .. }) => {
+            still_obeyed(running, generation)?;
+            running.signal_shim(Signal::KILL)?;
         }
         Err(error) => return Err(StopError::Command(error)),
     }
     Ok(running.exited().await?)
+}
+
+/// A shim that cannot be asked has still written down whom it obeys.
+fn still_obeyed(running: &Running, generation: Fence) -> Result<(), StopError> {
+    let highest = lock::highest(running.folder())?;
+    if generation < highest {
+        return Err(Refused { given: generation, highest }.into());
+    }
+    Ok(())
 }
