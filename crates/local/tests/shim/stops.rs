@@ -165,11 +165,11 @@ async fn a_shim_that_cannot_listen_again_is_asked_by_a_signal() {
     fs::remove_file(world.sockets().pop().unwrap()).unwrap();
     // No socket is made where others could replace it.
     fs::set_permissions(world.path().join("run"), fs::Permissions::from_mode(0o777)).unwrap();
-    let deaf = running.status().await.unwrap_err();
-    assert!(matches!(deaf, CommandError::Deaf { .. }), "{deaf}");
-    let too_late = world.shims.stop(&world.node, Fence(6), Stop::within(PATIENCE)).await.unwrap_err();
-    assert!(matches!(too_late, StopError::Refused(_)), "{too_late}");
-    let outcome = world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE)).await.unwrap();
+    let ask = |generation| world.shims.stop(&world.node, generation, Stop::within(PATIENCE));
+    let (deaf, too_late) = tokio::join!(running.status(), ask(Fence(6)));
+    assert!(matches!(deaf, Err(CommandError::Deaf { .. })), "{deaf:?}");
+    assert!(matches!(too_late, Err(StopError::Refused(_))), "{too_late:?}");
+    let outcome = ask(FIRST).await.unwrap();
     let Some(Outcome::Ended(end)) = outcome else { panic!("it did not end: {outcome:?}") };
     assert_eq!((end.how, end.stopped.unwrap().by), (Ending::Signaled { signal: 15 }, Asker::Signal));
 }

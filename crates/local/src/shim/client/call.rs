@@ -18,7 +18,7 @@ use crate::sys::{self, Pidfd};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often, and how soon, a shim that was asked to listen again is called.
-const CALLS: u32 = 20;
+const CALLS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(25);
 
 /// Why a shim did not do what it was asked for.
