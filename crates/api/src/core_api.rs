@@ -6,24 +6,29 @@ mod clusters;
 mod convert;
 mod create;
 mod find;
+mod forms;
+mod limits;
 mod mutate;
 mod pages;
+mod seal;
 mod update;
 mod watch;
 
 use std::sync::Arc;
 
-use muster_core::principal::Principal;
 use muster_core::time::Timestamp;
 use muster_engine::Engine;
 use muster_proto::rest::Endpoint;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
+use crate::access::Access;
 use crate::error::ApiError;
+use seal::Seal;
 
 /// What the server says of itself.
 #[derive(Debug, Clone)]
@@ -46,12 +51,27 @@ pub struct CoreApi {
     engine: Engine,
     info: Arc<ServerInfo>,
     shutdown: CancellationToken,
+    /// The doors close: whoever waits is told at once.
+    closing: CancellationToken,
+    seal: Arc<OnceCell<Seal>>,
 }
 
 impl CoreApi {
     /// The API of an engine; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(engine: Engine, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        Self { engine, info: Arc::new(info), shutdown }
+        let (closing, seal) = (CancellationToken::new(), Arc::default());
+        Self { engine, info: Arc::new(info), shutdown, closing, seal }
+    }
+
+    /// Ends what waits: requests for their milestones, and watches. What they wait for goes on.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// What tokens are signed with.
+    async fn seal(&self) -> Result<&Seal, ApiError> {
+        let read = async || Ok(Seal::new(&self.engine.store().token_key().await?));
+        self.seal.get_or_try_init(read).await
     }
 
     /// The services for gRPC.
@@ -71,8 +91,8 @@ impl CoreApi {
     }
 }
 
-/// Who is calling; the authenticating layer has said so.
-fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
-    let principal = request.extensions().get::<Principal>().cloned();
-    principal.ok_or_else(|| ApiError::unauthenticated("nobody vouches for this request").into())
+/// Who is calling, and what the method needs; the doors have said so.
+fn access<T>(request: &Request<T>) -> Result<Access, Status> {
+    let access = request.extensions().get::<Access>().cloned();
+    access.ok_or_else(|| ApiError::unauthenticated("nobody vouches for this request").into())
 }

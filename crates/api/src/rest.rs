@@ -14,6 +14,7 @@ use muster_proto::rest::{Answer, Call, Endpoint, Rule};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
+use crate::access;
 use crate::error::ApiError;
 
 mod answer;
@@ -97,10 +98,13 @@ fn wants_watch(query: &str) -> bool {
 async fn call(
     route: &Route,
     path: Result<RawPathParams, RawPathParamsRejection>,
-    parts: Parts,
+    mut parts: Parts,
     body: axum::body::Body,
 ) -> Result<Answer, Status> {
-    let path = path.map_err(|error| ApiError::invalid(format!("the path cannot be read: {error}")))?;
+    access::enter(route.endpoint.method.grpc_path, &mut parts.extensions)?;
+    let path = path.map_err(|_| {
+        ApiError::invalid("the path has bytes that are no UTF-8: write names in UTF-8, escaped as %C3%A4")
+    })?;
     // The values stand in the order of the path, and so do the names.
     let values = path.iter().map(|(_, value)| value.to_owned());
     let path: Vec<(String, String)> = route.rule.parameters().map(str::to_owned).zip(values).collect();

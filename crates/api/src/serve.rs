@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use muster_proto::rest::Endpoint;
 
+use crate::access;
 use crate::auth::{Authenticators, Caller};
 use crate::error::ApiError;
 use crate::guard::{self, GuardSettings};
@@ -25,7 +26,8 @@ pub fn grpc_router(
     authenticators: Authenticators,
     guard: GuardSettings,
 ) -> Router {
-    layered(routes.prepare().into_axum_router(), authenticators, guard)
+    let methods = routes.prepare().into_axum_router().layer(from_fn(enter));
+    layered(methods, authenticators, guard)
 }
 
 /// Puts routes behind the guard and behind authentication; whoever calls is in the request's extensions.
@@ -39,6 +41,17 @@ fn layered(routes: Router, authenticators: Authenticators, guard: GuardSettings)
     routes
         .layer(from_fn_with_state(Arc::new(authenticators), authenticate))
         .layer(from_fn_with_state(Arc::new(guard), guard::guard))
+}
+
+/// Over gRPC the path is the method.
+async fn enter(mut request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    if !guard::is_probe(&path)
+        && let Err(error) = access::enter(&path, request.extensions_mut())
+    {
+        return rest::refuse(&path, request.headers(), &error.into());
+    }
+    next.run(request).await
 }
 
 async fn authenticate(

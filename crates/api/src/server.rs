@@ -89,6 +89,8 @@ impl Server {
             let handle = handle.clone();
             async move {
                 stop.await;
+                // First, so that whoever waits is answered while connections are still there.
+                api.close();
                 handle.graceful_shutdown(Some(GRACE));
             }
         });

@@ -64,7 +64,7 @@ pub enum SubmitError {
     #[error("no provider serves '{0}' here: start one, or choose another")]
     NoProvider(String),
     /// The provider does not know the type.
-    #[error("'{provider}' cannot make nodes of type {kind}")]
+    #[error("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")]
     UnknownType {
         /// The provider.
         provider: String,
@@ -103,14 +103,14 @@ impl Engine {
         if cluster.groups.len() > 1 && !capabilities.several_groups {
             let groups = cluster.groups.len();
             return Err(SubmitError::NotSupported(format!(
-                "{kind} has one worker group, and {groups} were given"
+                "clusters of type {kind} have one worker group, and {groups} were given: leave out the others"
             )));
         }
         let limit = self.inner.config.max_nodes_per_cluster;
         if cluster.desired() > limit {
             let desired = cluster.desired();
             return Err(SubmitError::Invalid(format!(
-                "{desired} workers are more than the {limit} that a cluster may have"
+                "{desired} workers are more than the {limit} that a cluster may have: ask for less"
             )));
         }
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
@@ -249,7 +249,8 @@ impl Inner {
             cause: Cause::Request,
             door: caller.door,
             reason: caller.reason.clone(),
-            principal: caller.principal.clone(),
+            // Whoever asked, it is the business of the cluster's project.
+            principal: Principal { project: cluster.project.clone(), ..caller.principal.clone() },
             inputs: Value::Object(Map::new()),
             outputs: Value::Object(Map::new()),
             data: Value::Object(Map::new()),

@@ -5,6 +5,7 @@
 
 pub mod bind;
 pub mod descriptor;
+mod explain;
 pub mod query;
 pub mod rest;
 pub mod rpc;

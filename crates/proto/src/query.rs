@@ -14,7 +14,7 @@ mod tests;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadParameter {
     /// Not of the field's type.
-    #[error("{name}={value} cannot be read: {expected} is expected")]
+    #[error("{name} is '{value}': {expected} is expected")]
     Value {
         /// The parameter.
         name: String,
@@ -160,17 +160,26 @@ fn parse<T: FromStr + Into<Value>>(given: &str) -> Option<Value> {
     given.parse::<T>().ok().map(Into::into)
 }
 
-fn expected(kind: &Kind) -> String {
+/// What a value of this kind has to be.
+pub(crate) fn expected(kind: &Kind) -> String {
+    let from_to = |least: &str, most: &str| format!("a whole number from {least} to {most}");
     match kind {
+        Kind::String | Kind::Bytes => "text".to_owned(),
         Kind::Bool => "true or false".to_owned(),
         Kind::Double | Kind::Float => "a number".to_owned(),
-        Kind::Uint32 | Kind::Fixed32 | Kind::Uint64 | Kind::Fixed64 => "a whole number from 0 up".to_owned(),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => from_to(&i32::MIN.to_string(), &i32::MAX.to_string()),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => from_to(&i64::MIN.to_string(), &i64::MAX.to_string()),
+        Kind::Uint32 | Kind::Fixed32 => from_to("0", &u32::MAX.to_string()),
+        Kind::Uint64 | Kind::Fixed64 => from_to("0", &u64::MAX.to_string()),
         Kind::Enum(words) => {
             let words: Vec<String> = words.values().map(|value| value.name().to_owned()).collect();
             format!("one of {}", words.join(", "))
         }
-        Kind::Message(message) if message.name() == "Duration" => "a duration such as 30s or 10m".to_owned(),
-        Kind::Message(_) => "a moment such as 2026-01-31T12:00:00Z".to_owned(),
-        _ => "a whole number".to_owned(),
+        Kind::Message(message) => match message.full_name() {
+            "google.protobuf.Duration" => "a duration such as 30s or 10m".to_owned(),
+            "google.protobuf.Timestamp" => "a moment such as 2026-01-31T12:00:00Z".to_owned(),
+            "google.protobuf.FieldMask" => "text such as labels,timeout".to_owned(),
+            _ => "an object".to_owned(),
+        },
     }
 }

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 use tonic::metadata::MetadataMap;
 use tonic::{Extensions, Request, Response, Status};
 
+use crate::explain;
+
 include!(concat!(env!("OUT_DIR"), "/rest.rs"));
 
 /// What a body fills.
@@ -136,7 +138,7 @@ where
     Endpoint::new(method, move |call| {
         let service = Arc::clone(&service);
         async move {
-            let (metadata, answer, _) = service(typed(call)?).await?.into_parts();
+            let (metadata, answer, _) = service(typed(method, call)?).await?.into_parts();
             Ok(Answer { metadata, content: Content::One(json(&answer)?) })
         }
     })
@@ -159,7 +161,7 @@ where
     Endpoint::new(method, move |call| {
         let service = Arc::clone(&service);
         async move {
-            let (metadata, answer, _) = service(typed(call)?).await?.into_parts();
+            let (metadata, answer, _) = service(typed(method, call)?).await?.into_parts();
             let mut json = json(&answer)?;
             if is_empty(&answer) {
                 let comma = if json.as_slice() == b"{}" { "" } else { "," };
@@ -183,19 +185,20 @@ where
     Endpoint::new(method, move |call| {
         let service = Arc::clone(&service);
         async move {
-            let (metadata, answers, _) = service(typed(call)?).await?.into_parts();
+            let (metadata, answers, _) = service(typed(method, call)?).await?.into_parts();
             let answers = answers.map(|answer| json(&answer?)).boxed();
             Ok(Answer { metadata, content: Content::Stream(answers) })
         }
     })
 }
 
-fn typed<Q: DeserializeOwned>(call: Call) -> Result<Request<Q>, Status> {
+fn typed<Q: DeserializeOwned>(method: &Method, call: Call) -> Result<Request<Q>, Status> {
     let Call { metadata, extensions, request } = call;
-    let message = serde_path_to_error::deserialize(Value::Object(request)).map_err(|error| {
-        let path = error.path().to_string();
-        let what = if path == "." { "the request" } else { &path };
-        Status::invalid_argument(format!("{what} cannot be read: {}", error.inner()))
+    let request = Value::Object(request);
+    let message = serde_path_to_error::deserialize(&request).map_err(|error| {
+        let (path, why) = (error.path(), error.inner().to_string());
+        let request = request.as_object().cloned().unwrap_or_default();
+        Status::invalid_argument(explain::sentence(method.request, &request, path, &why))
     })?;
     Ok(Request::from_parts(metadata, extensions, message))
 }

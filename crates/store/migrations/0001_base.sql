@@ -3,6 +3,8 @@
 CREATE TABLE muster (
     singleton   BIGINT PRIMARY KEY CHECK (singleton = 1),
     database_id TEXT   NOT NULL,
+    -- What tokens that doors give out are signed with; never shown.
+    token_key   TEXT   NOT NULL,
     version     BIGINT NOT NULL,
     min_reader  BIGINT NOT NULL
 );
@@ -94,6 +96,8 @@ CREATE TABLE clusters (
     observed      TEXT   NOT NULL,
     fence         BIGINT NOT NULL,
     change        BIGINT NOT NULL,
+    -- The change that it came with: whoever follows from before that has not heard of it.
+    born          BIGINT NOT NULL,
     -- Set where a door forbids a second cluster of that name; free again once the cluster is gone.
     name_claim    TEXT,
     init_at       BIGINT NOT NULL,

@@ -18,6 +18,9 @@ pub enum StoreError {
     /// A value cannot be stored or compared, such as a text with a NUL in it.
     #[error("a value has characters that cannot be stored: {0}")]
     Unstorable(String),
+    /// A cursor of another list.
+    #[error("the place to go on from belongs to another list: begin again")]
+    ForeignCursor,
     /// A row says something that this version cannot read.
     #[error("the database holds something unreadable: {0}")]
     Corrupt(String),

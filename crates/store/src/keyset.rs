@@ -19,6 +19,19 @@ enum Key {
     Text(String),
 }
 
+impl Cursor {
+    /// Whether it comes from a list of this order: anything else cannot be compared with its columns.
+    pub(crate) fn check(&self, sort: &[(SortColumn, Direction)]) -> Result<(), StoreError> {
+        let fits = |((column, _), key): (&(SortColumn, Direction), &Key)| {
+            column.is_text == matches!(key, Key::Text(_))
+        };
+        if self.keys.len() == sort.len() && sort.iter().zip(&self.keys).all(fits) {
+            return Ok(());
+        }
+        Err(StoreError::ForeignCursor)
+    }
+}
+
 /// A column to sort by. Where it may be NULL, `expression` says where those go: first when ascending.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SortColumn {
@@ -169,6 +182,17 @@ mod tests {
             "WHERE name >= $1 AND (name > $1 OR name = $1 AND init_at < $2 OR name = $1 AND init_at = $2 AND id > $3)"
         );
         assert_eq!(filter.arguments.len(), 3);
+    }
+
+    #[test]
+    fn a_cursor_is_good_for_its_own_order_only() {
+        let cursor = Cursor { keys: vec![Key::Text("b".into())], id: "x".into() };
+        let by = |sort: &[SortColumn]| {
+            let sort: Vec<_> = sort.iter().map(|column| (*column, Direction::Ascending)).collect();
+            cursor.check(&sort).is_ok()
+        };
+        assert!(by(&[NAME]));
+        assert!(!by(&[AGE]) && !by(&[]) && !by(&[NAME, AGE]));
     }
 
     #[test]

@@ -91,10 +91,12 @@ fn pending(present: Present) -> Result<impl Iterator<Item = &'static Migration>,
 }
 
 async fn note(tx: &mut Transaction<'_>, migration: &Migration) -> Result<(), StoreError> {
-    const NOTE: &str = "INSERT INTO muster (singleton, database_id, version, min_reader) VALUES (1, $1, $2, $3) \
+    const NOTE: &str = "INSERT INTO muster (singleton, database_id, token_key, version, min_reader) VALUES (1, $1, $2, $3, $4) \
                         ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, min_reader = excluded.min_reader";
     let id = Uuid::new_v4().to_string();
-    tx.execute(NOTE, args![id, migration.version, migration.min_reader]).await?;
+    // Two of them: more random bits than anybody can try.
+    let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+    tx.execute(NOTE, args![id, key, migration.version, migration.min_reader]).await?;
     Ok(())
 }
 

@@ -32,6 +32,7 @@ impl Listing<'_> {
     ) -> Result<Page<T>, StoreError> {
         let all = (self.filter.to_where(), self.filter.arguments.clone());
         if let Some(cursor) = self.after {
+            cursor.check(&self.sort)?;
             self.filter.after(&self.sort, self.id, cursor);
         }
         // One more than asked tells whether there is another page.
@@ -57,10 +58,10 @@ impl Listing<'_> {
                 next = Some(keyset::cursor(row, self.width, &self.sort, id_of(item))?);
             }
         }
-        let whole = next.is_none() && self.after.is_none() && self.limit != Some(0);
-        let total = if whole {
+        let last = next.is_none() && self.limit != Some(0);
+        let total = if last && self.after.is_none() {
             Some(items.len() as u64)
-        } else if self.with_total {
+        } else if last || self.with_total {
             let row = tx.row(format!("SELECT count(*) FROM {} {}", self.table, all.0), all.1).await?;
             Some(row.ok_or_else(|| StoreError::corrupt("no count"))?.number(0)?)
         } else {

@@ -1,6 +1,7 @@
 //! What doors and engines read.
 
 mod actions;
+mod changes;
 mod clusters;
 mod engines;
 mod events;
@@ -8,6 +9,8 @@ mod nodes;
 mod profiles;
 
 pub use actions::{ActionQuery, ActionSort, Told};
+pub(crate) use changes::FORGOTTEN;
+pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};
 pub use clusters::{ClusterQuery, ClusterSort, Deleted};
 pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};

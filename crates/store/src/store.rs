@@ -113,6 +113,12 @@ impl Store {
         row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?.text(0)
     }
 
+    /// What tokens that doors give out are signed with: the same on every replica, and after a restart.
+    pub async fn token_key(&self) -> Result<String, StoreError> {
+        let row = self.read(async |tx| tx.row("SELECT token_key FROM muster", args![]).await).await?;
+        row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?.text(0)
+    }
+
     /// Ends all connections to a server; a file is left when its last handle goes.
     pub async fn close(&self) {
         match &self.backend {

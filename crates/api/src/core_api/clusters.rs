@@ -5,7 +5,6 @@ use muster_core::action::{ActionKind, OnConflict};
 use muster_core::cluster::Cluster as Row;
 use muster_core::ids::NodeId;
 use muster_core::node::NodeRole;
-use muster_core::principal::{Owner, Principal};
 use muster_engine::Change;
 use muster_proto::v1alpha2::cluster_service_server::ClusterService;
 use muster_proto::v1alpha2::{
@@ -22,12 +21,11 @@ use muster_store::reads::{
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::find::{named, optional_id};
+use super::find::{named, optional_id, word};
 use super::mutate::{self, Wait, with_action};
 use super::pages::{self, ClusterFilters, Paging};
-use super::{CoreApi, convert, create, principal, update};
-use crate::access::Verb;
-use crate::auth::{Resource, Rule, authorize};
+use super::{CoreApi, access, convert, create, forms, update};
+use crate::access::Access;
 use crate::error::ApiError;
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -45,24 +43,30 @@ impl CoreApi {
 
     async fn list(
         &self,
-        principal: &Principal,
+        access: &Access,
         filters: &ClusterFilters<'_>,
         namespace: Option<String>,
-        mut paging: Paging<'_>,
+        (page_size, page_token): (i32, &str),
         with_total: bool,
     ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
-        let query = pages::cluster_query(principal, filters)?;
+        let query = pages::cluster_query(access, filters)?;
         let query = ClusterQuery { namespace, with_total, ..query };
-        paging.list = format!("{query:?}");
+        let form = forms::clusters(&query, filters.sort_by);
+        let paging = self.paging(page_size, page_token, form).await?;
         let query = ClusterQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.engine.store().clusters(&query).await?;
         let clusters = page.items.into_iter().map(convert::cluster).collect();
         Ok((clusters, paging.next(page.next), pages::total(page.total)))
     }
 
-    pub(super) fn paging<'r>(&self, page_size: i32, page_token: &'r str, list: String) -> Paging<'r> {
-        let retention = self.engine.config().retention;
-        Paging { page_size, page_token, list, now: self.engine.now(), retention }
+    pub(super) async fn paging<'r>(
+        &'r self,
+        page_size: i32,
+        page_token: &'r str,
+        form: String,
+    ) -> Result<Paging<'r>, ApiError> {
+        let (seal, retention) = (self.seal().await?, self.engine.config().retention);
+        Ok(Paging { page_size, page_token, form, now: self.engine.now(), retention, seal })
     }
 }
 
@@ -84,17 +88,14 @@ macro_rules! filters {
 #[async_trait]
 impl ClusterService for CoreApi {
     async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> Answer<Cluster> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(principal.clone(), &metadata, &request.request_id, "CreateCluster", &request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "CreateCluster", &request);
         let given = request.cluster.unwrap_or_default();
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
-        let what = format!("namespace '{namespace}'");
-        let on = Resource { what: &what, project: &namespace, owner: &Owner::default() };
-        authorize(&principal, Verb::Change, on, Rule::Members).map_err(ApiError::from)?;
-        let create::New { cluster, profile } = self.new_cluster(&principal, namespace, given)?;
+        create::may_go_to(&access, &namespace)?;
+        let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
         let accepted =
             self.engine.create_cluster(cluster, Some(profile), true, caller).await.map_err(ApiError::from)?;
         let (cluster, action) = self.answer(accepted.action, &wait).await?;
@@ -102,19 +103,19 @@ impl ClusterService for CoreApi {
     }
 
     async fn get_cluster(&self, request: Request<GetClusterRequest>) -> Answer<Cluster> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         Ok(Response::new(convert::cluster(cluster)))
     }
 
     async fn list_cluster(&self, request: Request<ListClustersRequest>) -> Answer<ListClustersResponse> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let namespace = Some(request.namespace.clone());
-        let paging = self.paging(request.page_size, &request.page_token, String::new());
+        let namespace = Some(create::namespace(&request.namespace, "")?);
+        let page = (request.page_size, request.page_token.as_str());
         let (clusters, next_page_token, total_size) =
-            self.list(&principal, &filters!(request), namespace, paging, request.with_total).await?;
+            self.list(&access, &filters!(request), namespace, page, request.with_total).await?;
         Ok(Response::new(ListClustersResponse { clusters, next_page_token, total_size }))
     }
 
@@ -122,25 +123,24 @@ impl ClusterService for CoreApi {
         &self,
         request: Request<ListAllClustersRequest>,
     ) -> Answer<ListAllClustersResponse> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let paging = self.paging(request.page_size, &request.page_token, String::new());
+        let page = (request.page_size, request.page_token.as_str());
         let (clusters, next_page_token, total_size) =
-            self.list(&principal, &filters!(request), None, paging, request.with_total).await?;
+            self.list(&access, &filters!(request), None, page, request.with_total).await?;
         Ok(Response::new(ListAllClustersResponse { clusters, next_page_token, total_size }))
     }
 
     async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> Answer<Empty> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(principal.clone(), &metadata, &request.request_id, "DeleteCluster", &request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "DeleteCluster", &request);
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (_, action) = self.answer(action, &wait).await?;
             return with_action(Empty {}, &action);
         }
-        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         if request.force
             && let Some(action) = self.engine.abandon(&cluster, &caller).await.map_err(ApiError::from)?
         {
@@ -153,16 +153,15 @@ impl ClusterService for CoreApi {
     }
 
     async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> Answer<Cluster> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(principal.clone(), &metadata, &request.request_id, "UpdateCluster", &request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "UpdateCluster", &request);
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (cluster, action) = self.answer(action, &wait).await?;
             return with_action(convert::cluster(cluster), &action);
         }
-        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let given = request.cluster.unwrap_or_default();
         let inputs =
             update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default(), self.engine.config())?;
@@ -172,16 +171,15 @@ impl ClusterService for CoreApi {
     }
 
     async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> Answer<Cluster> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(principal.clone(), &metadata, &request.request_id, "ScaleCluster", &request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "ScaleCluster", &request);
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (cluster, action) = self.answer(action, &wait).await?;
             return with_action(convert::cluster(cluster), &action);
         }
-        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let inputs = update::scale(&cluster, &request.group_name, request.replicas, self.engine.config())?;
         let change = change(ActionKind::ClusterResize, cluster, None, inputs, OnConflict::Queue);
         let (cluster, action) = self.change(change, caller, &wait).await?;
@@ -189,16 +187,15 @@ impl ClusterService for CoreApi {
     }
 
     async fn restart_head(&self, request: Request<RestartHeadRequest>) -> Answer<Cluster> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(principal.clone(), &metadata, &request.request_id, "RestartHead", &request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "RestartHead", &request);
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (cluster, action) = self.answer(action, &wait).await?;
             return with_action(convert::cluster(cluster), &action);
         }
-        let cluster = self.find(&principal, Verb::Change, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let members = self.engine.store().members(cluster.id).await.map_err(ApiError::from)?;
         let head = members.iter().find(|node| node.role == NodeRole::Head).map(|node| node.id);
         if head.is_none() {
@@ -217,21 +214,22 @@ impl ClusterService for CoreApi {
             ("state", NodeSort::Status),
             ("created_at", NodeSort::InitAt),
         ];
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
-        let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
+        let cluster = self.find(&access, &named!(request)).await?;
+        let statuses = request.state.iter().map(|given| word("state", given));
         let role = Some(&request.role).filter(|word| !word.is_empty());
         let query = NodeQuery {
             cluster: Some(cluster.id),
             group: Some(request.group_name.clone()).filter(|name| !name.is_empty()),
-            role: role.map(|word| word.parse().map_err(ApiError::from)).transpose()?,
+            role: role.map(|given| word("role", given)).transpose()?,
             with_total: request.with_total,
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..NodeQuery::default()
         };
-        let paging = self.paging(request.page_size, &request.page_token, format!("{query:?}"));
+        let form = forms::nodes(&query, &request.sort_by);
+        let paging = self.paging(request.page_size, &request.page_token, form).await?;
         let query = NodeQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.engine.store().nodes(&query).await.map_err(ApiError::from)?;
         Ok(Response::new(ListNodesResponse {
@@ -244,19 +242,20 @@ impl ClusterService for CoreApi {
     async fn list_events(&self, request: Request<ListEventsRequest>) -> Answer<ListEventsResponse> {
         const SORTS: &[(&str, EventSort)] =
             &[("at", EventSort::At), ("level", EventSort::Level), ("reason", EventSort::Reason)];
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let level = Some(&request.level).filter(|word| !word.is_empty());
         let query = EventQuery {
             cluster: Some(cluster.id),
-            action: optional_id(&request.action_id)?,
+            action: optional_id("action_id", &request.action_id)?,
             with_total: request.with_total,
-            levels: level.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
+            levels: level.map(|given| word("level", given)).transpose()?.into_iter().collect(),
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
         };
-        let paging = self.paging(request.page_size, &request.page_token, format!("{query:?}"));
+        let form = forms::events(&query, &request.sort_by);
+        let paging = self.paging(request.page_size, &request.page_token, form).await?;
         let query = EventQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.engine.store().events(&query).await.map_err(ApiError::from)?;
         Ok(Response::new(ListEventsResponse {
@@ -267,29 +266,30 @@ impl ClusterService for CoreApi {
     }
 
     async fn list_actions(&self, request: Request<ListClusterActionsRequest>) -> Answer<ListActionsResponse> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let kind = Some(&request.action).filter(|word| !word.is_empty());
-        let statuses = request.state.iter().map(|word| word.parse().map_err(ApiError::from));
+        let statuses = request.state.iter().map(|given| word("state", given));
         let query = ActionQuery {
             cluster: Some(cluster.id),
             with_total: request.with_total,
-            kinds: kind.map(|word| word.parse().map_err(ApiError::from)).transpose()?.into_iter().collect(),
+            kinds: kind.map(|given| word("action", given)).transpose()?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()
         };
-        let answer = self.page_of_actions(query, request.page_size, &request.page_token).await?;
+        let answer =
+            self.page_of_actions(query, &request.sort_by, request.page_size, &request.page_token).await?;
         Ok(Response::new(answer))
     }
 
     type GetLogsStream = BoxStream<'static, Result<LogChunk, Status>>;
 
     async fn get_logs(&self, request: Request<GetLogsRequest>) -> Answer<Self::GetLogsStream> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&principal, Verb::See, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let sentence = format!("nodes of type {} keep no logs", cluster.profile_type);
         Err(ApiError::impossible(sentence).word("NoLogs").into())
     }
@@ -298,9 +298,9 @@ impl ClusterService for CoreApi {
         &self,
         request: Request<GetEnvironmentRequest>,
     ) -> Answer<GetEnvironmentResponse> {
-        let principal = principal(&request)?;
+        let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&principal, Verb::SeeSecrets, &named!(request)).await?;
+        let cluster = self.find(&access, &named!(request)).await?;
         let variables = [("MUSTER_CLUSTER".to_owned(), cluster.name)].into_iter().collect();
         Ok(Response::new(GetEnvironmentResponse { variables }))
     }
@@ -311,8 +311,8 @@ impl ClusterService for CoreApi {
         &self,
         request: Request<WatchClustersRequest>,
     ) -> Answer<Self::WatchClustersStream> {
-        let principal = principal(&request)?;
-        let stream = self.watch(&principal, &request.into_inner())?;
+        let access = access(&request)?;
+        let stream = self.watch(&access, &request.into_inner()).await?;
         Ok(Response::new(stream.boxed()))
     }
 }

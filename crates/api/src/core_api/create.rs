@@ -4,17 +4,20 @@ use std::collections::HashSet;
 
 use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, Framework, ObservedSummary, WorkerGroup};
 use muster_core::ids::{InstanceId, ProfileId};
-use muster_core::principal::Principal;
-use muster_core::profile::{Profile, ProfileType};
+use muster_core::principal::{Owner, Principal};
+use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::shape::Shape;
 use muster_core::time::Span;
 use muster_engine::new_cluster_id;
-use muster_proto::{v1alpha2 as wire, wkt};
+use muster_proto::v1alpha2 as wire;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::CoreApi;
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
+use super::find::{is_of, word};
+use super::{CoreApi, limits};
+use crate::access::Access;
+use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
 
 /// The longest name: Kubernetes operators add to it.
@@ -47,6 +50,19 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     };
     label("namespace", chosen, LONGEST_LABEL)?;
     Ok(chosen.to_owned())
+}
+
+/// Whether something new may go to a namespace: by default it is the project of that name.
+pub(super) fn may_go_to(access: &Access, namespace: &str) -> Result<(), ApiError> {
+    let what = format!("namespace '{namespace}'");
+    let on = Resource { what: &what, project: namespace, owner: &Owner::default() };
+    access.check(on).map_err(|denied| match denied {
+        Denied::Unseen(_) => ApiError::not_found(format!(
+            "{what} could not be found: what you create goes to namespace '{}'",
+            access.principal().project
+        )),
+        denied => denied.into(),
+    })
 }
 
 /// Refuses control characters in what is kept as it is given: no list or log could show them.
@@ -122,7 +138,7 @@ impl CoreApi {
             groups: groups(given.cluster_spec.as_ref())?,
             status: ClusterStatus::Init,
             status_reason: "Initializing".to_owned(),
-            timeout: timeout(given.timeout)?,
+            timeout: timeout(&given)?,
             metadata: Map::new(),
             config: Map::new(),
             data: Map::new(),
@@ -146,51 +162,63 @@ impl CoreApi {
     fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ApiError> {
         let instances = self.engine.instances();
         let knows = |id: &&InstanceId| {
-            let fits = provider.is_empty() || id.provider() == provider;
+            let fits = provider.is_empty() || is_of(id, provider);
             fits && self.engine.provider(id).is_some_and(|served| served.capabilities(kind, None).is_some())
         };
         if let Some(found) = instances.iter().find(knows) {
             return Ok(found.clone());
         }
-        let there: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
-        let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-        let asked = if provider.is_empty() {
-            "no provider".to_owned()
+        let mut there: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
+        there.sort_unstable();
+        let there = there.join(", ");
+        let sentence = if instances.is_empty() {
+            format!("no provider here makes nodes of type {kind}: none is configured")
+        } else if provider.is_empty() {
+            format!("no provider here makes nodes of type {kind}: choose another profile; there are: {there}")
+        } else if instances.iter().any(|id| is_of(id, provider)) {
+            format!("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")
         } else {
-            format!("provider '{provider}' does not serve or")
+            format!("there is no provider '{provider}' here: use one of {there}, or leave it out")
         };
-        Err(ApiError::invalid(format!(
-            "{asked} here makes nodes of type {kind}; providers that are there: {there}"
-        ))
-        .word("NoProvider"))
+        Err(ApiError::invalid(sentence).word("NoProvider"))
     }
 }
 
 /// The type that is asked for: by itself, or as the framework's.
 fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
-    if !given.profile.is_empty() {
-        let kind = given.profile.parse();
-        let kind = kind.map_err(|error: muster_core::profile::InvalidProfileType| {
-            ApiError::invalid(error.to_string())
-        })?;
-        return Ok((kind, None));
-    }
     let framework = match given.framework.as_str() {
-        "" => Framework::Ray,
-        word => word.parse::<Framework>()?,
+        "" => None,
+        given => Some(word::<Framework>("framework", given)?),
     };
-    Ok((ProfileType::new(&format!("{framework}.cluster"), "1.0"), Some(framework)))
+    if given.profile.is_empty() {
+        let framework = framework.unwrap_or(Framework::Ray);
+        return Ok((cluster_type(framework), Some(framework)));
+    }
+    let kind: ProfileType = given
+        .profile
+        .parse()
+        .map_err(|error: InvalidProfileType| ApiError::invalid(format!("profile: {error}")))?;
+    let is_its = |framework: &&Framework| cluster_type(**framework).name == kind.name;
+    let of_kind = Framework::ALL.iter().find(is_its).copied();
+    match framework {
+        Some(framework) if of_kind != Some(framework) => Err(ApiError::invalid(format!(
+            "framework is '{framework}', and profile '{kind}' is none of its: leave one of them out"
+        ))),
+        _ => Ok((kind, of_kind)),
+    }
 }
 
-fn timeout(given: Option<wkt::Duration>) -> Result<Span, ApiError> {
-    match given.map(wkt::Duration::micros) {
-        None | Some(0) => Ok(DEFAULT_TIMEOUT),
-        Some(micros) if micros > 0 => Ok(Span::from_micros(micros)),
-        Some(micros) => Err(ApiError::invalid(format!(
-            "timeout is {}: it cannot be negative",
-            wkt::Duration::from_micros(micros)
-        ))),
+/// The type of a framework's clusters.
+fn cluster_type(framework: Framework) -> ProfileType {
+    ProfileType::new(&format!("{framework}.cluster"), "1.0")
+}
+
+/// How long actions may run, and how long a cluster may live: within limits.
+fn timeout(given: &wire::Cluster) -> Result<Span, ApiError> {
+    for (field, given) in [("idle_timeout", given.idle_timeout), ("max_lifetime", given.max_lifetime)] {
+        given.map_or(Ok(()), |given| limits::life(field, given))?;
     }
+    given.timeout.map_or(Ok(DEFAULT_TIMEOUT), |given| limits::timeout(given).map(Span::from_secs))
 }
 
 fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError> {
@@ -207,7 +235,10 @@ fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError
     }
     let mut names = HashSet::new();
     if let Some(double) = given.iter().find(|group| !names.insert(&group.group_name)) {
-        return Err(ApiError::invalid(format!("two worker groups are named '{}'", double.group_name)));
+        return Err(ApiError::invalid(format!(
+            "two worker groups are named '{}': give each a name of its own",
+            double.group_name
+        )));
     }
     given.iter().map(worker_group).collect()
 }
@@ -217,7 +248,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
     let count = |what: &str, value: i32| {
-        let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: it cannot be negative"));
+        let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: from 0 up is possible"));
         u32::try_from(value).map_err(|_| why())
     };
     let desired = count("replicas", given.replicas)?;
@@ -225,13 +256,16 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let max = given.max_replicas.map(|max| count("max_replicas", max)).transpose()?;
     if let Some(max) = max.filter(|max| *max < min) {
         return Err(ApiError::invalid(format!(
-            "min_replicas of group '{name}' is {min}, and max_replicas only {max}"
+            "min_replicas of group '{name}' is {min}, and max_replicas only {max}: raise that, or lower the first"
         )));
     }
     if desired < min || max.is_some_and(|max| desired > max) {
-        let upto = max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+        let possible = match max {
+            Some(max) => format!("between min_replicas {min} and max_replicas {max}"),
+            None => format!("from min_replicas {min} up"),
+        };
         return Err(ApiError::invalid(format!(
-            "replicas of group '{name}' is {desired}: between {min} and {upto} is possible"
+            "replicas of group '{name}' is {desired}: {possible} is possible"
         )));
     }
     let shape = shape(given.shape.as_ref())

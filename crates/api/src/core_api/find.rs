@@ -1,16 +1,17 @@
 //! Finding what a request is about, as far as the caller may see it.
 
-use muster_core::action::{Action, Milestone};
+use std::str::FromStr;
+
+use muster_core::action::Action;
 use muster_core::cluster::Cluster;
-use muster_core::principal::{Owner, Principal};
+use muster_core::ids::{InstanceId, InvalidId};
+use muster_core::principal::Owner;
 use muster_core::words::UnknownWord;
 use muster_store::StoreError;
-use muster_store::commands::SignalKind;
 
 use super::CoreApi;
-use super::mutate::Wait;
-use crate::access::Verb;
-use crate::auth::{Resource, Rule, authorize};
+use crate::access::Access;
+use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
 
 /// How a request names a cluster.
@@ -39,46 +40,35 @@ pub(super) use named;
 
 impl CoreApi {
     /// The cluster that is named, if the caller may do this to it.
-    pub(super) async fn find(
-        &self,
-        principal: &Principal,
-        verb: Verb,
-        named: &Named<'_>,
-    ) -> Result<Cluster, ApiError> {
+    pub(super) async fn find(&self, access: &Access, named: &Named<'_>) -> Result<Cluster, ApiError> {
         let missing = || {
             let name = if named.id.is_empty() { named.name } else { named.id };
             ApiError::not_found(format!("cluster '{name}' could not be found")).word("ClusterNotFound")
         };
-        let cluster = if named.id.is_empty() {
-            self.by_name(principal, named).await?
-        } else {
-            self.by_id(named).await?
-        };
+        let cluster =
+            if named.id.is_empty() { self.by_name(access, named).await? } else { self.by_id(named).await? };
         let cluster = cluster.ok_or_else(missing)?;
         let what = format!("cluster '{}'", cluster.name);
         let on = Resource { what: &what, project: &cluster.project, owner: &cluster.owner };
-        match authorize(principal, verb, on, Rule::Members) {
+        match access.check(on) {
             Ok(()) => Ok(cluster),
-            Err(crate::auth::Denied::Unseen(_)) => Err(missing()),
+            Err(Denied::Unseen(_)) => Err(missing()),
             Err(denied) => Err(denied.into()),
         }
     }
 
     async fn by_id(&self, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
-        let id = named
-            .id
-            .parse()
-            .map_err(|error: muster_core::ids::InvalidId| ApiError::invalid(error.to_string()))?;
+        let id = named.id.parse().map_err(|error: InvalidId| ApiError::invalid(format!("id: {error}")))?;
         Ok(self.engine.store().cluster(id).await?)
     }
 
-    async fn by_name(&self, principal: &Principal, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
+    async fn by_name(&self, access: &Access, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
         let found = self.engine.store().clusters_named(named.namespace, named.name).await?;
         let fits = |cluster: &Cluster| {
             let framework = cluster.framework.map_or("", muster_core::cluster::Framework::as_str);
-            let seen = principal.is_admin() || principal.project == cluster.project;
+            let seen = access.scope().is_none_or(|project| project == cluster.project);
             seen && (named.framework.is_empty() || named.framework == framework)
-                && (named.provider.is_empty() || named.provider == cluster.instance.provider())
+                && (named.provider.is_empty() || is_of(&cluster.instance, named.provider))
         };
         let mut fitting: Vec<Cluster> = found.into_iter().filter(fits).collect();
         if fitting.len() > 1 {
@@ -94,65 +84,58 @@ impl CoreApi {
     }
 
     /// The action of this id, if the caller may do this to it.
-    pub(super) async fn find_action(
-        &self,
-        principal: &Principal,
-        verb: Verb,
-        given: &str,
-    ) -> Result<Action, ApiError> {
+    pub(super) async fn find_action(&self, access: &Access, given: &str) -> Result<Action, ApiError> {
         let missing =
             || ApiError::not_found(format!("action '{given}' could not be found")).word("ActionNotFound");
         let id = given.parse().map_err(|_| missing())?;
         let action = self.engine.store().action(id).await?.ok_or_else(missing)?;
-        // An action of Muster itself belongs to whom its cluster belongs to.
+        // Whoever asked for it, an action belongs to the project of its cluster.
         let owner = Owner::default();
         let on = Resource {
             what: &format!("action '{given}'"),
             project: &action.principal.project,
             owner: &owner,
         };
-        match authorize(principal, verb, on, Rule::Members) {
+        match access.check(on) {
             Ok(()) => Ok(action),
-            Err(crate::auth::Denied::Unseen(_)) => Err(missing()),
+            Err(Denied::Unseen(_)) => Err(missing()),
             Err(denied) => Err(denied.into()),
         }
     }
+}
 
-    /// Tells an action something; where a wait is asked for, until it has ended.
-    pub(super) async fn signal(
-        &self,
-        action: &Action,
-        kind: SignalKind,
-        wait: Option<Wait>,
-    ) -> Result<Action, ApiError> {
-        let told = self.engine.signal(action.id, kind).await?;
-        match wait {
-            Some(wait) => Ok(self.engine.wait(told.id, Milestone::Reached, wait.at_most).await?),
-            None => Ok(told),
-        }
-    }
+/// Whether an instance is meant by a provider's word, or by its own id.
+pub(super) fn is_of(instance: &InstanceId, provider: &str) -> bool {
+    instance.provider() == provider || instance.as_str() == provider
+}
+
+/// One of an enumeration's words, as a field gives it.
+pub(super) fn word<T: FromStr<Err = UnknownWord>>(field: &str, given: &str) -> Result<T, ApiError> {
+    given.parse().map_err(|error: UnknownWord| ApiError::invalid(format!("{field}: {error}")))
 }
 
 /// An id that may be left out.
-pub(super) fn optional_id<T: std::str::FromStr<Err = muster_core::ids::InvalidId>>(
+pub(super) fn optional_id<T: FromStr<Err = InvalidId>>(
+    field: &str,
     given: &str,
 ) -> Result<Option<T>, ApiError> {
     let given = Some(given).filter(|given| !given.is_empty());
-    given.map(|given| given.parse().map_err(|error: T::Err| ApiError::invalid(error.to_string()))).transpose()
-}
-
-impl From<UnknownWord> for ApiError {
-    fn from(error: UnknownWord) -> Self {
-        Self::invalid(error.to_string())
-    }
+    let parse = |given: &str| given.parse().map_err(|error| ApiError::invalid(format!("{field}: {error}")));
+    given.map(parse).transpose()
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let sentence = error.to_string();
         match error {
-            StoreError::Unavailable(_) | StoreError::Contended(_) => Self::unavailable(sentence),
-            StoreError::Unstorable(_) => Self::invalid(sentence),
+            StoreError::Unavailable(_) | StoreError::Contended(_) => {
+                tracing::warn!(%sentence, "the store did not answer");
+                Self::unavailable("the database cannot be used now: try again in a moment")
+            }
+            StoreError::Unstorable(_) => Self::invalid(
+                "a value has characters that cannot be stored, such as the one of code 0: leave them out",
+            ),
+            StoreError::ForeignCursor => Self::invalid(format!("page_token: {sentence}")),
             StoreError::NameTaken { .. } => Self::exists(sentence).word("ClusterNameTaken"),
             StoreError::OverQuota { .. } => Self::quota(sentence),
             StoreError::RequestIdReused(_) => Self::reused(sentence),

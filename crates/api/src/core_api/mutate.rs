@@ -1,12 +1,10 @@
 //! What every mutation has in common: who asks, whether it was asked before, how long to wait.
 
-use std::str::FromStr as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use muster_core::action::{Action, Milestone};
+use muster_core::action::{Action, ActionStatus, Milestone};
 use muster_core::cluster::Cluster;
-use muster_core::principal::{Door, Principal};
+use muster_core::principal::Door;
 use muster_core::time::Span;
 use muster_engine::{Caller, SubmitError};
 use muster_proto::wkt;
@@ -14,7 +12,9 @@ use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Response, Status};
 
-use super::CoreApi;
+use super::find::word;
+use super::{CoreApi, limits};
+use crate::access::Access;
 use crate::auth::hash;
 use crate::error::{ACTION_HEADER, ApiError};
 
@@ -29,27 +29,19 @@ const LONGEST_WAIT: Span = Span::from_secs(3600);
 
 /// What a mutation waits for.
 pub(super) struct Wait {
-    milestone: Milestone,
-    pub(super) at_most: Span,
+    pub(super) milestone: Milestone,
+    at_most: Span,
 }
 
 impl Wait {
     pub(super) fn parse(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Self, ApiError> {
         let milestone = match wait_for {
             "" => Milestone::Applied,
-            word => {
-                Milestone::from_str(word).map_err(|error| ApiError::invalid(format!("wait_for: {error}")))?
-            }
+            given => word("wait_for", given)?,
         };
-        let at_most = match wait_timeout.map(wkt::Duration::micros) {
+        let at_most = match wait_timeout {
             None => DEFAULT_WAIT,
-            Some(micros) if (0..=LONGEST_WAIT.micros()).contains(&micros) => Span::from_micros(micros),
-            Some(micros) => {
-                let (given, limit) = (wkt::Duration::from_micros(micros), LONGEST_WAIT.secs());
-                return Err(ApiError::invalid(format!(
-                    "wait_timeout is {given}: between 0s and {limit}s is possible"
-                )));
-            }
+            Some(given) => limits::between("wait_timeout", given, Span::default(), LONGEST_WAIT)?,
         };
         Ok(Self { milestone, at_most })
     }
@@ -57,25 +49,22 @@ impl Wait {
     /// Whether an action has come as far as was asked for. A milestone that is behind it stays reached, whatever became
     /// of the action since: the answer must not depend on who was faster.
     fn check(&self, action: &Action) -> Result<(), ApiError> {
-        let Self { milestone, at_most } = self;
-        if action.has_reached(*milestone) {
+        if action.has_reached(self.milestone) {
             return Ok(());
         }
-        let id = action.id.to_string();
-        if action.status.is_final() {
-            let refusal = ApiError::impossible(action.status_reason.clone());
-            return Err(refusal.word("ActionFailed").about(id));
-        }
-        let (kind, seconds) = (action.kind, at_most.secs());
-        let sentence =
-            format!("{kind} has not been {milestone} within {seconds} seconds; it goes on as action {id}");
-        Err(ApiError::timed_out(sentence).about(id))
+        let verb = match action.status {
+            ActionStatus::Cancelled => "was cancelled",
+            status if status.is_final() => "has failed",
+            _ => return Err(not_yet(action, &format!("been {}", self.milestone), self)),
+        };
+        let refusal = ApiError::impossible(format!("{} {verb}: {}", action.kind, action.status_reason));
+        Err(refusal.word("ActionFailed").about(action.id.to_string()))
     }
 }
 
 /// Who asks, and under which name of their own.
 pub(super) fn caller(
-    principal: Principal,
+    access: &Access,
     metadata: &MetadataMap,
     request_id: &str,
     method: &str,
@@ -85,7 +74,7 @@ pub(super) fn caller(
     let id = Some(request_id).filter(|id| !id.is_empty()).or(header);
     let digest = || hash(&format!("{method} {}", URL_SAFE_NO_PAD.encode(request.encode_to_vec())));
     Caller {
-        principal,
+        principal: access.principal().clone(),
         door: Door::Core,
         reason: String::new(),
         request: id.map(|id| (id.to_owned(), digest())),
@@ -95,14 +84,53 @@ pub(super) fn caller(
 impl CoreApi {
     /// Waits as asked, and answers with the cluster as it then is.
     pub(super) async fn answer(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ApiError> {
-        let action = self.engine.wait(action.id, wait.milestone, wait.at_most).await?;
-        wait.check(&action)?;
         let id = action.id;
+        let action = self.wait(action, wait).await?;
+        wait.check(&action)?;
         let missing = || ApiError::not_found("the cluster is not there any more").about(id.to_string());
         let cluster = action.cluster_id.ok_or_else(missing)?;
-        let cluster = self.engine.store().cluster(cluster).await?.ok_or_else(missing)?;
-        Ok((cluster, action))
+        let cluster = self.engine.store().cluster(cluster).await;
+        let cluster = cluster.map_err(|error| ApiError::from(error).about(id.to_string()))?;
+        Ok((cluster.ok_or_else(missing)?, action))
     }
+
+    /// Waits until an action has ended.
+    pub(super) async fn ended(&self, action: Action, wait: Wait) -> Result<Action, ApiError> {
+        let wait = Wait { milestone: Milestone::Reached, ..wait };
+        let action = self.wait(action, &wait).await?;
+        if action.status.is_final() { Ok(action) } else { Err(not_yet(&action, "ended", &wait)) }
+    }
+
+    /// Waits until the milestone, the time or the server comes to its end.
+    async fn wait(&self, action: Action, wait: &Wait) -> Result<Action, ApiError> {
+        let id = action.id;
+        if action.has_reached(wait.milestone) || action.status.is_final() {
+            return Ok(action);
+        }
+        let reached = tokio::select! {
+            reached = self.engine.wait(id, wait.milestone, wait.at_most) => reached,
+            () = self.closing.cancelled() => {
+                let sentence = format!(
+                    "the server is stopping, and {} has not been {} yet; it goes on as action {id}: \
+                     look at that once a server answers again",
+                    action.kind, wait.milestone
+                );
+                return Err(ApiError::unavailable(sentence).word("ServerStopping").about(id.to_string()));
+            }
+        };
+        reached.map_err(|error| ApiError::from(error).about(id.to_string()))
+    }
+}
+
+/// What was waited for has not come; the action goes on.
+fn not_yet(action: &Action, what: &str, wait: &Wait) -> ApiError {
+    let (kind, id) = (action.kind, action.id);
+    let sentence = if wait.at_most == Span::default() {
+        format!("{kind} has not {what} yet, and wait_timeout is 0s; it goes on as action {id}")
+    } else {
+        format!("{kind} has not {what} within {}; it goes on as action {id}", limits::in_words(wait.at_most))
+    };
+    ApiError::timed_out(sentence).about(id.to_string())
 }
 
 /// An answer that names the action behind it.
@@ -128,7 +156,7 @@ impl From<SubmitError> for ApiError {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::action::{ActionKind, ActionStatus};
+    use muster_core::action::ActionKind;
     use muster_core::ids::ClusterId;
     use muster_core::sample;
     use muster_core::time::Timestamp;

@@ -1,14 +1,15 @@
 //! Lists in pages: sizes, opaque tokens, sorting, filters.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use muster_core::cluster::{ClusterStatus, Framework};
-use muster_core::principal::Principal;
 use muster_core::time::{Span, Timestamp};
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
 use muster_store::{Cursor, Direction};
 use serde::{Deserialize, Serialize};
 
+use super::find::word;
+use super::limits::in_words;
+use super::seal::Seal;
+use crate::access::Access;
 use crate::error::ApiError;
 
 /// What a page token carries. It survives restarts, and is good for the same list only.
@@ -16,8 +17,6 @@ use crate::error::ApiError;
 struct Token {
     /// Where the page before ended.
     cursor: Cursor,
-    /// Which list.
-    list: String,
     /// When it was given.
     at: i64,
 }
@@ -26,9 +25,11 @@ struct Token {
 pub(super) struct Paging<'r> {
     pub(super) page_size: i32,
     pub(super) page_token: &'r str,
-    pub(super) list: String,
+    /// Which list it is, as [`super::forms`] writes it.
+    pub(super) form: String,
     pub(super) now: Timestamp,
     pub(super) retention: Span,
+    pub(super) seal: &'r Seal,
 }
 
 impl Paging<'_> {
@@ -37,9 +38,10 @@ impl Paging<'_> {
         match u32::try_from(self.page_size) {
             Ok(0) => Ok(None),
             Ok(size) => Ok(Some(size)),
-            Err(_) => {
-                Err(ApiError::invalid(format!("page_size is {}: it cannot be negative", self.page_size)))
-            }
+            Err(_) => Err(ApiError::invalid(format!(
+                "page_size is {}: from 0, which is everything, up is possible",
+                self.page_size
+            ))),
         }
     }
 
@@ -48,21 +50,19 @@ impl Paging<'_> {
         if self.page_token.is_empty() {
             return Ok(None);
         }
-        let bad = || {
+        let carried = self.seal.open(&self.form, self.page_token);
+        let token: Option<Token> = carried.and_then(|carried| serde_json::from_slice(&carried).ok());
+        let token = token.ok_or_else(|| {
             ApiError::invalid(format!(
-                "page_token '{}' is none that was given for this list: begin again without one",
+                "page_token '{}' is none that was given for this list: begin again without one, \
+                 or ask with the same filters and order",
                 self.page_token
             ))
-        };
-        let bytes = URL_SAFE_NO_PAD.decode(self.page_token).map_err(|_| bad())?;
-        let token: Token = serde_json::from_slice(&bytes).map_err(|_| bad())?;
-        if token.list != self.list {
-            return Err(bad());
-        }
+        })?;
         if self.now.since(Timestamp::from_micros(token.at)) > self.retention {
-            let days = self.retention.secs() / 86_400;
+            let age = in_words(self.retention);
             return Err(ApiError::expired(format!(
-                "page_token is older than {days} days: begin again without one"
+                "page_token is older than {age}, and history ends there: begin again without one"
             )));
         }
         Ok(Some(token.cursor))
@@ -71,8 +71,10 @@ impl Paging<'_> {
     /// The token of the next page; empty on the last.
     pub(super) fn next(&self, cursor: Option<Cursor>) -> String {
         let encode = |cursor| {
-            let token = Token { cursor, list: self.list.clone(), at: self.now.micros() };
-            serde_json::to_vec(&token).map(|bytes| URL_SAFE_NO_PAD.encode(bytes)).unwrap_or_default()
+            let token = Token { cursor, at: self.now.micros() };
+            serde_json::to_vec(&token)
+                .map(|carried| self.seal.close(&self.form, &carried))
+                .unwrap_or_default()
         };
         cursor.map(encode).unwrap_or_default()
     }
@@ -90,16 +92,13 @@ pub(super) struct ClusterFilters<'r> {
 }
 
 /// The clusters that a caller may see and that the filters choose.
-pub(super) fn cluster_query(
-    principal: &Principal,
-    filters: &ClusterFilters<'_>,
-) -> Result<ClusterQuery, ApiError> {
-    let statuses = filters.state.iter().map(|word| word.parse::<ClusterStatus>().map_err(ApiError::from));
+pub(super) fn cluster_query(access: &Access, filters: &ClusterFilters<'_>) -> Result<ClusterQuery, ApiError> {
+    let statuses = filters.state.iter().map(|given| word::<ClusterStatus>("state", given));
     let framework = Some(filters.framework).filter(|word| !word.is_empty());
     Ok(ClusterQuery {
-        project: (!principal.is_admin()).then(|| principal.project.clone()),
+        project: access.scope().map(str::to_owned),
         statuses: statuses.collect::<Result<_, _>>()?,
-        framework: framework.map(|word| word.parse::<Framework>().map_err(ApiError::from)).transpose()?,
+        framework: framework.map(|given| word::<Framework>("framework", given)).transpose()?,
         user: some(filters.user),
         labels: filters.label.iter().map(|label| parse_label(label)).collect::<Result<_, _>>()?,
         name_prefix: some(filters.name_prefix),
@@ -185,17 +184,40 @@ mod tests {
         assert!(error.sentence.contains("created_at, name, state, framework"), "{error}");
     }
 
+    fn paging<'r>(seal: &'r Seal, page_token: &'r str, list: &str, now: i64) -> Paging<'r> {
+        let (now, retention) = (Timestamp::from_micros(now), Span::from_secs(60));
+        Paging { page_size: 1, page_token, form: list.to_owned(), now, retention, seal }
+    }
+
+    /// A cursor as the store would give it.
+    fn cursor() -> Cursor {
+        serde_json::from_str(r#"{"keys": ["b"], "id": "x"}"#).unwrap()
+    }
+
+    #[test]
+    fn a_token_leads_to_the_next_page_of_its_own_list() {
+        let seal = Seal::new("k");
+        let token = paging(&seal, "", "clusters", 1).next(Some(cursor()));
+        assert_eq!(paging(&seal, &token, "clusters", 2).after().unwrap(), Some(cursor()));
+        let other = paging(&seal, &token, "nodes", 2).after().unwrap_err();
+        assert_eq!((other.status.as_u16(), other.code), (400, tonic::Code::InvalidArgument));
+        assert!(other.sentence.contains(&token), "{other}");
+    }
+
+    #[test]
+    fn a_token_older_than_the_history_is_gone() {
+        let seal = Seal::new("k");
+        let token = paging(&seal, "", "clusters", 0).next(Some(cursor()));
+        let error = paging(&seal, &token, "clusters", 60_000_001).after().unwrap_err();
+        assert_eq!((error.status.as_u16(), error.code), (410, tonic::Code::FailedPrecondition));
+        assert!(error.sentence.contains("older than 1m"), "{error}");
+    }
+
     #[rstest]
     #[case("gibberish")]
     #[case("e30")]
     fn a_forged_token_is_refused(#[case] token: &str) {
-        let paging = Paging {
-            page_size: 1,
-            page_token: token,
-            list: "x".into(),
-            now: Timestamp::from_micros(1),
-            retention: Span::from_secs(1),
-        };
-        assert_eq!(paging.after().unwrap_err().status, http::StatusCode::BAD_REQUEST);
+        let error = paging(&Seal::new("k"), token, "clusters", 1).after().unwrap_err();
+        assert_eq!(error.status, http::StatusCode::BAD_REQUEST);
     }
 }

@@ -1,6 +1,6 @@
 //! From an update or a scale to the inputs of an action.
 
-use muster_core::cluster::Cluster;
+use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::resize::{Adjustment, AdjustmentType, Resize, Sizes};
 use muster_engine::Config;
 use muster_proto::v1alpha2 as wire;
@@ -8,12 +8,19 @@ use muster_proto::wkt::FieldMask;
 use serde_json::{Map, Value, json};
 
 use super::convert::CLUSTER_SPEC;
-use super::create;
+use super::{create, limits};
 use crate::error::ApiError;
 
 /// What an update may change.
-const UPDATABLE: &[&str] =
-    &["labels", "annotations", "timeout", "cluster_spec", "envs", "idle_timeout", "max_lifetime"];
+const UPDATABLE: &[&str] = &[
+    "labels",
+    "annotations",
+    "timeout",
+    "cluster_spec.worker_group_spec",
+    "envs",
+    "idle_timeout",
+    "max_lifetime",
+];
 
 /// The inputs of `CLUSTER_UPDATE` for what the mask names.
 pub(super) fn inputs(
@@ -41,7 +48,10 @@ pub(super) fn inputs(
         match path.split('.').next().unwrap_or_default() {
             "labels" => drop(inputs.insert("labels".to_owned(), json!(given.labels))),
             "annotations" => drop(inputs.insert("annotations".to_owned(), json!(given.annotations))),
-            "timeout" => drop(inputs.insert("timeout_seconds".to_owned(), json!(seconds(given)?))),
+            "timeout" => drop(inputs.insert(
+                "timeout_seconds".to_owned(),
+                json!(limits::timeout(given.timeout.unwrap_or_default())?),
+            )),
             "cluster_spec" if !path.contains("head_group_spec") => {
                 let limit = config.max_nodes_per_cluster;
                 drop(inputs.insert("groups".to_owned(), groups(cluster, given, mask, limit)?));
@@ -51,16 +61,18 @@ pub(super) fn inputs(
                 spec_changed = true;
             }
             "idle_timeout" => {
+                given.idle_timeout.map_or(Ok(()), |given| limits::life("idle_timeout", given))?;
                 kept.idle_timeout = given.idle_timeout;
                 spec_changed = true;
             }
             "max_lifetime" => {
+                given.max_lifetime.map_or(Ok(()), |given| limits::life("max_lifetime", given))?;
                 kept.max_lifetime = given.max_lifetime;
                 spec_changed = true;
             }
             _ => {
                 return Err(ApiError::invalid(format!(
-                    "'{path}' cannot be updated; what can: {}",
+                    "update_mask has '{path}', which cannot be changed: what can is {}",
                     UPDATABLE.join(", ")
                 )));
             }
@@ -70,13 +82,6 @@ pub(super) fn inputs(
         inputs.insert("spec".to_owned(), json!({ CLUSTER_SPEC: kept }));
     }
     Ok(Value::Object(inputs))
-}
-
-fn seconds(given: &wire::Cluster) -> Result<u32, ApiError> {
-    let seconds = given.timeout.unwrap_or_default().seconds;
-    u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
-        ApiError::invalid(format!("timeout is {seconds} seconds: a positive number is expected"))
-    })
 }
 
 /// Groups that are named are changed in what is given for them; what is not given stays as it is.
@@ -110,7 +115,8 @@ fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32
         cluster.groups.iter().filter(|group| changed.iter().all(|changed| changed.name != group.name));
     let total = others.chain(&changed).fold(0_u32, |sum, group| sum.saturating_add(group.desired));
     if total > limit {
-        let sentence = format!("{total} workers are more than the {limit} that a cluster may have");
+        let sentence =
+            format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
         return Err(ApiError::invalid(sentence).word("OutOfBounds"));
     }
     Ok(json!(changed))
@@ -121,7 +127,7 @@ fn known_group(cluster: &Cluster, name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
-    Err(ApiError::invalid(format!("there is no group '{name}'; there are: {}", names.join(", "))))
+    Err(ApiError::invalid(format!("there is no worker group '{name}': use one of {}", names.join(", "))))
 }
 
 /// The inputs of `CLUSTER_RESIZE`; what the present bounds do not allow is refused here already.
@@ -134,13 +140,13 @@ pub(super) fn scale(
     let replicas =
         replicas.ok_or_else(|| ApiError::invalid("replicas is missing: how many workers shall there be?"))?;
     let wanted = u32::try_from(replicas)
-        .map_err(|_| ApiError::invalid(format!("replicas is {replicas}: it cannot be negative")))?;
+        .map_err(|_| ApiError::invalid(format!("replicas is {replicas}: from 0 up is possible")))?;
     let chosen = if group.is_empty() {
         match cluster.groups.as_slice() {
             [only] => only,
             groups => {
                 let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-                let sentence = format!("say which group by group_name; there are: {}", names.join(", "));
+                let sentence = format!("group_name is missing: use one of {}", names.join(", "));
                 return Err(ApiError::invalid(sentence));
             }
         }
@@ -154,10 +160,23 @@ pub(super) fn scale(
     let present = Sizes { size: chosen.desired, min: chosen.min, max: chosen.max };
     let others = cluster.desired().saturating_sub(chosen.desired);
     let limit = config.max_nodes_per_cluster.saturating_sub(others);
-    resize
-        .apply(present, limit)
-        .map_err(|refused| ApiError::invalid(refused.to_string()).word("OutOfBounds"))?;
+    resize.apply(present, limit).map_err(|_| out_of_bounds(chosen, wanted, limit))?;
     let mut inputs = json!(resize);
     inputs["group"] = json!(chosen.name);
     Ok(inputs)
+}
+
+/// Why a group cannot have so many, in the words of this door.
+fn out_of_bounds(group: &WorkerGroup, wanted: u32, limit: u32) -> ApiError {
+    let name = &group.name;
+    let why = match group.max {
+        _ if wanted < group.min => {
+            format!("group '{name}' has at least min_replicas {}: ask for more, or lower it", group.min)
+        }
+        Some(max) if wanted > max => {
+            format!("group '{name}' has at most max_replicas {max}: ask for less, or raise it")
+        }
+        _ => format!("{limit} is the most that group '{name}' may have in this cluster: ask for less"),
+    };
+    ApiError::invalid(format!("replicas is {wanted}, and {why}")).word("OutOfBounds")
 }

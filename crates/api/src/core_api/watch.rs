@@ -1,21 +1,24 @@
 //! Following clusters: the current set, then every change, by the order of commits.
 
-use std::collections::HashSet;
+mod token;
+
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_core::principal::Principal;
 use muster_proto::v1alpha2::{WatchClustersRequest, WatchClustersResponse};
-use muster_store::reads::ClusterQuery;
-use muster_store::{Dialect, Store, Touched};
+use muster_store::reads::{Changed, ChangesQuery, ClusterQuery, Position};
+use muster_store::{Cursor, Dialect, Touched};
 use tokio::sync::broadcast;
 use tonic::Status;
 
 use super::pages::{self, ClusterFilters};
 use super::{CoreApi, convert};
+use crate::access::Access;
 use crate::error::ApiError;
+use token::Tokens;
 
 /// How often a watch that nobody told of anything looks all the same; also how often it says that it lives.
 const BOOKMARK: Duration = Duration::from_secs(30);
@@ -26,26 +29,46 @@ const READ_AGAIN: Duration = Duration::from_millis(200);
 /// How often: ten seconds; after that the next commit or bookmark brings it.
 const READS: u32 = 50;
 
+/// Clusters that are read at once: few enough that a slow client does not hold much memory.
+const BATCH: u32 = 500;
+
 /// One watch: what it has told, and up to which commit.
 struct Watch {
-    store: Store,
+    api: CoreApi,
     commits: broadcast::Receiver<Touched>,
     filter: ClusterQuery,
-    known: HashSet<ClusterId>,
-    change: i64,
-    waiting: Vec<WatchClustersResponse>,
-    begun: bool,
+    tokens: Tokens,
+    step: Step,
+    /// How far it has read; what waits has not been told yet.
+    position: Position,
+    waiting: VecDeque<WatchClustersResponse>,
+    /// Whether whoever listens has a cluster, as far as this watch has told.
+    has: HashMap<ClusterId, bool>,
+    /// Clusters that came with this change or before were told of by an earlier watch.
+    heard: i64,
     /// How often a commit is still looked for that was told of and has not been read.
     owed: u32,
-    /// It goes on from a token: what was told before that is not known here.
-    resumed: bool,
+    /// Where to go on behind the last message that was given out.
+    resume_token: String,
+}
+
+/// What a watch does next.
+enum Step {
+    /// Notes how far changes go, and reads the current set from its beginning.
+    Begin,
+    /// Reads more of the set.
+    Set(Cursor),
+    /// Reads changes.
+    Follow,
+    /// Says that the server stops.
+    End,
 }
 
 impl CoreApi {
     /// Begins with the current set, or with what changed since a token.
-    pub(super) fn watch(
+    pub(super) async fn watch(
         &self,
-        principal: &Principal,
+        access: &Access,
         request: &WatchClustersRequest,
     ) -> Result<impl Stream<Item = Result<WatchClustersResponse, Status>> + use<>, ApiError> {
         let filters = ClusterFilters {
@@ -58,114 +81,165 @@ impl CoreApi {
             sort_by: "",
         };
         let namespace = Some(request.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let filter = ClusterQuery { namespace, ..pages::cluster_query(principal, &filters)? };
-        let resumed = match request.resume_token.as_str() {
-            "" => None,
-            token => Some(token.parse::<i64>().ok().filter(|change| *change >= 0).ok_or_else(|| {
-                ApiError::invalid(format!(
-                    "resume_token '{token}' is none that was given: begin again without one"
-                ))
-            })?),
-        };
-        let store = self.engine.store().clone();
-        let commits = store.subscribe();
+        let filter = ClusterQuery { namespace, ..pages::cluster_query(access, &filters)? };
+        // Before anything is read, so that no commit falls between.
+        let commits = self.engine.store().subscribe();
+        let tokens = Tokens::of(&filter);
+        let resumed = self.resumed(&tokens, &request.resume_token).await?;
         let watch = Watch {
-            store,
+            api: self.clone(),
             commits,
             filter,
-            known: HashSet::new(),
-            change: resumed.unwrap_or(0),
-            waiting: Vec::new(),
-            begun: resumed.is_some(),
-            resumed: resumed.is_some(),
+            tokens,
+            step: if resumed.is_some() { Step::Follow } else { Step::Begin },
+            position: resumed.unwrap_or_default(),
+            waiting: VecDeque::new(),
+            has: HashMap::new(),
+            heard: resumed.unwrap_or_default().heard,
             owed: 0,
+            resume_token: request.resume_token.clone(),
         };
         Ok(stream::try_unfold(watch, |mut watch| async move {
-            let message = watch.next().await.map_err(|error| Status::from(ApiError::from(error)))?;
+            let message = watch.tell().await.map_err(Status::from)?;
             Ok(Some((message, watch)))
         }))
+    }
+
+    /// Where an earlier watch ended, if the changes since are still known.
+    async fn resumed(&self, tokens: &Tokens, given: &str) -> Result<Option<Position>, ApiError> {
+        if given.is_empty() {
+            return Ok(None);
+        }
+        let position = tokens.read(self.seal().await?, given).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "resume_token '{given}' is none that was given for this watch: begin again without one, \
+                 or watch with the same filters"
+            ))
+        })?;
+        let reach = self.engine.store().reach_of_changes().await?;
+        let gone = |why: &str| {
+            let sentence = format!("resume_token {why}: begin again without one");
+            Err(ApiError::expired(sentence).word("ResumeTokenExpired"))
+        };
+        if position.change > reach.newest {
+            return gone("is newer than the database, which was set back since");
+        }
+        if position.change < reach.oldest {
+            return gone("is older than the history that is kept");
+        }
+        Ok(Some(position))
     }
 }
 
 impl Watch {
-    async fn next(&mut self) -> Result<WatchClustersResponse, muster_store::StoreError> {
-        loop {
-            if let Some(message) = self.waiting.pop() {
+    /// The next message; an error, behind a last token, once the server stops.
+    async fn tell(&mut self) -> Result<WatchClustersResponse, ApiError> {
+        let closing = self.api.closing.clone();
+        if !closing.is_cancelled() {
+            // What is dropped half-way here has changed nothing yet.
+            if let Some(message) = closing.run_until_cancelled(self.next()).await {
+                let message = message?;
+                self.resume_token.clone_from(&message.resume_token);
                 return Ok(message);
             }
-            if !self.begun {
-                self.begun = true;
-                self.begin().await?;
-                continue;
+        }
+        if matches!(self.step, Step::End) || self.resume_token.is_empty() {
+            let sentence = "the server is stopping: watch again with the last resume_token";
+            return Err(ApiError::unavailable(sentence).word("ServerStopping"));
+        }
+        self.step = Step::End;
+        Ok(bookmark(self.resume_token.clone()))
+    }
+
+    async fn next(&mut self) -> Result<WatchClustersResponse, ApiError> {
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Ok(message);
             }
-            self.look().await?;
-            if !self.waiting.is_empty() {
-                self.owed = 0;
-                continue;
-            }
-            // Told of a commit that cannot be read yet: on PostgreSQL an older transaction still runs.
-            let patience = if self.owed > 0 { READ_AGAIN } else { BOOKMARK };
-            if self.hear(patience).await {
-                self.owed = if self.store.dialect() == Dialect::Postgres { READS } else { 0 };
-            } else if self.owed > 0 {
-                self.owed -= 1;
-            } else {
-                return Ok(self.bookmark());
+            match &self.step {
+                Step::Begin => {
+                    // Read before the set, so that nothing between the two is missed; some of it may come twice.
+                    self.position = Position::at(self.api.engine.store().reach_of_changes().await?.newest);
+                    self.read_set(None).await?;
+                }
+                Step::Set(cursor) => self.read_set(Some(cursor.clone())).await?,
+                Step::Follow | Step::End => {
+                    if let Some(bookmark) = self.follow().await? {
+                        return Ok(bookmark);
+                    }
+                }
             }
         }
     }
 
-    /// The current set, then a bookmark: from there on only changes come.
-    async fn begin(&mut self) -> Result<(), muster_store::StoreError> {
-        // Read before the set, so that nothing between the two is missed; some of it may come twice.
-        self.change = self.store.change_horizon().await?;
-        let page = self.store.clusters(&self.filter).await?;
-        self.waiting.push(self.bookmark());
-        for cluster in page.items.into_iter().rev() {
-            self.known.insert(cluster.id);
-            let message = self.message("ADDED", cluster);
-            self.waiting.push(message);
+    /// A part of the current set; behind the last one a bookmark: from there on only changes come.
+    async fn read_set(&mut self, after: Option<Cursor>) -> Result<(), ApiError> {
+        let query = ClusterQuery { after, limit: Some(BATCH), ..self.filter.clone() };
+        let page = self.api.engine.store().clusters(&query).await?;
+        let end = match &page.next {
+            Some(_) => None,
+            None => Some(bookmark(self.tokens.write(self.api.seal().await?, self.position))),
+        };
+        self.step = page.next.map_or(Step::Follow, Step::Set);
+        for cluster in page.items {
+            self.has.insert(cluster.id, true);
+            // Whoever has half of the set cannot go on from there, but has to begin again.
+            self.waiting.push_back(message("ADDED", cluster, String::new()));
         }
+        self.waiting.extend(end);
         Ok(())
     }
 
-    async fn look(&mut self) -> Result<(), muster_store::StoreError> {
-        let (changed, upto) =
-            self.store.clusters_changed_since(self.change, self.filter.project.as_deref()).await?;
-        self.change = upto;
-        for cluster in changed.into_iter().rev() {
-            let fits = cluster.deleted_at.is_none() && self.fits(&cluster);
-            let elsewhere =
-                self.filter.namespace.as_ref().is_some_and(|namespace| *namespace != cluster.namespace);
-            if elsewhere {
-                continue;
+    /// Reads changes; if there are none, waits for one, and tells after a while that it still does.
+    async fn follow(&mut self) -> Result<Option<WatchClustersResponse>, ApiError> {
+        let more = self.read_changes().await?;
+        if more || !self.waiting.is_empty() {
+            self.owed = 0;
+            return Ok(None);
+        }
+        // Told of a commit that cannot be read yet: on PostgreSQL an older transaction still runs.
+        let patience = if self.owed > 0 { READ_AGAIN } else { BOOKMARK };
+        if self.hear(patience).await {
+            let late = self.api.engine.store().dialect() == Dialect::Postgres;
+            self.owed = if late { READS } else { 0 };
+        } else if self.owed > 0 {
+            self.owed -= 1;
+        } else {
+            let token = self.tokens.write(self.api.seal().await?, self.position);
+            return Ok(Some(bookmark(token)));
+        }
+        Ok(None)
+    }
+
+    /// Reads a batch of changes; tells whether there are more.
+    async fn read_changes(&mut self) -> Result<bool, ApiError> {
+        let query = ChangesQuery {
+            after: self.position,
+            project: self.filter.project.as_deref(),
+            namespace: self.filter.namespace.as_deref(),
+            limit: BATCH,
+        };
+        let changes = self.api.engine.store().clusters_changed(query).await?;
+        let seal = self.api.seal().await?;
+        for Changed { cluster, born, position } in changes.clusters {
+            let token = self.tokens.write(seal, position);
+            let had = self.has.get(&cluster.id).copied().unwrap_or(born <= self.heard);
+            let fits = cluster.deleted_at.is_none() && fits(&self.filter, &cluster);
+            if cluster.deleted_at.is_some() {
+                self.has.remove(&cluster.id);
+            } else {
+                self.has.insert(cluster.id, fits);
             }
-            let kind = match (self.known.contains(&cluster.id) || self.resumed, fits) {
+            let kind = match (had, fits) {
                 (false, false) => continue,
                 (false, true) => "ADDED",
                 (true, true) => "MODIFIED",
                 (true, false) => "DELETED",
             };
-            if fits {
-                self.known.insert(cluster.id);
-            } else {
-                self.known.remove(&cluster.id);
-            }
-            let message = self.message(kind, cluster);
-            self.waiting.push(message);
+            self.waiting.push_back(message(kind, cluster, token));
         }
-        Ok(())
-    }
-
-    fn fits(&self, cluster: &Cluster) -> bool {
-        let filter = &self.filter;
-        let labelled = |(key, value): &(String, String)| cluster.labels.get(key) == Some(value);
-        filter.namespace.as_ref().is_none_or(|namespace| *namespace == cluster.namespace)
-            && (filter.statuses.is_empty() || filter.statuses.contains(&cluster.status))
-            && filter.framework.is_none_or(|framework| cluster.framework == Some(framework))
-            && filter.user.as_ref().is_none_or(|user| *user == cluster.user)
-            && filter.name_prefix.as_ref().is_none_or(|prefix| cluster.name.starts_with(prefix))
-            && filter.labels.iter().all(labelled)
+        self.position = changes.position;
+        Ok(changes.more)
     }
 
     /// Waits for a commit that may matter; false if none came for a while.
@@ -181,20 +255,24 @@ impl Watch {
         };
         tokio::time::timeout(patience, told).await.unwrap_or(false)
     }
+}
 
-    fn bookmark(&self) -> WatchClustersResponse {
-        WatchClustersResponse {
-            r#type: "BOOKMARK".to_owned(),
-            cluster: None,
-            resume_token: self.change.to_string(),
-        }
-    }
+/// Whether a cluster is one of those that are watched.
+fn fits(filter: &ClusterQuery, cluster: &Cluster) -> bool {
+    let labelled = |(key, value): &(String, String)| cluster.labels.get(key) == Some(value);
+    filter.namespace.as_ref().is_none_or(|namespace| *namespace == cluster.namespace)
+        && (filter.statuses.is_empty() || filter.statuses.contains(&cluster.status))
+        && filter.framework.is_none_or(|framework| cluster.framework == Some(framework))
+        && filter.user.as_ref().is_none_or(|user| *user == cluster.user)
+        && filter.name_prefix.as_ref().is_none_or(|prefix| cluster.name.starts_with(prefix))
+        && filter.labels.iter().all(labelled)
+}
 
-    fn message(&self, kind: &str, cluster: Cluster) -> WatchClustersResponse {
-        WatchClustersResponse {
-            r#type: kind.to_owned(),
-            cluster: Some(convert::cluster(cluster)),
-            resume_token: self.change.to_string(),
-        }
-    }
+fn bookmark(resume_token: String) -> WatchClustersResponse {
+    WatchClustersResponse { r#type: "BOOKMARK".to_owned(), cluster: None, resume_token }
+}
+
+fn message(kind: &str, cluster: Cluster, resume_token: String) -> WatchClustersResponse {
+    let cluster = Some(convert::cluster(cluster));
+    WatchClustersResponse { r#type: kind.to_owned(), cluster, resume_token }
 }

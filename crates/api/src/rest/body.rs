@@ -26,18 +26,29 @@ pub(super) async fn read(
     }
     check_type(headers)?;
     let json = serde_json::from_slice(&bytes)
-        .map_err(|error| ApiError::invalid(format!("the body is not JSON: {error}")).word("MalformedJson"))?;
+        .map_err(|error| ApiError::invalid(malformed(&error)).word("MalformedJson"))?;
     Ok(Some(json))
+}
+
+fn malformed(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    if error.is_eof() {
+        return format!(
+            "the body is not JSON: it ends at line {line}, column {column}, before it is complete"
+        );
+    }
+    format!("the body is not JSON: see what stands at line {line}, column {column}")
 }
 
 async fn bytes(body: HttpBody) -> Result<Vec<u8>, ApiError> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| ApiError::invalid(format!("the body ended early: {error}")))?;
+        let chunk = chunk
+            .map_err(|error| ApiError::invalid(format!("the body ended early ({error}): send it again")))?;
         if bytes.len() + chunk.len() > BODY_LIMIT {
             return Err(ApiError::too_large(format!(
-                "the body is larger than {BODY_LIMIT} bytes: send less"
+                "the body is larger than the {BODY_LIMIT} bytes that are read: send less"
             )));
         }
         bytes.extend_from_slice(&chunk);

@@ -6,5 +6,4 @@ mod fake;
 mod grpc;
 mod rest;
 mod streams;
-mod walk;
 mod world;

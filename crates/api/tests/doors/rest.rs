@@ -101,13 +101,45 @@ async fn a_patch_changes_what_the_mask_or_the_body_names() {
 #[case("{", "application/json", 400, "the body is not JSON")]
 #[case("null", "application/json", 400, "the body is null")]
 #[case("[]", "application/json; charset=utf-8", 400, "the body is an array")]
-#[case(r#"{"clusterSpec": 5}"#, "application/merge-patch+json", 400, "cluster.clusterSpec cannot be read")]
+#[case(
+    r#"{"clusterSpec": 5}"#,
+    "application/merge-patch+json",
+    400,
+    "cluster.clusterSpec is 5: an object is expected"
+)]
 #[case(
     r#"{"cluster_spec": {"worker_group_spec": [{"replicas": "many"}]}}"#,
     "application/json",
     400,
-    "cluster.cluster_spec.worker_group_spec[0].replicas cannot be read"
+    "cluster.cluster_spec.worker_group_spec[0].replicas is \"many\": a whole number from -2147483648 to 2147483647 is expected"
 )]
+#[case(
+    r#"{"cluster_spec": {"worker_group_spec": [{"replicas": 1.5}]}}"#,
+    "application/json",
+    400,
+    "worker_group_spec[0].replicas is 1.5: a whole number"
+)]
+#[case(
+    r#"{"cluster_spec": {"worker_group_spec": [{"replicas": 99999999999}]}}"#,
+    "application/json",
+    400,
+    "worker_group_spec[0].replicas is 99999999999: a whole number from -2147483648 to 2147483647 is expected"
+)]
+#[case(
+    r#"{"cluster_spec": {"worker_group_spec": {"replicas": 1}}}"#,
+    "application/json",
+    400,
+    "cluster.cluster_spec.worker_group_spec is {\"replicas\":1}: an array is expected"
+)]
+#[case(r#"{"labels": {"a": 1}}"#, "application/json", 400, "cluster.labels.a is 1: text is expected")]
+#[case(r#"{"labels": ["a"]}"#, "application/json", 400, "cluster.labels is [\"a\"]: an object is expected")]
+#[case(r#"{"name": 7}"#, "application/json", 400, "cluster.name is 7: text is expected")]
+#[case(r#"{"ephemeral": "yes"}"#, "application/json", 400, "cluster.ephemeral is \"yes\": true or false")]
+#[case(r#"{"timeout": 5}"#, "application/json", 400, "cluster.timeout is 5: a duration such as 30s or 10m")]
+#[case(r#"{"timeout": "soon"}"#, "application/json", 400, "cluster.timeout is \"soon\": a duration such as")]
+#[case(r#"{"environment": {}}"#, "application/json", 400, "cluster.environment is {}: one of DEV, TESTING")]
+#[case(r#"{"profile_properties": 1}"#, "application/json", 400, "cluster.profile_properties is 1: an object")]
+#[case(r#"{"a": 1,}"#, "application/json", 400, "the body is not JSON: see what stands at line 1, column 9")]
 #[case("{}", "text/plain", 415, "'text/plain'")]
 #[case("{}", "", 415, "application/json is expected")]
 #[case("a=b", "application/x-www-form-urlencoded", 415, "application/json is expected")]
@@ -142,7 +174,7 @@ async fn a_bad_parameter_is_named_with_its_value() {
     let world = World::new().await;
     let (status, body) = answer(world.get(&format!("{CLUSTERS}?page_size=lots"))).await;
     assert_eq!(status, 400);
-    assert!(body["message"].as_str().unwrap().contains("page_size=lots"), "{body}");
+    assert!(body["message"].as_str().unwrap().contains("page_size is 'lots'"), "{body}");
 }
 
 #[rstest]

@@ -30,9 +30,13 @@ fn a_query_fills_the_fields_that_it_names(#[case] message: &str, #[case] query: 
 }
 
 #[rstest]
-#[case("ListClustersRequest", "page_size=many", "page_size=many cannot be read: a whole number is expected")]
-#[case("ListClustersRequest", "pageSize=99999999999", "pageSize=99999999999 cannot be read")]
-#[case("ListClustersRequest", "with_total=yes", "with_total=yes cannot be read: true or false is expected")]
+#[case(
+    "ListClustersRequest",
+    "page_size=many",
+    "page_size is 'many': a whole number from -2147483648 to 2147483647 is expected"
+)]
+#[case("ListClustersRequest", "pageSize=99999999999", "pageSize is '99999999999': a whole number")]
+#[case("ListClustersRequest", "with_total=yes", "with_total is 'yes': true or false is expected")]
 #[case("ListClustersRequest", "page_size=1&page_size=2", "page_size is given 2 times")]
 #[case("DeleteClusterRequest", "wait_timeout=soon", "a duration such as 30s")]
 #[case(

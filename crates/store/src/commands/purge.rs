@@ -4,6 +4,7 @@ use futures::future::BoxFuture;
 use muster_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::reads::FORGOTTEN;
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
@@ -31,8 +32,13 @@ impl Command for Purge {
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Purged, StoreError>> {
         const EDGES: &str = "DELETE FROM dependencies WHERE NOT EXISTS \
                                  (SELECT 1 FROM actions a WHERE a.id = dependencies.action_id)";
+        // Whoever follows from before the newest of those that go would never hear of their end.
+        const FORGET: &str = "INSERT INTO counters (name, value) \
+                              SELECT $1, max(change) FROM clusters WHERE deleted_at < $2 HAVING count(*) > 0 \
+                              ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE excluded.value > counters.value";
         Box::pin(async move {
             let limit = self.limit;
+            tx.execute(FORGET, args![FORGOTTEN, self.history_before]).await?;
             let mut rows = 0;
             for (table, key, column) in
                 [("events", "id", "at"), ("actions", "id", "ended_at"), ("clusters", "id", "deleted_at")]

@@ -40,6 +40,8 @@ impl ActionSort {
 pub struct ActionQuery {
     /// Of this project only.
     pub project: Option<String>,
+    /// Of clusters in this namespace only.
+    pub namespace: Option<String>,
     /// Of this cluster and its nodes only.
     pub cluster: Option<ClusterId>,
     /// About this node only.
@@ -132,6 +134,12 @@ impl Store {
                 let place = filter.place(value);
                 filter.add(format!("{column} = {place}"));
             }
+        }
+        if let Some(namespace) = &query.namespace {
+            let place = filter.place(namespace);
+            filter.add(format!(
+                "EXISTS (SELECT 1 FROM clusters c WHERE c.id = a.cluster_id AND c.namespace = {place})"
+            ));
         }
         if query.top_level {
             filter.add("a.parent_id IS NULL");

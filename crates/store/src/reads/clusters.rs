@@ -9,7 +9,6 @@ use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
 use crate::paging::Listing;
 use crate::rows::clusters;
 use crate::store::Store;
-use crate::transaction::Transaction;
 use crate::value::args;
 
 /// Whether clusters that are gone belong to the answer.
@@ -124,41 +123,6 @@ impl Store {
         })
         .await
     }
-
-    /// The number up to which changes are complete: whoever follows from there misses nothing.
-    pub async fn change_horizon(&self) -> Result<i64, StoreError> {
-        self.read(async |tx| horizon(tx).await).await
-    }
-
-    /// Clusters that changed after the commit of this number, and the number up to which that is complete.
-    pub async fn clusters_changed_since(
-        &self,
-        change: i64,
-        project: Option<&str>,
-    ) -> Result<(Vec<Cluster>, i64), StoreError> {
-        self.read(async |tx| {
-            let upto = horizon(tx).await?;
-            let mut filter = Filter::default();
-            let (from, to) = (filter.place(change), filter.place(upto));
-            filter.add(format!("c.change > {from} AND c.change <= {to}"));
-            if let Some(project) = project {
-                let place = filter.place(project);
-                filter.add(format!("c.project = {place}"));
-            }
-            let rest = format!("{} ORDER BY c.change, c.id", filter.to_where());
-            Ok((clusters::fetch(tx, &rest, filter.arguments).await?, upto.max(change)))
-        })
-        .await
-    }
-}
-
-async fn horizon(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
-    let sql = match tx.dialect() {
-        Dialect::Sqlite => "SELECT value FROM counters WHERE name = 'change'",
-        // What is still running may commit with a lower number later: stop before it.
-        Dialect::Postgres => "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1",
-    };
-    tx.row(sql, args![]).await?.ok_or_else(|| StoreError::corrupt("no horizon"))?.int(0)
 }
 
 fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {

@@ -160,12 +160,12 @@ pub(crate) async fn insert(
     cluster: &Cluster,
     claim: Option<String>,
 ) -> Result<(), StoreError> {
-    const EXTRA: &[&str] = &["fence", "change", "name_claim"];
+    const EXTRA: &[&str] = &["fence", "change", "born", "name_claim"];
     let change = tx.change().await?;
     let columns: Vec<&str> = COLUMNS.iter().chain(EXTRA).copied().collect();
     let places: Vec<String> = (1..=columns.len()).map(|place| format!("${place}")).collect();
     let mut row = values(cluster);
-    row.extend(args![0_i64, change, claim]);
+    row.extend(args![0_i64, change, change, claim]);
     let sql = format!("INSERT INTO clusters ({}) VALUES ({})", columns.join(", "), places.join(", "));
     tx.execute(sql, row).await?;
     tx.touch(Touched::Cluster(cluster.id));

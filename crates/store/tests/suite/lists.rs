@@ -1,4 +1,4 @@
-//! Lists, history, and following changes.
+//! Lists and history.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::Cluster;
@@ -95,6 +95,10 @@ async fn a_total_is_counted_only_when_asked_or_known_anyway(#[case] kind: Kind) 
     assert_eq!(total(Some(3), false).await, Some(3));
     assert_eq!(total(None, false).await, Some(3));
     assert_eq!(total(Some(0), true).await, Some(3));
+    let first = ClusterQuery { limit: Some(2), ..ClusterQuery::default() };
+    let after = world.store.clusters(&first).await.unwrap().next;
+    let last = world.store.clusters(&ClusterQuery { after, ..first }).await.unwrap();
+    assert_eq!((last.items.len(), last.total), (1, Some(3)), "the last page");
 }
 
 #[rstest]
@@ -146,6 +150,10 @@ async fn nodes_actions_and_events_are_listed_by_what_is_asked(#[case] kind: Kind
     assert_eq!(store.actions(&running).await.unwrap().items.len(), 1);
     let other = ActionQuery { project: Some("other".to_owned()), ..running };
     assert_eq!(store.actions(&other).await.unwrap().items, []);
+    let namespace = |name: &str| ActionQuery { namespace: Some(name.to_owned()), ..ActionQuery::default() };
+    let place = fixture::cluster(1).namespace;
+    assert_eq!(store.actions(&namespace(&place)).await.unwrap().items.len(), 1);
+    assert_eq!(store.actions(&namespace("nowhere")).await.unwrap().items, []);
 }
 
 fn event(number: u32, level: Level) -> Event {
@@ -169,7 +177,7 @@ fn event(number: u32, level: Level) -> Event {
 }
 
 /// Ends a cluster's creation by deleting it.
-async fn deleted(world: &Fixture, number: u128) {
+pub(crate) async fn deleted(world: &Fixture, number: u128) {
     let engine = living(&world.store, 100 + number).await;
     let claimed = world.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut writes = record(&claimed);
@@ -205,62 +213,4 @@ async fn history_stays_until_it_is_purged(#[case] kind: Kind) {
         1,
         "what lives stays"
     );
-}
-
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn whoever_follows_changes_sees_each_and_the_deletion_too(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let start = world.store.change_horizon().await.unwrap();
-    world.create(1).await;
-    world.create(2).await;
-    let names =
-        |clusters: &[Cluster]| clusters.iter().map(|cluster| cluster.name.clone()).collect::<Vec<_>>();
-    let (changed, upto) = follow(&world.store, start, |changed| changed.len() == 2).await;
-    assert_eq!(names(&changed), ["c1", "c2"]);
-    assert_eq!(world.store.clusters_changed_since(upto, None).await.unwrap().0, []);
-    deleted(&world, 1).await;
-    let gone = |changed: &[Cluster]| {
-        changed.iter().any(|cluster| cluster.name == "c1" && cluster.deleted_at.is_some())
-    };
-    follow(&world.store, upto, gone).await;
-    let other = world.store.clusters_changed_since(start, Some("other")).await.unwrap();
-    assert_eq!(other.0, [], "another project's");
-}
-
-/// Follows until what was seen is enough; PostgreSQL tells of a commit only once no older transaction runs.
-async fn follow(store: &Store, mut from: i64, enough: impl Fn(&[Cluster]) -> bool) -> (Vec<Cluster>, i64) {
-    let mut seen = Vec::new();
-    let following = async {
-        while !enough(&seen) {
-            let (changed, upto) = store.clusters_changed_since(from, None).await.expect("the store answers");
-            seen.extend(changed);
-            from = upto;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), following).await.expect("a change was missed");
-    (seen, from)
-}
-
-#[tokio::test]
-async fn a_change_that_commits_late_is_not_missed() {
-    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
-    let other = world.replica().await.expect("PostgreSQL has replicas");
-    let start = world.store.change_horizon().await.unwrap();
-    let writes = (1..=30).map(|number| {
-        let store = if number % 2 == 0 { world.store.clone() } else { other.clone() };
-        async move { store.accept(fixture::creation(number)).await.unwrap() }
-    });
-    let follow = async {
-        let (mut seen, mut from) = (std::collections::BTreeSet::new(), start);
-        while seen.len() < 30 {
-            let (changed, upto) = world.store.clusters_changed_since(from, None).await.unwrap();
-            seen.extend(changed.into_iter().map(|cluster| cluster.id));
-            from = upto;
-        }
-    };
-    let both = futures::future::join(futures::future::join_all(writes), follow);
-    tokio::time::timeout(std::time::Duration::from_secs(30), both).await.expect("a change was missed");
 }

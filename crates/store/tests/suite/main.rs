@@ -2,6 +2,7 @@
 
 mod accept;
 mod cancelled;
+mod changes;
 mod children;
 mod claim;
 mod depend;

@@ -1,0 +1,111 @@
+//! The way in: whoever was authenticated meets the case of the method.
+
+use http::Extensions;
+use muster_core::principal::{Owner, Principal};
+
+use super::{Case, Subject, Verb, of};
+use crate::auth::{Denied, Resource, Rule, authorize};
+use crate::error::ApiError;
+
+/// Somebody who calls a method, and what the table says of it.
+#[derive(Debug, Clone)]
+pub struct Access {
+    principal: Principal,
+    case: &'static Case,
+}
+
+impl Access {
+    /// Who is calling.
+    pub const fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Whether the caller may do to this what the method does.
+    pub fn check(&self, on: Resource<'_>) -> Result<(), Denied> {
+        authorize(&self.principal, self.case.verb, on, Rule::Members)
+    }
+
+    /// The project whose objects the caller sees; none is all.
+    pub fn scope(&self) -> Option<&str> {
+        (!self.principal.is_admin()).then_some(self.principal.project.as_str())
+    }
+}
+
+/// Lets a request in to a method, as far as can be said before what it is about was found.
+///
+/// The authenticating layer left the principal in the extensions; the [`Access`] is put beside it.
+pub fn enter(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> {
+    let case = of(method).ok_or_else(|| {
+        ApiError::unimplemented(format!(
+            "there is no method {method}: see which ones there are by reflection"
+        ))
+    })?;
+    let principal = extensions.get::<Principal>().cloned();
+    let principal = principal.ok_or_else(|| {
+        ApiError::unauthenticated("nobody vouches for this request: send a token in the Authorization header")
+    })?;
+    let name = method.rsplit('/').next().unwrap_or(method);
+    match (case.verb, case.subject) {
+        (Verb::Administer, _) | (_, Subject::Server) => {
+            let on = Resource { what: name, project: "", owner: &Owner::default() };
+            authorize(&principal, Verb::Administer, on, Rule::Members)?;
+        }
+        (_, Subject::Clusters | Subject::Actions) if principal.roles.is_empty() => {
+            return Err(ApiError::forbidden(format!(
+                "{} has no role in project {}: {name} needs the role reader there",
+                principal.name, principal.project
+            )));
+        }
+        _ => {}
+    }
+    extensions.insert(Access { principal, case });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use muster_core::principal::Role;
+
+    use super::*;
+
+    fn entered(method: &str, roles: &[Role]) -> Result<Option<Access>, u16> {
+        let principal = Principal {
+            scheme: "tokens".to_owned(),
+            id: "bob".to_owned(),
+            name: "bob".to_owned(),
+            project: "p".to_owned(),
+            roles: roles.iter().copied().collect::<BTreeSet<_>>(),
+        };
+        let mut extensions = Extensions::new();
+        extensions.insert(principal);
+        enter(method, &mut extensions).map_err(|error| error.status.as_u16())?;
+        Ok(extensions.get::<Access>().cloned())
+    }
+
+    const LIST: &str = "/muster.v1alpha2.ClusterService/ListAllClusters";
+
+    #[test]
+    fn a_method_without_a_case_cannot_be_called() {
+        assert_eq!(entered("/muster.v1alpha2.ClusterService/Forgotten", &[Role::Admin]).unwrap_err(), 501);
+        assert_eq!(enter(LIST, &mut Extensions::new()).unwrap_err().status.as_u16(), 401);
+    }
+
+    #[test]
+    fn whoever_has_no_role_sees_nothing() {
+        assert_eq!(entered(LIST, &[]).unwrap_err(), 403);
+        assert!(entered("/muster.v1alpha2.AdminService/WhoAmI", &[]).is_ok());
+    }
+
+    #[test]
+    fn only_admins_see_beyond_their_project() {
+        let scope = |role| {
+            let access = entered(LIST, &[role]).unwrap().unwrap();
+            access.scope().map(str::to_owned)
+        };
+        assert_eq!(scope(Role::Admin), None);
+        assert_eq!(scope(Role::Reader).as_deref(), Some("p"));
+        assert_eq!(entered("/muster.v1alpha2.AdminService/Shutdown", &[Role::Member]).unwrap_err(), 403);
+    }
+}

@@ -1,0 +1,84 @@
+//! The lengths of time that a request may give, and how they are said.
+
+use muster_core::time::Span;
+use muster_proto::wkt;
+
+use crate::error::ApiError;
+
+/// Longer is a mistake more often than a wish.
+const LONGEST_TIMEOUT: Span = Span::from_secs(30 * DAY);
+
+/// Ten years: longer is for ever, which is said by leaving the field out.
+const LONGEST_LIFE: Span = Span::from_secs(3_650 * DAY);
+
+const DAY: u32 = 86_400;
+
+/// A span in the largest unit that it is a whole number of: `30d`, `90s`, `0.5s`.
+pub(super) fn in_words(span: Span) -> String {
+    let seconds = span.secs();
+    let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
+    let whole = span.micros() % 1_000_000 == 0 && seconds > 0;
+    match units.iter().find(|(unit, _)| whole && seconds % unit == 0) {
+        Some((unit, letter)) => format!("{}{letter}", seconds / unit),
+        None => wkt::Duration::from_micros(span.micros()).to_string(),
+    }
+}
+
+/// How long actions may take: whole seconds.
+pub(super) fn timeout(given: wkt::Duration) -> Result<u32, ApiError> {
+    let span = between("timeout", given, Span::from_secs(1), LONGEST_TIMEOUT)?;
+    let whole = span.micros() % 1_000_000 == 0;
+    u32::try_from(span.secs())
+        .ok()
+        .filter(|_| whole)
+        .ok_or_else(|| ApiError::invalid(format!("timeout is {given}: whole seconds are expected")))
+}
+
+/// How long a cluster may be idle, or live.
+pub(super) fn life(field: &str, given: wkt::Duration) -> Result<(), ApiError> {
+    between(field, given, Span::from_secs(1), LONGEST_LIFE).map(drop)
+}
+
+/// A length of time within limits.
+pub(super) fn between(field: &str, given: wkt::Duration, least: Span, most: Span) -> Result<Span, ApiError> {
+    let micros = given.micros();
+    // Over gRPC the two parts may contradict each other, and then it is no length of time at all.
+    let same_sign = i64::from(given.nanos.signum()) * given.seconds.signum() >= 0;
+    let sound = same_sign && given.nanos.unsigned_abs() < 1_000_000_000;
+    if sound && (least.micros()..=most.micros()).contains(&micros) {
+        return Ok(Span::from_micros(micros));
+    }
+    let (least, most) = (in_words(least), in_words(most));
+    Err(ApiError::invalid(format!("{field} is {given}: between {least} and {most} is possible")))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0, "0s")]
+    #[case(500_000, "0.5s")]
+    #[case(90_000_000, "90s")]
+    #[case(120_000_000, "2m")]
+    #[case(3_600_000_000, "1h")]
+    #[case(2_592_000_000_000, "30d")]
+    fn a_span_is_said_as_people_say_it(#[case] micros: i64, #[case] words: &str) {
+        assert_eq!(in_words(Span::from_micros(micros)), words);
+    }
+
+    #[rstest]
+    #[case(0, 0, "timeout is 0s: between 1s and 30d is possible")]
+    #[case(-5, 0, "timeout is -5s: between 1s and 30d is possible")]
+    #[case(i64::MAX, 0, "timeout is 9223372036854775807s: between 1s and 30d is possible")]
+    #[case(i64::MIN, 0, "timeout is -9223372036854775808s: between 1s and 30d is possible")]
+    #[case(5, -1, "between 1s and 30d is possible")]
+    #[case(5, i32::MAX, "between 1s and 30d is possible")]
+    #[case(1, 500_000_000, "timeout is 1.5s: whole seconds are expected")]
+    fn what_is_no_time_to_wait_is_refused(#[case] seconds: i64, #[case] nanos: i32, #[case] words: &str) {
+        let error = timeout(wkt::Duration { seconds, nanos }).unwrap_err();
+        assert!(error.sentence.contains(words), "{error}");
+    }
+}

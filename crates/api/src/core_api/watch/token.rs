@@ -1,0 +1,51 @@
+//! The tokens by which a later watch goes on.
+
+use muster_store::reads::{ClusterQuery, Position};
+
+use crate::core_api::forms;
+use crate::core_api::seal::Seal;
+
+/// Stands where no cluster is named.
+const NONE: &str = "-";
+
+/// The tokens of one watch: with other filters they would lead past what was never told.
+pub(super) struct Tokens {
+    purpose: String,
+}
+
+impl Tokens {
+    pub(super) fn of(filter: &ClusterQuery) -> Self {
+        Self { purpose: format!("watch {}", forms::clusters(filter, "")) }
+    }
+
+    pub(super) fn write(&self, seal: &Seal, position: Position) -> String {
+        let Position { change, cluster, heard } = position;
+        let cluster = cluster.map_or_else(|| NONE.to_owned(), |id| id.to_string());
+        seal.close(&self.purpose, format!("{change} {cluster} {heard}").as_bytes())
+    }
+
+    pub(super) fn read(&self, seal: &Seal, token: &str) -> Option<Position> {
+        let carried = String::from_utf8(seal.open(&self.purpose, token)?).ok()?;
+        let mut words = carried.split(' ');
+        let (change, cluster, heard) = (words.next()?, words.next()?, words.next()?);
+        let cluster = if cluster == NONE { None } else { Some(cluster.parse().ok()?) };
+        Some(Position { change: change.parse().ok()?, cluster, heard: heard.parse().ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_a_watch_with_the_same_filters() {
+        let (seal, tokens) = (Seal::new("k"), Tokens::of(&ClusterQuery::default()));
+        let id = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
+        for position in [Position::at(7), Position { change: 9, cluster: Some(id), heard: 7 }] {
+            assert_eq!(tokens.read(&seal, &tokens.write(&seal, position)), Some(position));
+        }
+        let other = ClusterQuery { user: Some("ann".to_owned()), ..ClusterQuery::default() };
+        assert_eq!(Tokens::of(&other).read(&seal, &tokens.write(&seal, Position::at(7))), None);
+        assert_eq!(tokens.read(&seal, "7"), None);
+    }
+}

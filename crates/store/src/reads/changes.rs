@@ -1,0 +1,162 @@
+//! Following clusters by the order of commits.
+
+use muster_core::cluster::Cluster;
+use muster_core::ids::ClusterId;
+
+use crate::connection::Dialect;
+use crate::error::StoreError;
+use crate::keyset::Filter;
+use crate::rows::clusters;
+use crate::store::Store;
+use crate::transaction::Transaction;
+use crate::value::args;
+
+/// The counter that says up to which change history has been forgotten.
+pub(crate) const FORGOTTEN: &str = "forgotten";
+
+/// How far somebody has followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// Everything up to this change has been told;
+    pub change: i64,
+    /// of this change itself only clusters up to this one, if one is named.
+    pub cluster: Option<ClusterId>,
+    /// Clusters that came with this change or an earlier one have been heard of.
+    pub heard: i64,
+}
+
+impl Position {
+    /// Everything up to this change has been told.
+    pub const fn at(change: i64) -> Self {
+        Self { change, cluster: None, heard: change }
+    }
+}
+
+/// How far changes can be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// From before this change history is not complete any more.
+    pub oldest: i64,
+    /// Up to this change everything is known: whoever follows from there misses nothing.
+    pub newest: i64,
+}
+
+/// Whose changes, from where, how many at once.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangesQuery<'q> {
+    /// What has been told.
+    pub after: Position,
+    /// Of this project only.
+    pub project: Option<&'q str>,
+    /// In this namespace only.
+    pub namespace: Option<&'q str>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A cluster that changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed {
+    /// As it is now; perhaps gone.
+    pub cluster: Cluster,
+    /// The change that it came with.
+    pub born: i64,
+    /// How far somebody has followed who was told of it and of all before it.
+    pub position: Position,
+}
+
+/// Clusters that changed, in the order of commits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    /// Each as it is now, however often it changed.
+    pub clusters: Vec<Changed>,
+    /// Where to go on.
+    pub position: Position,
+    /// Whether there is more already.
+    pub more: bool,
+}
+
+impl Store {
+    /// How far changes can be followed, back and forth.
+    pub async fn reach_of_changes(&self) -> Result<Reach, StoreError> {
+        const OLDEST: &str = "SELECT value FROM counters WHERE name = $1";
+        self.read(async |tx| {
+            let oldest = tx.row(OLDEST, args![FORGOTTEN]).await?.map(|row| row.int(0)).transpose()?;
+            Ok(Reach { oldest: oldest.unwrap_or(0), newest: horizon(tx).await? })
+        })
+        .await
+    }
+
+    /// Clusters that changed behind a position.
+    pub async fn clusters_changed(&self, query: ChangesQuery<'_>) -> Result<Changes, StoreError> {
+        self.read(async |tx| changes(tx, query).await).await
+    }
+}
+
+async fn changes(tx: &mut Transaction<'_>, query: ChangesQuery<'_>) -> Result<Changes, StoreError> {
+    let ChangesQuery { after, project, namespace, limit } = query;
+    let upto = horizon(tx).await?.max(after.change);
+    let mut filter = Filter::default();
+    let (from, to, heard) = (filter.place(after.change), filter.place(upto), filter.place(after.heard));
+    // One that came within the horizon is told even if it has changed beyond that since: later it would seem known.
+    filter.add(format!("(c.change <= {to} OR c.born > {heard} AND c.born <= {to})"));
+    match after.cluster {
+        Some(id) => {
+            let id = filter.place(id.to_string());
+            filter.add(format!("c.change >= {from} AND (c.change > {from} OR c.id > {id})"));
+        }
+        None => filter.add(format!("c.change > {from}")),
+    }
+    for (column, value) in [("c.project", project), ("c.namespace", namespace)] {
+        if let Some(value) = value {
+            let place = filter.place(value);
+            filter.add(format!("{column} = {place}"));
+        }
+    }
+    // One more than asked tells whether there is more.
+    let order = format!("ORDER BY c.change, c.id LIMIT {}", u64::from(limit) + 1);
+    let sql = format!(
+        "SELECT {}, c.change, c.born FROM clusters c {} {order}",
+        clusters::qualified(),
+        filter.to_where()
+    );
+    let mut rows = tx.rows(sql, filter.arguments).await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let mut found = rows.iter().map(clusters::read).collect::<Result<Vec<_>, _>>()?;
+    clusters::attach_groups(tx, &mut found).await?;
+    let mut told = Vec::with_capacity(found.len());
+    for (cluster, row) in found.into_iter().zip(&rows) {
+        let (change, born) = (row.int(clusters::COLUMNS.len())?, row.int(clusters::COLUMNS.len() + 1)?);
+        let cluster_of = (change <= upto).then_some(cluster.id);
+        let position = Position { change: change.min(upto), cluster: cluster_of, heard: after.heard };
+        told.push(Changed { cluster, born, position });
+    }
+    // What lies beyond the horizon stays there for the next time.
+    let rest = told.last().map(|changed| changed.position).filter(|last| more && last.cluster.is_some());
+    if rest.is_none() {
+        note_heard(&mut told, after.heard, upto);
+    }
+    Ok(Changes { clusters: told, position: rest.unwrap_or(Position::at(upto)), more: rest.is_some() })
+}
+
+/// When all is known that there is, it is known of which new clusters somebody has not heard who stops half-way.
+fn note_heard(told: &mut [Changed], before: i64, upto: i64) {
+    let mut heard = upto;
+    for changed in told.iter_mut().rev() {
+        changed.position.heard = heard;
+        if changed.born > before {
+            heard = heard.min(changed.born - 1);
+        }
+    }
+}
+
+async fn horizon(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
+    let sql = match tx.dialect() {
+        Dialect::Sqlite => "SELECT value FROM counters WHERE name = 'change'",
+        // What is still running may commit with a lower number later: stop before it.
+        Dialect::Postgres => "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1",
+    };
+    tx.row(sql, args![]).await?.ok_or_else(|| StoreError::corrupt("no horizon"))?.int(0)
+}
