@@ -51,6 +51,11 @@ async fn members_change_readers_look_and_strangers_see_nothing() {
     let mut server = Server::start(&["--dev", "--auth", &scheme]).await;
     server.token = member;
     server.create("fred", 1).await;
+    let actions = async |namespace: &str| {
+        server.get(&format!("/namespaces/{namespace}/actions")).await["actions"].as_array().map(Vec::len)
+    };
+    assert!(actions("demo").await > Some(0));
+    assert_eq!(actions("elsewhere").await, Some(0), "the namespace is not looked at");
     server.token = reader;
     assert_eq!(server.get("/namespaces/demo/clusters/fred").await["name"], "fred");
     let delete = server.refusal(Method::DELETE, "/namespaces/demo/clusters/fred", None).await;

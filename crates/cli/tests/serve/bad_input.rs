@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::server::{Server, cluster};
+use crate::server::{Server, cluster, slow_cluster};
 
 const CLUSTERS: &str = "/namespaces/demo/clusters";
 
@@ -39,7 +39,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         (with(&[("/profile_properties", json!({"bogus": 1}))]), "Unrecognizable spec item 'bogus'"),
         (
             with(&[(&format!("{group}/replicas"), json!(-1))]),
-            "replicas of group 'small' is -1: it cannot be negative",
+            "replicas of group 'small' is -1: from 0 up is possible",
         ),
         (
             with(&[(&format!("{group}/replicas"), json!(10_001))]),
@@ -51,7 +51,28 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
         (with(&[("/labels", json!({"a": "\u{0}"}))]), "label \"\\0\" has control characters"),
         (with(&[("/user", json!("a\nb"))]), "user \"a\\nb\" has control characters"),
-        (with(&[("/timeout", json!("-5s"))]), "timeout is -5s: it cannot be negative"),
+        (with(&[("/timeout", json!("-5s"))]), "timeout is -5s: between 1s and 30d is possible"),
+        (with(&[("/timeout", json!("0s"))]), "timeout is 0s: between 1s and 30d is possible"),
+        (with(&[("/timeout", json!("31d"))]), "timeout is 2678400s: between 1s and 30d is possible"),
+        (with(&[("/idle_timeout", json!("-1s"))]), "idle_timeout is -1s: between 1s and 3650d is possible"),
+        (with(&[("/max_lifetime", json!("0s"))]), "max_lifetime is 0s: between 1s and 3650d is possible"),
+        (
+            with(&[("/framework", json!("flink"))]),
+            "framework: 'flink' is no framework: one of ray, dask, spark",
+        ),
+        (
+            with(&[("/framework", json!("dask"))]),
+            "framework is 'dask', and profile 'simulated.node-1.0' is none of its: leave one of them out",
+        ),
+        (with(&[("/provider", json!("moon"))]), "there is no provider 'moon' here: use one of simulated"),
+        (
+            with(&[("/provider", json!("simulated")), ("/profile", json!("dask.cluster-1.0"))]),
+            "provider 'simulated' makes no nodes of type dask.cluster-1.0: choose another profile or provider",
+        ),
+        (
+            with(&[(&format!("{group}/replicas"), json!(1.5))]),
+            "cluster_spec.worker_group_spec[0].replicas is 1.5: a whole number",
+        ),
     ];
     for (body, sentence) in cases {
         let (status, _, said) = server.refusal(Method::POST, CLUSTERS, Some(body.clone())).await;
@@ -79,14 +100,59 @@ async fn what_is_out_of_bounds_is_refused_with_the_bound() {
     };
     let (status, word, said) = scale(4).await;
     assert_eq!((status, word.as_str()), (400, "OutOfBounds"));
-    assert_eq!(said, "The target capacity (4) is greater than the cluster's max_size (3).");
-    assert_eq!(scale(0).await.2, "The target capacity (0) is less than the cluster's min_size (1).");
-    assert_eq!(scale(-1).await.2, "replicas is -1: it cannot be negative");
+    assert_eq!(
+        said,
+        "replicas is 4, and group 'small' has at most max_replicas 3: ask for less, or raise it"
+    );
+    assert_eq!(
+        scale(0).await.2,
+        "replicas is 0, and group 'small' has at least min_replicas 1: ask for more, or lower it"
+    );
+    assert_eq!(scale(-1).await.2, "replicas is -1: from 0 up is possible");
     let nothing = server.refusal(Method::POST, "/namespaces/demo/clusters/fred/scale", Some(json!({}))).await;
     assert_eq!(nothing.2, "replicas is missing: how many workers shall there be?");
     let no_head =
         server.refusal(Method::POST, "/namespaces/demo/clusters/fred/restart_head", Some(json!({}))).await;
     assert_eq!(no_head.2, "clusters of type simulated.node-1.0 have no head to restart");
+}
+
+#[tokio::test]
+async fn a_wait_has_its_limits() {
+    let server = Server::dev().await;
+    server.post(CLUSTERS, slow_cluster("slow", 1, 3600)).await;
+    let scale = |query: &str| {
+        let path = format!("{CLUSTERS}/slow/scale?{query}");
+        let server = &server;
+        async move { server.refusal(Method::POST, &path, Some(json!({"replicas": 2}))).await }
+    };
+    let bad = [
+        ("wait_timeout=-1s", "wait_timeout is -1s: between 0s and 1h is possible"),
+        ("wait_timeout=3601s", "wait_timeout is 3601s: between 0s and 1h is possible"),
+        (
+            "wait_timeout=99999999999999d",
+            "wait_timeout is 8639999999999913600s: between 0s and 1h is possible",
+        ),
+        ("wait_timeout=999999999999999d", "wait_timeout is '999999999999999d': a duration such as 30s"),
+        (
+            "wait_for=lunch",
+            "wait_for: 'lunch' is no milestone: one of accepted, applied, reached is expected",
+        ),
+    ];
+    for (query, sentence) in bad {
+        let (status, _, said) = scale(query).await;
+        assert_eq!(status, 400, "{query}: {said}");
+        assert!(said.contains(sentence), "{query}: {said}");
+    }
+    assert_eq!(server.get("/actions?action=CLUSTER_RESIZE").await["actions"], json!([]), "it was accepted");
+    let (status, _, said) = scale("wait_for=reached&wait_timeout=0s").await;
+    assert_eq!(status, 504, "{said}");
+    assert!(
+        said.contains("has not been reached yet, and wait_timeout is 0s; it goes on as action "),
+        "{said}"
+    );
+    let (status, _, said) = scale("wait_for=reached&wait_timeout=0.05s").await;
+    assert_eq!(status, 504, "{said}");
+    assert!(said.contains("has not been reached within 0.05s; it goes on as action "), "{said}");
 }
 
 #[tokio::test]

@@ -7,3 +7,5 @@ mod pages;
 mod restarts;
 mod server;
 mod tls;
+mod walk;
+mod watch;

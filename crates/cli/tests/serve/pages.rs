@@ -84,3 +84,37 @@ async fn nodes_events_and_actions_are_filtered_and_counted() {
     let events = format!("{fred}/events?action_id={}", action.as_str().unwrap());
     assert_eq!(count(&events, "events").await, Some(2));
 }
+
+#[tokio::test]
+async fn the_last_page_says_how_many_there_are_and_others_when_asked() {
+    let server = Server::dev().await;
+    five(&server).await;
+    let mut totals = Vec::new();
+    let mut token = String::new();
+    loop {
+        let page = server.get(&format!("/clusters?page_size=2&page_token={token}")).await;
+        totals.push(page["totalSize"].as_i64());
+        token = page["nextPageToken"].as_str().unwrap_or_default().to_owned();
+        if token.is_empty() {
+            break;
+        }
+        let counted = server.get(&format!("/clusters?page_size=2&page_token={token}&with_total=true")).await;
+        assert_eq!(counted["totalSize"], 5, "a token is good whether or not all are counted");
+    }
+    assert_eq!(totals, [None, None, Some(5)]);
+}
+
+#[tokio::test]
+async fn an_edited_token_is_refused() {
+    let server = Server::dev().await;
+    five(&server).await;
+    let page = server.get("/clusters?page_size=2").await;
+    let token = page["nextPageToken"].as_str().expect("a token");
+    let (front, back) = token.split_at(token.len() / 2);
+    for edited in [front.to_owned(), format!("{front}A{back}"), token.to_lowercase(), "e30".to_owned()] {
+        let path = format!("/clusters?page_size=2&page_token={edited}");
+        let (status, word, said) = server.refusal(Method::GET, &path, None).await;
+        assert_eq!((status, word.as_str()), (400, "InvalidArgument"), "{said}");
+        assert!(said.contains("begin again without one"), "{said}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::server::{PATIENCE, Server, slow_cluster, spawn};
 
@@ -16,6 +16,31 @@ async fn an_action_goes_on_after_the_server_was_killed() {
     assert_eq!((scaled["state"].as_str(), scaled["readyWorkers"].as_i64()), (Some("ACTIVE"), Some(3)));
     let actions = server.get("/namespaces/demo/clusters/slow/actions?action=CLUSTER_CREATE").await;
     assert_eq!(actions["actions"][0]["status"], "SUCCEEDED", "{}", actions["actions"][0]);
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_of_the_action_when_the_server_stops() {
+    let mut server = Server::dev().await;
+    server.post("/namespaces/demo/clusters", slow_cluster("slow", 1, 3600)).await;
+    let scale = format!("{}/apis/v1alpha2/namespaces/demo/clusters/slow/scale", server.rest);
+    let body = json!({"replicas": 3, "wait_for": "reached", "wait_timeout": "3600s"});
+    let waiting = tokio::spawn(reqwest::Client::new().post(scale).json(&body).send());
+    let id = loop {
+        let path = "/namespaces/demo/clusters/slow/actions?action=CLUSTER_RESIZE";
+        if let Some(action) = server.get(path).await["actions"].get(0) {
+            break action["id"].as_str().unwrap().to_owned();
+        }
+    };
+    assert!(server.stop().await.success());
+    let answer = waiting.await.unwrap().expect("an answer, not the end of the connection");
+    assert_eq!(answer.status().as_u16(), 503);
+    assert_eq!(answer.headers()["muster-action-id"], id.as_str());
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(body["code"], 14);
+    let said = body["message"].as_str().unwrap();
+    assert!(said.contains(&format!("it goes on as action {id}")), "{said}");
+    let server = server.start_again().await;
+    assert_eq!(server.get(&format!("/actions/{id}")).await["endedAt"], Value::Null);
 }
 
 #[tokio::test]

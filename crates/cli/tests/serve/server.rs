@@ -52,6 +52,11 @@ impl Server {
     pub(crate) async fn kill_and_start_again(mut self) -> Self {
         self.process.kill();
         self.process.wait_for_exit(PATIENCE).await;
+        self.start_again().await
+    }
+
+    /// Starts it again on the same folder, once it has ended.
+    pub(crate) async fn start_again(self) -> Self {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         Self::start_in(self.folder, &arguments).await
     }

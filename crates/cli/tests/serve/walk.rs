@@ -1,0 +1,222 @@
+//! Every method over both doors, by everybody: what the table of authorization says is what happens.
+
+use muster_api::access::{self, Case, Subject, Verb};
+use muster_api::auth::hash;
+use muster_api::error::ACTION_HEADER;
+use muster_proto::descriptor;
+use muster_proto::rest::{METHODS, Method, Rule};
+use prost_reflect::prost::Message as _;
+use prost_reflect::{DynamicMessage, ReflectMessage as _, Value as Field};
+use reqwest::{Response, header};
+use serde_json::{Value, json};
+
+use crate::server::{Server, cluster};
+
+/// Who calls; also their token. The admin comes last: it may stop the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Person {
+    Nobody,
+    Stranger,
+    Reader,
+    Member,
+    Admin,
+}
+
+const PEOPLE: [Person; 5] = [Person::Nobody, Person::Stranger, Person::Reader, Person::Member, Person::Admin];
+
+impl Person {
+    fn token(self) -> Option<String> {
+        (self != Self::Nobody).then(|| format!("{self:?}"))
+    }
+
+    fn entry(self) -> String {
+        let (project, role) = match self {
+            Self::Stranger => ("other", "member"),
+            Self::Reader => ("demo", "reader"),
+            Self::Nobody | Self::Member => ("demo", "member"),
+            Self::Admin => ("ops", "admin"),
+        };
+        let (name, sha256) = (format!("{self:?}"), hash(&format!("{self:?}")));
+        format!(
+            "[[token]]\nname = '{name}'\nproject = '{project}'\nroles = ['{role}']\nsha256 = '{sha256}'\n"
+        )
+    }
+}
+
+/// The status that keeps somebody out of a method; none lets them in, whatever it then answers.
+fn kept_out(case: &Case, person: Person) -> Option<u16> {
+    match (person, case.verb, case.subject) {
+        (Person::Nobody, ..) => Some(401),
+        (Person::Admin, ..)
+        | (_, _, Subject::Anyone)
+        | (_, Verb::See, Subject::Clusters | Subject::Actions) => None,
+        (_, Verb::Administer, _) | (_, _, Subject::Server) => Some(403),
+        (Person::Stranger, ..) => Some(404),
+        (Person::Reader, Verb::Change | Verb::SeeSecrets, _) => Some(403),
+        (Person::Reader | Person::Member, ..) => None,
+    }
+}
+
+async fn server() -> Server {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("tokens.toml");
+    let entries: String =
+        PEOPLE.iter().filter(|person| person.token().is_some()).map(|person| person.entry()).collect();
+    std::fs::write(&file, entries).expect("a file of tokens");
+    let scheme = format!("tokens:{}", file.display());
+    Server::start_in(folder, &["--dev", "--auth", &scheme]).await
+}
+
+/// What a call is about: a cluster of its own, so that no call disturbs another.
+struct Target {
+    name: String,
+    cluster: String,
+    action: String,
+}
+
+impl Target {
+    async fn new(server: &mut Server, name: String) -> Self {
+        server.token = Person::Admin.token();
+        let path = "/namespaces/demo/clusters?wait_for=reached";
+        let made = server.call(reqwest::Method::POST, path, Some(cluster(&name, 0))).await;
+        let action = made.headers()[ACTION_HEADER].to_str().expect("an id").to_owned();
+        let made: Value = made.json().await.expect("a cluster");
+        Self { name, cluster: made["id"].as_str().expect("an id").to_owned(), action }
+    }
+
+    /// The id that a method asks for.
+    fn id(&self, method: &Method) -> &str {
+        if method.grpc_path.contains("ActionService") { &self.action } else { &self.cluster }
+    }
+
+    fn path(&self, method: &Method, rule: &Rule) -> String {
+        let path = rule.path.replace("{namespace}", "demo").replace("{name}", &self.name);
+        path.replace("{id}", self.id(method)).replacen("/apis/v1alpha2", "", 1)
+    }
+
+    fn body(&self, method: &Method) -> Value {
+        match method.grpc_path.rsplit('/').next() {
+            Some("CreateCluster") => cluster(&format!("{}-new", self.name), 0),
+            Some("UpdateCluster") => json!({"labels": {"a": "b"}}),
+            Some("ScaleCluster") => json!({"replicas": 1}),
+            Some("SignalAction") => json!({"signal": "cancel"}),
+            _ => json!({}),
+        }
+    }
+
+    /// The same for gRPC: the fields that a request has, filled.
+    fn message(&self, method: &Method) -> DynamicMessage {
+        let text = |text: &str| Field::String(text.to_owned());
+        let mut message = made(method.request);
+        let mut fields = vec![
+            ("namespace", text("demo")),
+            ("name", text(&self.name)),
+            ("replicas", Field::I32(1)),
+            ("signal", text("cancel")),
+        ];
+        if method.grpc_path.contains("ActionService") {
+            fields.push(("id", text(&self.action)));
+        }
+        if method.request.ends_with("CreateClusterRequest") {
+            let mut cluster = made("muster.v1alpha2.Cluster");
+            cluster.set_field_by_name("name", text(&format!("{}-new", self.name)));
+            cluster.set_field_by_name("profile", text("simulated.node-1.0"));
+            fields.push(("cluster", Field::Message(cluster)));
+        }
+        if method.request.ends_with("UpdateClusterRequest") {
+            let mut mask = made("google.protobuf.FieldMask");
+            mask.set_field_by_name("paths", Field::List(vec![text("labels")]));
+            fields.push(("update_mask", Field::Message(mask)));
+        }
+        for (name, value) in fields {
+            if message.descriptor().get_field_by_name(name).is_some() {
+                message.set_field_by_name(name, value);
+            }
+        }
+        message
+    }
+}
+
+fn made(message: &str) -> DynamicMessage {
+    DynamicMessage::new(descriptor::message(message).expect("a message of ours"))
+}
+
+/// Every method with somebody who calls it; what stops the server stands at the end.
+fn calls() -> impl Iterator<Item = (&'static Method, &'static Case, Person)> {
+    let case = |method: &Method| {
+        access::of(method.grpc_path).unwrap_or_else(|| panic!("{} has no case", method.grpc_path))
+    };
+    let everybody = METHODS.iter().flat_map(|method| PEOPLE.map(|person| (method, person)));
+    let (last, others): (Vec<_>, Vec<_>) = everybody
+        .map(|(method, person)| (method, case(method), person))
+        .partition(|(_, case, person)| case.verb == Verb::Administer && *person == Person::Admin);
+    assert_eq!(last.len(), 1, "more than one method stops the server: only one can be tried");
+    others.into_iter().chain(last)
+}
+
+#[tokio::test]
+async fn over_http_everybody_may_do_what_the_table_says() {
+    let mut server = server().await;
+    for (number, (method, case, person)) in calls().enumerate() {
+        for (way, rule) in method.rules.iter().enumerate() {
+            let target = Target::new(&mut server, format!("c{number}-{way}")).await;
+            server.token = person.token();
+            let path = target.path(method, rule);
+            let body = (rule.verb != reqwest::Method::GET).then(|| target.body(method));
+            let response = server.call(rule.verb.clone(), &path, body).await;
+            let status = response.status().as_u16();
+            let why = format!("{person:?}: {} {path} ({case:?}): {status}", rule.verb);
+            let out = Some(status).filter(|status| matches!(status, 401 | 403 | 404));
+            assert_eq!(out, kept_out(case, person), "{why}");
+            assert!(status < 500, "{why}");
+            if out.is_none() && matches!(case.subject, Subject::Clusters | Subject::Actions) {
+                let seen = first_of(method, response).await;
+                assert_eq!(seen, person != Person::Stranger, "{why}");
+            }
+        }
+    }
+}
+
+/// Whether a list or watch shows anything.
+async fn first_of(method: &Method, mut response: Response) -> bool {
+    if method.streaming {
+        let first = response.chunk().await.expect("the watch tells").expect("a message");
+        return String::from_utf8_lossy(&first).contains("ADDED");
+    }
+    let list: Value = response.json().await.expect("JSON");
+    let array = list.get("clusters").or_else(|| list.get("actions")).and_then(Value::as_array);
+    !array.expect("a list has its array").is_empty()
+}
+
+#[tokio::test]
+async fn over_grpc_everybody_may_do_what_the_table_says() {
+    let mut server = server().await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    for (number, (method, case, person)) in calls().enumerate() {
+        let target = Target::new(&mut server, format!("c{number}")).await;
+        let message = target.message(method).encode_to_vec();
+        let length = u32::try_from(message.len()).expect("a short message").to_be_bytes();
+        let frame: Vec<u8> = [0].into_iter().chain(length).chain(message).collect();
+        let mut request = client
+            .post(format!("{}{}", server.grpc, method.grpc_path))
+            .header(header::CONTENT_TYPE, "application/grpc")
+            .header(header::TE, "trailers")
+            .body(frame);
+        if let Some(token) = person.token() {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.expect("the server answers");
+        // A refusal has its status in front; an answer has it behind the messages.
+        let code = response.headers().get("grpc-status").map_or("0", |code| code.to_str().expect("a code"));
+        let out = match code {
+            "16" => Some(401),
+            "7" => Some(403),
+            "5" => Some(404),
+            _ => None,
+        };
+        let said = response.headers().get("grpc-message");
+        let why = format!("{person:?}: {} ({case:?}): {code} {said:?}", method.grpc_path);
+        assert_eq!(out, kept_out(case, person), "{why}");
+        assert!(!matches!(code, "2" | "12" | "13" | "14"), "{why}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Watches: what they tell, and how they go on.
+
+use std::path::PathBuf;
+
+use muster_core::time::Timestamp;
+use muster_store::Store;
+use muster_store::commands::Purge;
+use muster_testkit::postgres;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::server::{PATIENCE, Server, cluster};
+
+const FRED: &str = "/namespaces/demo/clusters/fred";
+
+/// A watch over HTTP, line by line.
+struct Watch {
+    response: Response,
+    rest: String,
+}
+
+impl Watch {
+    async fn begin(server: &Server, query: &str) -> Self {
+        let path = format!("/namespaces/demo/clusters:watch?{query}");
+        let response = server.call(Method::GET, &path, None).await;
+        assert_eq!(response.status().as_u16(), 200, "{path}");
+        Self { response, rest: String::new() }
+    }
+
+    /// The next message; none when the stream has ended.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((line, rest)) = self.rest.split_once('\n') {
+                let message = serde_json::from_str(line).expect("JSON");
+                self.rest = rest.to_owned();
+                return Some(message);
+            }
+            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await;
+            let chunk = chunk.expect("the watch tells").expect("the stream is whole")?;
+            self.rest.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+
+    /// What the next message says of which cluster.
+    async fn told(&mut self) -> (String, String) {
+        let message = self.next().await.expect("the watch goes on");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&message["type"]), text(&message["cluster"]["name"]))
+    }
+
+    /// The token of the next bookmark.
+    async fn bookmark(&mut self) -> String {
+        loop {
+            let message = self.next().await.expect("the watch goes on");
+            if message["type"] == "BOOKMARK" {
+                return message["resumeToken"].as_str().expect("a token").to_owned();
+            }
+        }
+    }
+}
+
+async fn delete(server: &Server, name: &str) {
+    let path = format!("/namespaces/demo/clusters/{name}?wait_for=reached");
+    assert_eq!(server.call(Method::DELETE, &path, None).await.status().as_u16(), 200);
+}
+
+/// What happened between a token and the watch that goes on from it.
+async fn goes_on(server: &Server) {
+    for name in ["old", "gone", "quiet"] {
+        server.create(name, 1).await;
+    }
+    let token = Watch::begin(server, "").await.bookmark().await;
+    server.create("new", 1).await;
+    server.create("brief", 1).await;
+    let body = json!({"replicas": 2, "wait_for": "reached"});
+    server.post("/namespaces/demo/clusters/old/scale", body).await;
+    delete(server, "gone").await;
+    delete(server, "brief").await;
+    let mut watch = Watch::begin(server, &format!("resume_token={token}")).await;
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let message = watch.next().await.expect("the watch goes on");
+        told.push((
+            message["type"].clone(),
+            message["cluster"]["name"].clone(),
+            message["resumeToken"].clone(),
+        ));
+    }
+    let words: Vec<(&str, &str)> = told
+        .iter()
+        .map(|(kind, name, _)| (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(words, [("ADDED", "new"), ("MODIFIED", "old"), ("DELETED", "gone")]);
+    // From between two of them the rest comes, and nothing twice.
+    let token = told[0].2.as_str().expect("a token");
+    let mut watch = Watch::begin(server, &format!("resume_token={token}")).await;
+    assert_eq!(watch.told().await, ("MODIFIED".into(), "old".into()));
+    assert_eq!(watch.told().await, ("DELETED".into(), "gone".into()));
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_with_what_is_new_changed_and_gone() {
+    goes_on(&Server::dev().await).await;
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_on_postgres_too() {
+    let Some(postgres) = postgres().await else { return };
+    let database = postgres.database().await;
+    let mut server = Server::start(&["--dev", "--database-url", database.url()]).await;
+    goes_on(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_comes_into_the_filter_is_added_and_what_leaves_it_deleted() {
+    let server = Server::dev().await;
+    server.create("fred", 0).await;
+    let mut watch = Watch::begin(&server, "label=team%3Dblue").await;
+    assert_eq!(watch.told().await.0, "BOOKMARK");
+    let label = async |labels: Value| {
+        let path = format!("{FRED}?wait_for=reached");
+        let patched = server.call(Method::PATCH, &path, Some(json!({"labels": labels}))).await;
+        assert_eq!(patched.status().as_u16(), 200);
+    };
+    label(json!({"team": "blue"})).await;
+    assert_eq!(watch.told().await, ("ADDED".into(), "fred".into()));
+    label(json!({"team": "red"})).await;
+    loop {
+        match watch.told().await.0.as_str() {
+            "MODIFIED" => {}
+            kind => break assert_eq!(kind, "DELETED"),
+        }
+    }
+    label(json!({"team": "blue"})).await;
+    assert_eq!(watch.told().await, ("ADDED".into(), "fred".into()));
+}
+
+async fn refused(server: &Server, query: &str) -> (u16, String, String) {
+    server.refusal(Method::GET, &format!("/namespaces/demo/clusters:watch?{query}"), None).await
+}
+
+#[tokio::test]
+async fn a_token_that_was_not_given_for_this_watch_is_refused() {
+    let server = Server::dev().await;
+    let token = Watch::begin(&server, "").await.bookmark().await;
+    for query in ["resume_token=7", "resume_token=%20", &format!("user=ann&resume_token={token}")] {
+        let (status, _, said) = refused(&server, query).await;
+        assert_eq!(status, 400, "{said}");
+        assert!(said.contains("begin again without one"), "{said}");
+    }
+}
+
+/// The files of the database, and what is in them.
+fn database(server: &Server) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = std::fs::read_dir(server.data()).expect("a data folder");
+    let files = files.map(|entry| entry.expect("a file").path());
+    let is_database = |file: &PathBuf| file.to_string_lossy().contains("muster.db");
+    files.filter(is_database).map(|file| (file.clone(), std::fs::read(file).expect("a file"))).collect()
+}
+
+#[tokio::test]
+async fn a_token_beyond_what_is_known_is_gone() {
+    let mut server = Server::dev().await;
+    server.create("fred", 0).await;
+    let old = Watch::begin(&server, "").await.bookmark().await;
+    delete(&server, "fred").await;
+    server.stop().await;
+    let store = Store::open_file(&server.data().join("muster.db")).await.unwrap();
+    let all = Timestamp::from_micros(i64::MAX);
+    store.purge(Purge { history_before: all, requests_before: all, limit: 1000 }).await.unwrap();
+    drop(store);
+    let backup = database(&server);
+    let mut server = server.start_again().await;
+    let (status, word, said) = refused(&server, &format!("resume_token={old}")).await;
+    assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{said}");
+    assert!(said.contains("older than the history that is kept: begin again without one"), "{said}");
+    server.create("barney", 0).await;
+    let newer = Watch::begin(&server, "").await.bookmark().await;
+    server.stop().await;
+    for (file, _) in database(&server) {
+        std::fs::remove_file(file).unwrap();
+    }
+    for (file, bytes) in backup {
+        std::fs::write(file, bytes).unwrap();
+    }
+    let server = server.start_again().await;
+    let (status, word, said) = refused(&server, &format!("resume_token={newer}")).await;
+    assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{said}");
+    assert!(said.contains("newer than the database"), "{said}");
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
+    let mut server = Server::dev().await;
+    server.create("fred", 0).await;
+    let mut watch = Watch::begin(&server, "").await;
+    watch.bookmark().await;
+    server.stop().await;
+    let token = watch.bookmark().await;
+    let end = watch.next().await.expect("a reason");
+    assert_eq!(end["error"]["code"], 14, "{end}");
+    assert!(end["error"]["message"].as_str().unwrap().contains("the server is stopping"), "{end}");
+    assert_eq!(watch.next().await, None);
+    let server = server.start_again().await;
+    server.post("/namespaces/demo/clusters?wait_for=reached", cluster("barney", 0)).await;
+    let mut watch = Watch::begin(&server, &format!("resume_token={token}")).await;
+    assert_eq!(watch.told().await, ("ADDED".into(), "barney".into()));
+}
