@@ -60,7 +60,10 @@ pub fn check(settings: &GuardSettings, uri: &Uri, headers: &HeaderMap) -> Result
         return Ok(());
     }
     let origin = String::from_utf8_lossy(origin.as_bytes());
-    Err(ApiError::forbidden(format!("pages of '{origin}' may not call this server")).word("OriginNotAllowed"))
+    Err(ApiError::forbidden(format!(
+        "pages of '{origin}' may not call this server: add the host to allowed_hosts if it is yours"
+    ))
+    .word("OriginNotAllowed"))
 }
 
 fn host_of(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {

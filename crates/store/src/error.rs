@@ -39,7 +39,9 @@ pub enum StoreError {
     #[error("{}", conflict(.0))]
     Conflict(Vec<Action>),
     /// A cluster of that name is there already.
-    #[error("a cluster named '{name}' exists already in namespace '{namespace}'")]
+    #[error(
+        "a cluster named '{name}' exists already in namespace '{namespace}': choose another name, or delete it first"
+    )]
     NameTaken {
         /// The name.
         name: String,

@@ -2,13 +2,22 @@
 
 use crate::transaction::Touched;
 
-/// PostgreSQL refuses longer notices; a shortened one only says that something happened.
+/// PostgreSQL refuses longer notices; a shortened one says less.
 const LONGEST_PAYLOAD: usize = 7_000;
 
 pub(crate) fn payload(touched: &[Touched]) -> String {
-    let words: Vec<String> = touched.iter().map(word).collect();
-    let text = words.join(" ");
-    if text.len() <= LONGEST_PAYLOAD { text } else { "work".to_owned() }
+    let all = words(touched.iter());
+    if all.len() <= LONGEST_PAYLOAD {
+        return all;
+    }
+    // Whoever waits for an action looks again by itself; whoever watches clusters has nothing else to go by.
+    let clusters = touched.iter().filter(|touched| matches!(touched, Touched::Cluster(_)));
+    let fewer = words(clusters.chain(&[Touched::Work]));
+    if fewer.len() <= LONGEST_PAYLOAD { fewer } else { word(&Touched::Work) }
+}
+
+fn words<'t>(touched: impl Iterator<Item = &'t Touched>) -> String {
+    touched.map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn word(touched: &Touched) -> String {
@@ -34,7 +43,7 @@ pub(crate) fn touched_in(text: &str) -> impl Iterator<Item = Touched> {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::ids::ActionId;
+    use muster_core::ids::{ActionId, ClusterId};
 
     use super::*;
 
@@ -50,5 +59,9 @@ mod tests {
     fn a_notice_that_is_too_long_still_wakes() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
         assert_eq!(payload(&[Touched::Action(id); 400]), "work");
+        let cluster = Touched::Cluster(ClusterId::from_uuid(*id.as_uuid()));
+        let text = payload(&[&[Touched::Action(id); 400][..], &[cluster]].concat());
+        assert_eq!(touched_in(&text).collect::<Vec<_>>(), [cluster, Touched::Work], "watches are told");
+        assert_eq!(payload(&[cluster; 400]), "work");
     }
 }

@@ -42,8 +42,12 @@ impl CoreApi {
     /// The cluster that is named, if the caller may do this to it.
     pub(super) async fn find(&self, access: &Access, named: &Named<'_>) -> Result<Cluster, ApiError> {
         let missing = || {
-            let name = if named.id.is_empty() { named.name } else { named.id };
-            ApiError::not_found(format!("cluster '{name}' could not be found")).word("ClusterNotFound")
+            let what = if named.id.is_empty() {
+                format!("cluster '{}' could not be found in namespace '{}'", named.name, named.namespace)
+            } else {
+                format!("cluster '{}' could not be found", named.id)
+            };
+            ApiError::not_found(what).word("ClusterNotFound")
         };
         let cluster =
             if named.id.is_empty() { self.by_name(access, named).await? } else { self.by_id(named).await? };

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use futures::StreamExt as _;
 use muster_core::time::Timestamp;
+use muster_proto::v1alpha2::WatchClustersRequest;
+use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
 use muster_store::Store;
 use muster_store::commands::Purge;
 use muster_testkit::postgres;
@@ -196,7 +199,14 @@ async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
     server.create("fred", 0).await;
     let mut watch = Watch::begin(&server, "").await;
     watch.bookmark().await;
+    let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
+    let over_grpc = clusters.watch_clusters(WatchClustersRequest::default()).await.unwrap();
+    let over_grpc = tokio::spawn(over_grpc.into_inner().collect::<Vec<_>>());
     server.stop().await;
+    let told = over_grpc.await.unwrap();
+    let (end, before) = told.split_last().expect("an end");
+    assert_eq!(end.as_ref().unwrap_err().code(), tonic::Code::Unavailable);
+    assert!(!before.last().unwrap().as_ref().unwrap().resume_token.is_empty(), "{before:?}");
     let token = watch.bookmark().await;
     let end = watch.next().await.expect("a reason");
     assert_eq!(end["error"]["code"], 14, "{end}");
