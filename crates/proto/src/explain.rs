@@ -51,7 +51,7 @@ fn find<'r>(message: MessageDescriptor, request: &'r Map<String, Value>, path: &
             }
             Segment::Seq { index } => {
                 place.value = place.value.and_then(|value| value.get(index));
-                place.name.push_str(&format!("[{index}]"));
+                place.name.extend(["[", &index.to_string(), "]"]);
                 place.expected = field.as_ref().map(|field| query::expected(&field.kind()));
             }
             Segment::Enum { .. } | Segment::Unknown => {}

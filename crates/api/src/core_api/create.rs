@@ -61,7 +61,7 @@ pub(super) fn may_go_to(access: &Access, namespace: &str) -> Result<(), ApiError
             "{what} could not be found: what you create goes to namespace '{}'",
             access.principal().project
         )),
-        denied => denied.into(),
+        denied @ Denied::Forbidden(_) => denied.into(),
     })
 }
 

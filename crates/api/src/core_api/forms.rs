@@ -22,7 +22,7 @@ impl Form {
     fn with(mut self, name: &str, values: impl IntoIterator<Item = impl Display>) -> Self {
         for value in values {
             let value = value.to_string();
-            self.0.push_str(&format!(" {name}={}:{value}", value.len()));
+            self.0.extend([" ", name, "=", &value.len().to_string(), ":", &value]);
         }
         self
     }

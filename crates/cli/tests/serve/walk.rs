@@ -50,9 +50,10 @@ fn kept_out(case: &Case, person: Person) -> Option<u16> {
         (Person::Admin, ..)
         | (_, _, Subject::Anyone)
         | (_, Verb::See, Subject::Clusters | Subject::Actions) => None,
-        (_, Verb::Administer, _) | (_, _, Subject::Server) => Some(403),
+        (_, Verb::Administer, _)
+        | (_, _, Subject::Server)
+        | (Person::Reader, Verb::Change | Verb::SeeSecrets, _) => Some(403),
         (Person::Stranger, ..) => Some(404),
-        (Person::Reader, Verb::Change | Verb::SeeSecrets, _) => Some(403),
         (Person::Reader | Person::Member, ..) => None,
     }
 }

@@ -33,10 +33,9 @@ impl Watch {
     /// The next message; none when the stream has ended.
     async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some((line, rest)) = self.rest.split_once('\n') {
-                let message = serde_json::from_str(line).expect("JSON");
-                self.rest = rest.to_owned();
-                return Some(message);
+            if let Some(end) = self.rest.find('\n') {
+                let line: String = self.rest.drain(..=end).collect();
+                return Some(serde_json::from_str(&line).expect("JSON"));
             }
             let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await;
             let chunk = chunk.expect("the watch tells").expect("the stream is whole")?;

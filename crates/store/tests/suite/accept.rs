@@ -29,7 +29,10 @@ async fn a_name_that_is_taken_is_refused_and_nothing_is_stored(#[case] kind: Kin
     second.cluster.as_mut().unwrap().cluster.name = "c1".to_owned();
     let action = second.action.id;
     let error = world.store.accept(second).await.unwrap_err();
-    assert_eq!(error.to_string(), "a cluster named 'c1' exists already in namespace 'demo'");
+    assert_eq!(
+        error.to_string(),
+        "a cluster named 'c1' exists already in namespace 'demo': choose another name, or delete it first"
+    );
     assert_eq!(world.store.action(action).await.unwrap(), None);
     assert_eq!(world.store.cluster(fixture::cluster(2).id).await.unwrap(), None);
 }
