@@ -7,6 +7,7 @@ pub mod error;
 pub mod guard;
 mod health;
 pub mod operations;
+pub mod requests;
 pub mod rest;
 pub mod serve;
 pub mod server;

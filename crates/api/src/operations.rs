@@ -1,6 +1,8 @@
 //! Probes and metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -8,14 +10,33 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use muster_engine::Engine;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
 use serde_json::json;
 
+use crate::requests::{Requests, Sentence};
+
+/// How long the database may take to answer a probe: those who ask give up after a second.
+const PATIENCE: Duration = Duration::from_millis(800);
+
 /// What is measured, ready to be written out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Operations {
     /// All metrics.
     pub registry: Registry,
+    pub(crate) requests: Requests,
+    lease_age: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Operations {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let requests = Requests::register(&mut registry);
+        let lease_age = Gauge::default();
+        let help = "How long ago this engine renewed its lease";
+        registry.register_with_unit("muster_lease_age", help, Unit::Seconds, lease_age.clone());
+        Self { registry, requests, lease_age }
+    }
 }
 
 #[derive(Clone)]
@@ -38,25 +59,32 @@ async fn healthy() -> Json<serde_json::Value> {
     Json(json!({"status": "healthy"}))
 }
 
-/// The process can work: it holds its lease, and the database answers.
+/// The process can work: it holds its lease, the last write worked, and the database answers.
 async fn ready(State(probes): State<Probes>) -> Response {
-    let why = if probes.engine.is_ready() {
-        probes.engine.store().ping().await.err().map(|error| error.to_string())
-    } else {
-        Some("the engine does not hold its lease".to_owned())
-    };
-    match why {
-        None => Json(json!({"status": "ready"})).into_response(),
-        Some(reason) => {
-            let body = json!({"status": "not ready", "reason": reason});
-            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+    match readiness(&probes.engine).await {
+        Ok(()) => Json(json!({"status": "ready"})).into_response(),
+        Err(reason) => {
+            let body = Json(json!({"status": "unready", "reason": reason}));
+            let mut response = (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
+            response.extensions_mut().insert(Sentence(reason));
+            response
         }
     }
 }
 
+async fn readiness(engine: &Engine) -> Result<(), String> {
+    engine.readiness()?;
+    match tokio::time::timeout(PATIENCE, engine.store().ping()).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the database did not answer within {} ms", PATIENCE.as_millis())),
+    }
+}
+
 async fn metrics(State(probes): State<Probes>) -> Response {
+    let Probes { engine, operations } = probes;
+    operations.lease_age.set(Duration::from(engine.lease_age()).as_secs_f64());
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &probes.operations.registry) {
+    match prometheus_client::encoding::text::encode(&mut text, &operations.registry) {
         Ok(()) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()

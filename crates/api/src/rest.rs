@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter};
 use http::request::Parts;
 use muster_proto::bind;
-use muster_proto::rest::{Answer, Call, Endpoint, Rule};
+use muster_proto::rest::{Answer, Call, Endpoint, METHODS, Rule};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
@@ -63,6 +63,13 @@ pub fn routes(endpoints: &[Endpoint]) -> Router {
         .into_iter()
         .fold(Router::new(), |router, (path, methods)| router.route(&path, methods))
         .method_not_allowed_fallback(wrong_method)
+}
+
+/// The paths of all rules, by what the router calls them.
+pub(crate) type Templates = BTreeMap<String, &'static str>;
+
+pub(crate) fn templates() -> Templates {
+    METHODS.iter().flat_map(|method| method.rules).map(|rule| (positional(rule), rule.path)).collect()
 }
 
 /// The path with numbers for names: the router wants the same name at the same place of all paths.

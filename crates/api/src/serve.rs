@@ -13,7 +13,7 @@ use crate::access;
 use crate::auth::{Authenticators, Caller};
 use crate::error::ApiError;
 use crate::guard::{self, GuardSettings};
-use crate::rest;
+use crate::{requests, rest};
 
 /// The REST side of the core API, guarded and authenticated.
 pub fn router(endpoints: &[Endpoint], authenticators: Authenticators, guard: GuardSettings) -> Router {
@@ -66,6 +66,7 @@ async fn authenticate(
     let caller = Caller { headers: request.headers(), peer };
     match authenticators.identify(caller).await {
         Ok(principal) => {
+            requests::known(&principal);
             request.extensions_mut().insert(principal);
             next.run(request).await
         }

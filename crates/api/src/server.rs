@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,6 +14,7 @@ use crate::auth::Authenticators;
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
 use crate::operations::{self, Operations};
+use crate::requests::Port;
 use crate::serve::{grpc_router, protect};
 use crate::{health, rest};
 
@@ -43,13 +44,24 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// A certificate and its key, as PEM files.
+/// A certificate and its key, read and found to fit, so that bad ones are known before anything starts.
 #[derive(Debug, Clone)]
-pub struct TlsFiles {
-    /// The certificate, with those that vouch for it.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
+pub struct Tls(RustlsConfig);
+
+impl Tls {
+    /// Reads PEM files: the certificate, with those that vouch for it, and its key. The sentence names the file.
+    pub async fn read(certificate: &Path, key: &Path) -> io::Result<Self> {
+        let read = |what: &str, path: &Path| {
+            let why = |error: io::Error| format!("cannot read the {what} {}: {error}", path.display());
+            std::fs::read(path).map_err(|error| io::Error::new(error.kind(), why(error)))
+        };
+        let pems = (read("certificate", certificate)?, read("key", key)?);
+        let why = |error: io::Error| {
+            let (certificate, key) = (certificate.display(), key.display());
+            io::Error::new(error.kind(), format!("{certificate} and {key} do not make TLS: {error}"))
+        };
+        RustlsConfig::from_pem(pems.0, pems.1).await.map(Self).map_err(why)
+    }
 }
 
 /// What a server is made of.
@@ -65,7 +77,7 @@ pub struct Server {
     /// Names by which it may be called beyond this machine.
     pub allowed_hosts: Vec<String>,
     /// TLS on both ports.
-    pub tls: Option<TlsFiles>,
+    pub tls: Option<Tls>,
 }
 
 impl Server {
@@ -76,14 +88,12 @@ impl Server {
             loopback: address.ip().is_loopback(),
             allowed_hosts: allowed_hosts.clone(),
         };
-        let tls = match tls {
-            Some(TlsFiles { certificate, key }) => Some(RustlsConfig::from_pem_file(certificate, key).await?),
-            None => None,
-        };
+        let requests = operations.requests.clone();
         let routes = rest::routes(&api.rest()).merge(operations::routes(engine, operations));
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
         let grpc =
             grpc_router(health::add_to(api.grpc()).await, authenticators, guard(ports.grpc.local_addr()?));
+        let (rest, grpc) = (requests.around(rest, Port::Rest), requests.around(grpc, Port::Grpc));
         let handle = Handle::new();
         tokio::spawn({
             let handle = handle.clone();
@@ -105,12 +115,12 @@ impl Server {
 async fn listen(
     port: TcpListener,
     router: Router,
-    tls: Option<RustlsConfig>,
+    tls: Option<Tls>,
     handle: Handle<SocketAddr>,
 ) -> io::Result<()> {
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     match tls {
-        Some(tls) => axum_server::from_tcp_rustls(port, tls)?.handle(handle).serve(service).await,
+        Some(Tls(tls)) => axum_server::from_tcp_rustls(port, tls)?.handle(handle).serve(service).await,
         None => axum_server::from_tcp(port)?.handle(handle).serve(service).await,
     }
 }

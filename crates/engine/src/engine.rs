@@ -19,6 +19,7 @@ use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::policy::Policies;
 use crate::provider::Provider;
+use crate::told::Told;
 use crate::{again, dispatcher, janitor, observer};
 
 /// What an engine is made of.
@@ -75,12 +76,17 @@ impl Life {
 
     /// Whether others may think that this engine is dead. Checked right before each write.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
-        self.lost.is_cancelled() || now.micros() >= self.until.load(Ordering::Acquire)
+        self.lost.is_cancelled() || now >= self.until()
+    }
+
+    /// Until when others take it for alive.
+    fn until(&self) -> Timestamp {
+        Timestamp::from_micros(self.until.load(Ordering::Acquire))
     }
 
     /// How long the lease still holds if it is not renewed.
     pub(crate) fn left(&self, now: Timestamp) -> Span {
-        Timestamp::from_micros(self.until.load(Ordering::Acquire)).since(now)
+        self.until().since(now)
     }
 
     fn renewed(&self, until: Timestamp) {
@@ -124,8 +130,9 @@ impl Engine {
     /// Starts an engine: from here on it takes actions.
     pub async fn start(parts: Parts) -> Result<Self, StoreError> {
         let Parts { store, providers, policies, clock, config, metrics } = parts;
+        let told = |provider| -> Arc<dyn Provider> { Arc::new(Told::new(provider, metrics.clone())) };
         let providers =
-            providers.into_iter().map(|provider| (provider.instance().clone(), provider)).collect();
+            providers.into_iter().map(|provider| (provider.instance().clone(), told(provider))).collect();
         let inner = Arc::new(Inner {
             life: RwLock::new(Life::new()),
             store,
@@ -184,9 +191,33 @@ impl Engine {
         self.inner.instances()
     }
 
-    /// Whether it can work: it holds its lease.
-    pub fn is_ready(&self) -> bool {
-        !self.inner.life().is_over(self.now()) && !self.inner.stopping.is_cancelled()
+    /// How long ago it last said that it lives.
+    pub fn lease_age(&self) -> Span {
+        let Config { lease, .. } = self.inner.config;
+        let left = self.inner.life().until().micros() - self.now().micros();
+        Span::from_micros(lease.micros() - left)
+    }
+
+    /// Whether it can work, or in a sentence why not. It costs nothing: every renewal of the lease is a write, and
+    /// what became of the last write is known.
+    pub fn readiness(&self) -> Result<(), String> {
+        if self.inner.stopping.is_cancelled() {
+            return Err("the server is stopping: its actions are handed over".to_owned());
+        }
+        if let Some(error) = self.inner.store.write_failure() {
+            return Err(format!("the last write failed: {error}"));
+        }
+        let Config { lease, heartbeat, .. } = self.inner.config;
+        let age = self.lease_age();
+        // One renewal may be late without anything being wrong; two are not.
+        let late = Span::from_micros(heartbeat.micros().saturating_mul(2)).min(lease);
+        if self.inner.life().lost.is_cancelled() || age >= late {
+            let (age, heartbeat) = (age.secs(), heartbeat.secs());
+            return Err(format!(
+                "the engine's lease was last renewed {age} s ago, and should be every {heartbeat} s: others may take its actions over"
+            ));
+        }
+        Ok(())
     }
 
     /// Stops: running actions stop at their next step and are handed over. Returns when nothing runs any more.
@@ -217,15 +248,23 @@ async fn heartbeat(inner: Arc<Inner>) {
         let until = inner.clock.now().after(inner.config.lease);
         let command = Heartbeat { engine: life.id, instances: inner.instances(), lease: inner.config.lease };
         match inner.store.heartbeat(command).await {
-            Ok(true) => life.renewed(until),
+            Ok(true) => {
+                life.renewed(until);
+                inner.metrics.renewal("done");
+            }
             Ok(false) => {
+                inner.metrics.renewal("lost");
+                inner.metrics.no_duties();
                 tracing::error!("the lease ran out: our actions are another engine's now");
                 life.lost.cancel();
                 if let Err(error) = inner.begin().await {
                     tracing::warn!(%error, "cannot begin again yet");
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot renew the lease"),
+            Err(error) => {
+                inner.metrics.renewal("failed");
+                tracing::warn!(%error, "cannot renew the lease");
+            }
         }
     }
 }

@@ -40,8 +40,8 @@ impl Hub {
                 Ok(Touched::Work) => self.work.notify_one(),
                 Ok(Touched::Action(id)) => self.wake(Topic::Action(id)),
                 Ok(Touched::Cluster(_)) => {}
-                // Too many to follow: everybody looks again.
-                Err(RecvError::Lagged(_)) => self.wake_all(),
+                // Too many to follow, or nobody knows what: everybody looks again.
+                Ok(Touched::Everything) | Err(RecvError::Lagged(_)) => self.wake_all(),
                 Err(RecvError::Closed) => return,
             }
         }

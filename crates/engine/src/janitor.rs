@@ -8,6 +8,9 @@ use muster_store::commands::{Purge, TakeDuty};
 
 use crate::engine::Inner;
 
+/// Its name among the duties.
+const DUTY: &str = "janitor";
+
 /// How often it looks.
 const PERIOD: Duration = Duration::from_mins(1);
 
@@ -27,8 +30,10 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 }
 
 async fn clean(inner: &Inner) -> Result<(), muster_store::StoreError> {
-    let duty = TakeDuty { name: "janitor".to_owned(), engine: inner.life().id };
-    if !inner.store.take_duty(duty).await? {
+    let duty = TakeDuty { name: DUTY.to_owned(), engine: inner.life().id };
+    let ours = inner.store.take_duty(duty).await?;
+    inner.metrics.duty(DUTY, ours);
+    if !ours {
         return Ok(());
     }
     let ago = |span: Span| Timestamp::from_micros(inner.clock.now().micros() - span.micros());

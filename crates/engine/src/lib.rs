@@ -22,6 +22,7 @@ pub mod policy;
 pub mod provider;
 mod runner;
 mod submit;
+mod told;
 mod work;
 
 pub use config::Config;

@@ -1,24 +1,61 @@
 //! What the engine counts.
 
+use std::time::Duration;
+
 use muster_core::action::{ActionKind, ActionStatus};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
 
 /// Counters of an engine. Handles are cheap to clone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Metrics {
     ended: Family<Ended, Counter>,
     taken_over: Counter,
     running: Gauge,
+    calls: Family<Called, Histogram>,
+    renewals: Family<Renewal, Counter>,
+    duties: Family<Duty, Gauge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     action: &'static str,
     status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    provider: String,
+    verb: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Renewal {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Duty {
+    duty: String,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            ended: Family::default(),
+            taken_over: Counter::default(),
+            running: Gauge::default(),
+            // From a millisecond to four minutes: nodes may take long to come up.
+            calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 10))),
+            renewals: Family::default(),
+            duties: Family::default(),
+        }
+    }
 }
 
 impl Metrics {
@@ -32,6 +69,13 @@ impl Metrics {
         let help = "Actions that another engine had begun";
         registry.register("muster_actions_taken_over", help, self.taken_over.clone());
         registry.register("muster_actions_running", "Actions that run in this engine", self.running.clone());
+        let help = "How long calls to providers took, by verb and outcome (done, failed, left before the end)";
+        registry.register_with_unit("muster_provider_call_duration", help, Unit::Seconds, self.calls.clone());
+        let help = "Renewals of this engine's lease, by outcome (done, failed, lost)";
+        registry.register("muster_lease_renewals", help, self.renewals.clone());
+        let help =
+            "1 if this engine had the duty (observer of an instance, janitor) when it last asked, else 0";
+        registry.register("muster_duty_held", help, self.duties.clone());
     }
 
     pub(crate) fn begun(&self, taken_over: bool) {
@@ -47,5 +91,29 @@ impl Metrics {
 
     pub(crate) fn ended(&self, kind: ActionKind, status: ActionStatus) {
         self.ended.get_or_create(&Ended { action: kind.as_str(), status: status.as_str() }).inc();
+    }
+
+    pub(crate) fn called(
+        &self,
+        provider: &str,
+        verb: &'static str,
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        let call = Called { provider: provider.to_owned(), verb, outcome };
+        self.calls.get_or_create(&call).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn renewal(&self, outcome: &'static str) {
+        self.renewals.get_or_create(&Renewal { outcome }).inc();
+    }
+
+    pub(crate) fn duty(&self, name: &str, held: bool) {
+        self.duties.get_or_create(&Duty { duty: name.to_owned() }).set(i64::from(held));
+    }
+
+    /// With its lease an engine loses all duties.
+    pub(crate) fn no_duties(&self) {
+        self.duties.clear();
     }
 }

@@ -169,7 +169,9 @@ async fn look_at(
 ) -> Result<Looked, StoreError> {
     let duty = format!("observer/{}", provider.instance());
     let engine = inner.life().id;
-    if !inner.store.take_duty(TakeDuty { name: duty.clone(), engine }).await? {
+    let ours = inner.store.take_duty(TakeDuty { name: duty.clone(), engine }).await?;
+    inner.metrics.duty(&duty, ours);
+    if !ours {
         return Ok(Looked::NotOurs);
     }
     let Some(cluster) = inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()) else {

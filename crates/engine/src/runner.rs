@@ -24,7 +24,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
 pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) -> bool {
     let Claimed { mut action, mut taken_over } = claimed;
-    let span = tracing::info_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
+    // At the highest level, so that no filter takes the action's id from what is told inside.
+    let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
             match attempt(&inner, &life, &action, taken_over).await {

@@ -103,6 +103,16 @@ impl StoreError {
         Self::Corrupt(what.into())
     }
 
+    /// The database's own failing in a word, for metrics; none if a command was refused by a rule.
+    pub(crate) const fn fault(&self) -> Option<&'static str> {
+        match self {
+            Self::Unavailable(_) => Some("unavailable"),
+            Self::Contended(_) => Some("contended"),
+            Self::Corrupt(_) => Some("corrupt"),
+            _ => None,
+        }
+    }
+
     /// Whether the same command may work in a moment.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Contended(_))

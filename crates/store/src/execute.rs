@@ -13,22 +13,22 @@ use crate::store::Store;
 impl Store {
     /// Stores an action, with what it is about.
     pub async fn accept(&self, command: Accept) -> Result<Accepted, StoreError> {
-        self.write(command).await
+        self.write("accept", command).await
     }
 
     /// Ends the row of a cluster that nobody can reach any more.
     pub async fn abandon(&self, command: Abandon) -> Result<Action, StoreError> {
-        self.write(command).await
+        self.write("abandon", command).await
     }
 
     /// Takes actions for an engine.
     pub async fn claim(&self, command: Claim) -> Result<Vec<Claimed>, StoreError> {
-        self.write(command).await
+        self.write("claim", command).await
     }
 
     /// Writes one step of a running action, and tells what it was told.
     pub async fn record(&self, command: Record) -> Result<Option<Control>, StoreError> {
-        self.write(command).await
+        self.write("record", command).await
     }
 
     /// Writes what was seen of a cluster that an operator drives.
@@ -38,46 +38,46 @@ impl Store {
 
     /// Binds a policy to a cluster; one that is bound already takes the new state.
     pub async fn bind(&self, binding: Binding) -> Result<(), StoreError> {
-        self.write(Bind { binding }).await
+        self.write("bind", Bind { binding }).await
     }
 
     /// Gives an action back.
     pub async fn put_back(&self, command: PutBack) -> Result<(), StoreError> {
-        self.write(command).await
+        self.write("put_back", command).await
     }
 
     /// Tells an action something.
     pub async fn signal(&self, command: Signal) -> Result<Action, StoreError> {
-        self.write(command).await
+        self.write("signal", command).await
     }
 
     /// An engine begins.
     pub async fn register(&self, command: Register) -> Result<(), StoreError> {
-        self.write(command).await
+        self.write("register", command).await
     }
 
     /// An engine is still there; false if it was given up already.
     pub async fn heartbeat(&self, command: Heartbeat) -> Result<bool, StoreError> {
-        self.write(command).await
+        self.write("heartbeat", command).await
     }
 
     /// An engine ends.
     pub async fn retire(&self, command: Retire) -> Result<(), StoreError> {
-        self.write(command).await
+        self.write("retire", command).await
     }
 
     /// Takes a single duty, if it is free.
     pub async fn take_duty(&self, command: TakeDuty) -> Result<bool, StoreError> {
-        self.write(command).await
+        self.write("take_duty", command).await
     }
 
     /// Writes what was seen; false if the duty is another's.
     pub async fn observe(&self, command: Observe) -> Result<bool, StoreError> {
-        self.write(command).await
+        self.write("observe", command).await
     }
 
     /// Removes old history.
     pub async fn purge(&self, command: Purge) -> Result<Purged, StoreError> {
-        self.write(command).await
+        self.write("purge", command).await
     }
 }

@@ -2,22 +2,13 @@
 
 use crate::transaction::Touched;
 
-/// PostgreSQL refuses longer notices; a shortened one says less.
+/// PostgreSQL refuses longer notices; instead of one everything may have been touched.
 const LONGEST_PAYLOAD: usize = 7_000;
 
 pub(crate) fn payload(touched: &[Touched]) -> String {
-    let all = words(touched.iter());
-    if all.len() <= LONGEST_PAYLOAD {
-        return all;
-    }
-    // Whoever waits for an action looks again by itself; whoever watches clusters has nothing else to go by.
-    let clusters = touched.iter().filter(|touched| matches!(touched, Touched::Cluster(_)));
-    let fewer = words(clusters.chain(&[Touched::Work]));
-    if fewer.len() <= LONGEST_PAYLOAD { fewer } else { word(&Touched::Work) }
-}
-
-fn words<'t>(touched: impl Iterator<Item = &'t Touched>) -> String {
-    touched.map(word).collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = touched.iter().map(word).collect();
+    let text = words.join(" ");
+    if text.len() <= LONGEST_PAYLOAD { text } else { word(&Touched::Everything) }
 }
 
 fn word(touched: &Touched) -> String {
@@ -25,6 +16,7 @@ fn word(touched: &Touched) -> String {
         Touched::Cluster(id) => format!("c:{id}"),
         Touched::Action(id) => format!("a:{id}"),
         Touched::Work => "work".to_owned(),
+        Touched::Everything => "everything".to_owned(),
     }
 }
 
@@ -32,7 +24,9 @@ fn touched_of(word: &str) -> Option<Touched> {
     match word.split_once(':') {
         Some(("c", id)) => id.parse().ok().map(Touched::Cluster),
         Some(("a", id)) => id.parse().ok().map(Touched::Action),
-        _ => Some(Touched::Work),
+        _ if word == "work" => Some(Touched::Work),
+        // Also what a newer replica says that is not known here.
+        _ => Some(Touched::Everything),
     }
 }
 
@@ -56,12 +50,9 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_that_is_too_long_still_wakes() {
+    fn a_notice_that_is_too_long_wakes_everybody() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        assert_eq!(payload(&[Touched::Action(id); 400]), "work");
-        let cluster = Touched::Cluster(ClusterId::from_uuid(*id.as_uuid()));
-        let text = payload(&[&[Touched::Action(id); 400][..], &[cluster]].concat());
-        assert_eq!(touched_in(&text).collect::<Vec<_>>(), [cluster, Touched::Work], "watches are told");
-        assert_eq!(payload(&[cluster; 400]), "work");
+        let text = payload(&[Touched::Action(id); 400]);
+        assert_eq!(touched_in(&text).collect::<Vec<_>>(), [Touched::Everything]);
     }
 }

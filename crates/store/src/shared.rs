@@ -1,10 +1,11 @@
-//! What every handle of a store shares: who is told of commits, and how many there were.
+//! What every handle of a store shares: who is told of commits, what is counted, and whether the last write worked.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::broadcast;
 
+use crate::error::StoreError;
+use crate::metrics::Metrics;
 use crate::transaction::{Effects, Touched};
 
 /// Changes that a slow listener may be behind before it has to read again: a few of the largest groups.
@@ -16,19 +17,24 @@ pub(crate) struct Shared {
 }
 
 struct Inner {
-    commits: AtomicU64,
+    metrics: Metrics,
     touched: broadcast::Sender<Touched>,
+    /// Why the last write failed, until one works again.
+    broken: Mutex<Option<String>>,
 }
 
 impl Shared {
     pub(crate) fn new() -> Self {
         let (touched, _) = broadcast::channel(BACKLOG);
-        Self { inner: Arc::new(Inner { commits: AtomicU64::new(0), touched }) }
+        Self { inner: Arc::new(Inner { metrics: Metrics::default(), touched, broken: Mutex::default() }) }
     }
 
     /// Counts a commit of ours, if it wrote anything, and tells whoever listens.
     pub(crate) fn committed(&self, effects: &Effects) {
-        self.inner.commits.fetch_add(u64::from(effects.wrote), Ordering::Relaxed);
+        if effects.wrote {
+            self.inner.metrics.commits.inc();
+            self.set_broken(None);
+        }
         self.tell(&effects.touched);
     }
 
@@ -44,7 +50,23 @@ impl Shared {
         self.inner.touched.subscribe()
     }
 
-    pub(crate) fn commits(&self) -> u64 {
-        self.inner.commits.load(Ordering::Relaxed)
+    /// Takes note of a command that could not be written. What was refused by a rule says nothing of the database,
+    /// nor does a command that had nothing to write.
+    pub(crate) fn failed(&self, error: &StoreError) {
+        if matches!(error, StoreError::Unavailable(_)) {
+            self.set_broken(Some(error.to_string()));
+        }
+    }
+
+    fn set_broken(&self, why: Option<String>) {
+        *self.inner.broken.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.inner.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 }

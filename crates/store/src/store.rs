@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connection::{Connection, Dialect};
 use crate::error::StoreError;
+use crate::metrics::Metrics;
 use crate::migrate;
 use crate::notice::touched_in;
 use crate::readers::Readers;
@@ -99,7 +100,17 @@ impl Store {
 
     /// How many commits this process has made that wrote something.
     pub fn commits(&self) -> u64 {
-        self.shared.commits()
+        self.shared.metrics().commits.get()
+    }
+
+    /// What is counted here.
+    pub fn metrics(&self) -> &Metrics {
+        self.shared.metrics()
+    }
+
+    /// Why the last write failed (a full disk, a locked file, no connection), until one works again.
+    pub fn write_failure(&self) -> Option<String> {
+        self.shared.broken()
     }
 
     /// Whether the database answers.
@@ -127,11 +138,22 @@ impl Store {
         }
     }
 
-    pub(crate) async fn write<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
-        match &self.backend {
+    /// Carries out a command; its name is for the metrics.
+    pub(crate) async fn write<C: Command>(
+        &self,
+        name: &'static str,
+        command: C,
+    ) -> Result<C::Output, StoreError> {
+        let begun = Instant::now();
+        let result = match &self.backend {
             Backend::Sqlite { writer, .. } => writer.run(command).await,
             Backend::Postgres { pool } => self.write_postgres(pool, &command).await,
+        };
+        self.shared.metrics().done(name, begun.elapsed(), &result);
+        if let Err(error) = &result {
+            self.shared.failed(error);
         }
+        result
     }
 
     async fn write_postgres<C: Command>(&self, pool: &PgPool, command: &C) -> Result<C::Output, StoreError> {
@@ -164,6 +186,16 @@ impl Store {
         &self,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let begun = Instant::now();
+        let result = self.query(query).await;
+        self.shared.metrics().done("read", begun.elapsed(), &result);
+        result
+    }
+
+    async fn query<T>(
+        &self,
+        query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         match &self.backend {
             Backend::Sqlite { readers, .. } => readers.read(query).await,
             Backend::Postgres { pool } => {
@@ -188,18 +220,21 @@ async fn begin(
 /// Follows the notices of all replicas for as long as the pool is open.
 async fn listen(pool: PgPool, shared: Shared) {
     while !pool.is_closed() {
-        let Ok(mut listener) = PgListener::connect_with(&pool).await else {
+        let Ok(mut listener) = listener(&pool).await else {
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
         };
-        if listener.listen(CHANNEL).await.is_err() {
-            continue;
-        }
-        // Notices were missed while there was no listener.
-        shared.tell(&[Touched::Work]);
+        // Notices were missed while there was no listener, and nobody knows which.
+        shared.tell(&[Touched::Everything]);
         while let Ok(Some(notice)) = listener.try_recv().await {
             let touched: Vec<Touched> = touched_in(notice.payload()).collect();
             shared.tell(&touched);
         }
     }
+}
+
+async fn listener(pool: &PgPool) -> Result<PgListener, sqlx::Error> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
 }

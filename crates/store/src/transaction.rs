@@ -17,6 +17,8 @@ pub enum Touched {
     Action(ActionId),
     /// An action may now be claimed.
     Work,
+    /// Nobody knows what: whoever waits for anything reads again.
+    Everything,
 }
 
 /// What a command has done that a commit makes durable.

@@ -247,7 +247,8 @@ impl Watch {
         let told = async {
             loop {
                 match self.commits.recv().await {
-                    Ok(Touched::Cluster(_)) | Err(broadcast::error::RecvError::Lagged(_)) => return true,
+                    Ok(Touched::Cluster(_) | Touched::Everything)
+                    | Err(broadcast::error::RecvError::Lagged(_)) => return true,
                     Ok(Touched::Action(_) | Touched::Work) => {}
                     Err(broadcast::error::RecvError::Closed) => return false,
                 }

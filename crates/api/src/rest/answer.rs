@@ -15,6 +15,7 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use crate::error::{ApiError, DOMAIN};
+use crate::requests::Sentence;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -50,6 +51,7 @@ pub fn refuse(path: &str, headers: &HeaderMap, status: &Status) -> Response {
     let error = ApiError::from(status);
     let mut response = typed(JSON, refusal(path, &error).to_string().into());
     *response.status_mut() = error.status;
+    response.extensions_mut().insert(Sentence(error.sentence));
     copy_metadata(status.metadata().clone(), response.headers_mut());
     response
 }

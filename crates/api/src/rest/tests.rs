@@ -14,7 +14,7 @@ fn a_list_is_watched_when_asked(#[case] query: &str, #[case] watched: bool) {
 
 #[test]
 fn paths_have_numbers_for_names() {
-    let rules = muster_proto::rest::METHODS.iter().flat_map(|method| method.rules);
+    let rules = METHODS.iter().flat_map(|method| method.rules);
     let rule = rules.into_iter().find(|rule| rule.path.ends_with("/{name}/scale")).unwrap();
     assert_eq!(positional(rule), "/apis/v1alpha2/namespaces/{0}/clusters/{1}/scale");
 }

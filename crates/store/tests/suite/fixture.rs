@@ -37,6 +37,13 @@ impl Fixture {
         count.trim().parse().expect("a number")
     }
 
+    /// Ends the connections on which replicas hear of commits.
+    pub(crate) async fn cut_listeners(&self) {
+        let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+        self.fresh.psql(sql).await.expect("PostgreSQL ends sessions");
+    }
+
     /// Stores a cluster with its CREATE action.
     pub(crate) async fn create(&self, number: u128) -> Action {
         self.store.accept(creation(number)).await.expect("a new cluster").action

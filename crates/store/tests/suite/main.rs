@@ -8,4 +8,5 @@ mod claim;
 mod depend;
 mod fixture;
 mod lists;
+mod notices;
 mod races;

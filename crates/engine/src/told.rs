@@ -1,0 +1,200 @@
+//! Every call to a provider leaves a word in the log, beside the action that the span around it names.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures::Stream;
+use futures::stream::BoxStream;
+use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::node::Node;
+use muster_core::profile::{Profile, ProfileType};
+
+use crate::metrics::Metrics;
+use crate::provider::{Call, Capabilities, Change, NodeResult, Observed, Provider, ProviderError};
+
+/// A provider whose calls are told and counted.
+pub(crate) struct Told {
+    provider: Arc<dyn Provider>,
+    metrics: Metrics,
+}
+
+impl Told {
+    pub(crate) fn new(provider: Arc<dyn Provider>, metrics: Metrics) -> Self {
+        Self { provider, metrics }
+    }
+
+    fn begin(&self, verb: &'static str, call: Call<'_>, nodes: usize) -> Telling {
+        let (cluster, metrics) = (call.cluster.id, self.metrics.clone());
+        let provider = self.provider.instance().provider().to_owned();
+        let begun = Instant::now();
+        Telling { metrics, provider, verb, cluster, nodes, begun, answered: 0, failed: 0, first: None, ended: false }
+    }
+}
+
+/// One call, from its begin to its last result; told when it ends or is left.
+struct Telling {
+    metrics: Metrics,
+    provider: String,
+    verb: &'static str,
+    cluster: ClusterId,
+    nodes: usize,
+    begun: Instant,
+    answered: usize,
+    failed: usize,
+    first: Option<ProviderError>,
+    /// Nothing more comes; otherwise whoever asked has left.
+    ended: bool,
+}
+
+impl Telling {
+    fn result<T>(&mut self, result: &Result<T, ProviderError>) {
+        self.answered += 1;
+        if let Err(error) = result {
+            self.failed += 1;
+            self.first.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    fn end<T>(mut self, result: Result<T, ProviderError>) -> Result<T, ProviderError> {
+        self.result(&result);
+        self.ended = true;
+        result
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        let Self { verb, cluster, nodes, answered, failed, ended, .. } = self;
+        let took = self.begun.elapsed();
+        let ms = took.as_millis();
+        let outcome = match (*failed > 0, *ended) {
+            (true, _) => "failed",
+            (false, true) => "done",
+            (false, false) => "left",
+        };
+        self.metrics.called(&self.provider, verb, outcome, took);
+        match &self.first {
+            Some(ProviderError { transient, reason, message }) => {
+                tracing::warn!(verb, %cluster, nodes, answered, failed, ms, transient, reason, %message, "provider call failed");
+            }
+            None => tracing::debug!(verb, %cluster, nodes, answered, ms, outcome, "provider call"),
+        }
+    }
+}
+
+/// Results of a batch, counted as they pass.
+struct Results<'a> {
+    results: BoxStream<'a, NodeResult>,
+    telling: Option<Telling>,
+}
+
+impl Stream for Results<'_> {
+    type Item = NodeResult;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<NodeResult>> {
+        let next = self.results.as_mut().poll_next(context);
+        match (&next, &mut self.telling) {
+            (Poll::Ready(Some(result)), Some(telling)) => telling.result(&result.result),
+            (Poll::Ready(None), telling) => {
+                if let Some(mut telling) = telling.take() {
+                    telling.ended = true;
+                }
+            }
+            (Poll::Pending, _) | (Poll::Ready(Some(_)), None) => {}
+        }
+        next
+    }
+}
+
+impl Told {
+    fn batch<'a>(
+        &self,
+        verb: &'static str,
+        call: Call<'_>,
+        nodes: usize,
+        results: BoxStream<'a, NodeResult>,
+    ) -> BoxStream<'a, NodeResult> {
+        // A batch of nobody is no call.
+        let telling = (nodes > 0).then(|| self.begin(verb, call, nodes));
+        Box::pin(Results { results, telling })
+    }
+}
+
+#[async_trait]
+impl Provider for Told {
+    fn instance(&self) -> &InstanceId {
+        self.provider.instance()
+    }
+
+    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
+        self.provider.capabilities(kind)
+    }
+
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        self.provider.check_profile(profile)
+    }
+
+    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let telling = self.begin("create", call, 0);
+        telling.end(self.provider.create(call).await)
+    }
+
+    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let telling = self.begin("delete", call, 0);
+        telling.end(self.provider.delete(call).await)
+    }
+
+    async fn set_workers(
+        &self,
+        call: Call<'_>,
+        group: &str,
+        count: u32,
+        victims: &[Node],
+    ) -> Result<(), ProviderError> {
+        let telling = self.begin("set_workers", call, usize::try_from(count).unwrap_or(usize::MAX));
+        telling.end(self.provider.set_workers(call, group, count, victims).await)
+    }
+
+    async fn set_bounds(
+        &self,
+        call: Call<'_>,
+        group: &str,
+        min: u32,
+        max: Option<u32>,
+    ) -> Result<(), ProviderError> {
+        let telling = self.begin("set_bounds", call, 0);
+        telling.end(self.provider.set_bounds(call, group, min, max).await)
+    }
+
+    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let count = nodes.len();
+        self.batch("start_nodes", call, count, self.provider.start_nodes(call, nodes))
+    }
+
+    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let count = nodes.len();
+        self.batch("stop_nodes", call, count, self.provider.stop_nodes(call, nodes))
+    }
+
+    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let telling = self.begin("update", call, 0);
+        telling.end(self.provider.update(call).await)
+    }
+
+    async fn restart_head(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let telling = self.begin("restart_head", call, 0);
+        telling.end(self.provider.restart_head(call).await)
+    }
+
+    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let telling = self.begin("observe", call, nodes.len());
+        telling.end(self.provider.observe(call, nodes).await)
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        self.provider.changes()
+    }
+}
