@@ -91,7 +91,8 @@ impl Requests {
 
 /// Says in the span of a request who is behind it.
 pub(crate) fn known(principal: &Principal) {
-    Span::current().record("by", tracing::field::display(format_args!("{}/{}", principal.scheme, principal.id)));
+    Span::current()
+        .record("by", tracing::field::display(format_args!("{}/{}", principal.scheme, principal.id)));
 }
 
 async fn follow(
@@ -105,7 +106,13 @@ async fn follow(
     let path: String = request.uri().path().chars().take(LONGEST_PATH).collect();
     let by = tracing::field::Empty;
     // At the highest level, so that no filter takes the id from what is told inside.
-    let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), method = route.method, path, by);
+    let span = tracing::error_span!(
+        "request",
+        id = id.to_str().unwrap_or_default(),
+        method = route.method,
+        path,
+        by
+    );
     request.headers_mut().insert(REQUEST_ID, id.clone());
     async move {
         let mut response = next.run(request).await;
@@ -123,9 +130,8 @@ async fn follow(
 /// The caller's own id for the request if it can stand in a log as it is, else a new one.
 fn id_of(headers: &HeaderMap) -> HeaderValue {
     let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
-    let sane = |value: &&HeaderValue| {
-        (1..=LONGEST_ID).contains(&value.len()) && value.as_bytes().iter().all(good)
-    };
+    let sane =
+        |value: &&HeaderValue| (1..=LONGEST_ID).contains(&value.len()) && value.as_bytes().iter().all(good);
     let given = headers.get(REQUEST_ID).filter(sane).cloned();
     given.unwrap_or_else(|| {
         HeaderValue::from_str(&Uuid::now_v7().to_string())

@@ -5,13 +5,14 @@ mod doors;
 mod logs;
 mod settings;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use clap::Parser;
 use muster_api::operations::Operations;
-use muster_api::server::{Ports, Server, TlsFiles};
+use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_core::time::Span;
 use muster_engine::clock::{Clock as _, SystemClock};
@@ -28,6 +29,7 @@ pub(crate) use data::default_folder;
 use doors::Announcement;
 use settings::Settings;
 
+use crate::output::Coded;
 use crate::version;
 
 /// Run the server
@@ -46,7 +48,8 @@ impl Serve {
         if print_config {
             return crate::output::print(&settings::default_file());
         }
-        crate::output::exit(flags.resolve().and_then(|settings| run(&settings)))
+        let settings = flags.resolve().map_err(|error| Coded::bad_value(error).into());
+        crate::output::exit(settings.and_then(|settings| run(&settings)))
     }
 }
 
@@ -54,15 +57,17 @@ impl Serve {
 async fn run(settings: &Settings) -> Result<ExitCode> {
     // Twice is no error: whoever was first chose ring too.
     drop(rustls::crypto::ring::default_provider().install_default());
-    logs::start(settings)?;
+    logs::start(settings).map_err(Coded::bad_value)?;
     settings.warn_of_dev();
     let folder = DataFolder::open(&settings.data_dir)?;
+    // What can be wrong about the settings is found out before anything begins.
+    let authenticators = doors::authenticators(settings, &folder).map_err(Coded::bad_value)?;
+    let tls = read_tls(settings).await.map_err(Coded::bad_value)?;
+    let ports = Ports::bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
     let store = open_store(settings, &folder).await?;
-    let ports = Ports::bind(settings.listen, settings.grpc_listen)?;
     let mut operations = Operations::default();
     let engine = start_engine(settings, store, &mut operations).await?;
     let shutdown = CancellationToken::new();
-    let authenticators = doors::authenticators(settings, &folder)?;
     let info = ServerInfo {
         version: version::LINE.to_owned(),
         server_id: Uuid::new_v4().to_string(),
@@ -70,14 +75,13 @@ async fn run(settings: &Settings) -> Result<ExitCode> {
         dev: settings.dev,
         auth_schemes: authenticators.schemes().into_iter().map(str::to_owned).collect(),
     };
-    let tls = settings.tls_cert.clone().zip(settings.tls_key.clone());
     let server = Server {
         api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone()),
         engine: engine.clone(),
         operations,
         authenticators,
         allowed_hosts: settings.allowed_hosts.clone(),
-        tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+        tls,
     };
     let announcement = Announcement::write(&folder, &info, &ports, server.tls.is_some())?;
     let served = server.run(ports, doors::told_to_stop(shutdown)?).await;
@@ -88,11 +92,26 @@ async fn run(settings: &Settings) -> Result<ExitCode> {
     served.map(|()| ExitCode::SUCCESS).context("a door failed")
 }
 
+async fn read_tls(settings: &Settings) -> Result<Option<Tls>> {
+    match (&settings.tls_cert, &settings.tls_key) {
+        (Some(certificate), Some(key)) => Ok(Some(Tls::read(certificate, key).await?)),
+        _ => Ok(None),
+    }
+}
+
+fn port_refused(error: std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::AddrInUse => Coded::in_use(error).into(),
+        ErrorKind::AddrNotAvailable => Coded::bad_value(error).into(),
+        _ => error.into(),
+    }
+}
+
 async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
     match &settings.database_url {
         Some(url) => Store::connect(url).await.context("cannot open the database"),
         None => {
-            let file = folder.database();
+            let file = folder.database()?;
             Store::open_file(&file)
                 .await
                 .with_context(|| format!("cannot open the database {}", file.display()))
@@ -117,6 +136,7 @@ async fn start_engine(settings: &Settings, store: Store, operations: &mut Operat
     };
     let metrics = Metrics::default();
     metrics.register(&mut operations.registry);
+    store.metrics().register(&mut operations.registry);
     let clock = Arc::new(SystemClock);
     let parts = Parts { store, providers, policies: Policies::default(), clock, config, metrics };
     Engine::start(parts).await.context("cannot start the engine")

@@ -37,13 +37,20 @@ impl Hub {
         let mut commits = store.subscribe();
         loop {
             match commits.recv().await {
-                Ok(Touched::Work) => self.work.notify_one(),
-                Ok(Touched::Action(id)) => self.wake(Topic::Action(id)),
-                Ok(Touched::Cluster(_)) => {}
-                // Too many to follow, or nobody knows what: everybody looks again.
-                Ok(Touched::Everything) | Err(RecvError::Lagged(_)) => self.wake_all(),
+                Ok(touched) => self.told(touched),
+                // Too many to follow.
+                Err(RecvError::Lagged(_)) => self.wake_all(),
                 Err(RecvError::Closed) => return,
             }
+        }
+    }
+
+    fn told(&self, touched: Touched) {
+        match touched {
+            Touched::Work => self.work.notify_one(),
+            Touched::Action(id) => self.wake(Topic::Action(id)),
+            Touched::Cluster(_) => {}
+            Touched::Everything => self.wake_all(),
         }
     }
 
@@ -108,7 +115,6 @@ impl Drop for Follow {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use muster_core::ids::ActionId;
     use uuid::Uuid;
 
     use super::*;
@@ -126,5 +132,17 @@ mod tests {
         }
         assert!(other.changed_since(before).now_or_never().is_some(), "one listener took it from another");
         assert!(follow.changed_since(follow.version()).now_or_never().is_none(), "old news");
+    }
+
+    #[test]
+    fn whoever_waits_for_anything_wakes_when_everything_may_have_changed() {
+        let hub = Arc::new(Hub::default());
+        let action = hub.follow(Topic::Action(ActionId::from_uuid(Uuid::now_v7())));
+        let world = hub.follow(Topic::World(ClusterId::from_uuid(Uuid::now_v7())));
+        let (first, second) = (action.version(), world.version());
+        hub.told(Touched::Everything);
+        assert!(action.changed_since(first).now_or_never().is_some(), "who waits for an action sleeps on");
+        assert!(world.changed_since(second).now_or_never().is_some(), "who waits for the world sleeps on");
+        assert!(hub.work.notified().now_or_never().is_some(), "nobody looks for work");
     }
 }

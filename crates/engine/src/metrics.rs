@@ -69,7 +69,8 @@ impl Metrics {
         let help = "Actions that another engine had begun";
         registry.register("muster_actions_taken_over", help, self.taken_over.clone());
         registry.register("muster_actions_running", "Actions that run in this engine", self.running.clone());
-        let help = "How long calls to providers took, by verb and outcome (done, failed, left before the end)";
+        let help =
+            "How long calls to providers took, by verb and outcome (done, failed, left before the end)";
         registry.register_with_unit("muster_provider_call_duration", help, Unit::Seconds, self.calls.clone());
         let help = "Renewals of this engine's lease, by outcome (done, failed, lost)";
         registry.register("muster_lease_renewals", help, self.renewals.clone());
@@ -93,13 +94,7 @@ impl Metrics {
         self.ended.get_or_create(&Ended { action: kind.as_str(), status: status.as_str() }).inc();
     }
 
-    pub(crate) fn called(
-        &self,
-        provider: &str,
-        verb: &'static str,
-        outcome: &'static str,
-        took: Duration,
-    ) {
+    pub(crate) fn called(&self, provider: &str, verb: &'static str, outcome: &'static str, took: Duration) {
         let call = Called { provider: provider.to_owned(), verb, outcome };
         self.calls.get_or_create(&call).observe(took.as_secs_f64());
     }

@@ -30,7 +30,18 @@ impl Told {
         let (cluster, metrics) = (call.cluster.id, self.metrics.clone());
         let provider = self.provider.instance().provider().to_owned();
         let begun = Instant::now();
-        Telling { metrics, provider, verb, cluster, nodes, begun, answered: 0, failed: 0, first: None, ended: false }
+        Telling {
+            metrics,
+            provider,
+            verb,
+            cluster,
+            nodes,
+            begun,
+            answered: 0,
+            failed: 0,
+            first: None,
+            ended: false,
+        }
     }
 }
 

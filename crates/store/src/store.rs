@@ -63,6 +63,14 @@ impl Store {
         Ok(Self { backend, shared, _listening: None })
     }
 
+    /// Whether a text is the address of a PostgreSQL, or why not. The text is not repeated: it may hold a password.
+    pub fn check_url(url: &str) -> Result<(), String> {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err("it does not begin with postgres://".to_owned());
+        }
+        url.parse::<PgConnectOptions>().map(drop).map_err(|error| error.to_string())
+    }
+
     /// Connects to a PostgreSQL that several replicas may share.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options: PgConnectOptions =

@@ -15,6 +15,7 @@
 //! for engines that are killed and stopped.
 
 mod databases;
+mod disk;
 pub mod fake;
 mod kubernetes;
 mod logs;
@@ -29,6 +30,7 @@ mod wire;
 pub mod world;
 
 pub use databases::{DatabaseKind, FreshStore};
+pub use disk::SmallDisk;
 pub use kubernetes::{Kubernetes, Namespace, kubernetes};
 pub use postgres::{Database, Postgres, postgres};
 pub use process::Process;

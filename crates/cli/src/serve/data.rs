@@ -1,10 +1,13 @@
-//! The data folder: one server at a time.
+//! The data folder: one server at a time, for its owner only.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
+
+use crate::output::Coded;
 
 /// Where data is kept if nothing is said.
 pub(crate) fn default_folder() -> Option<PathBuf> {
@@ -12,6 +15,9 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(base.join("muster"))
 }
+
+/// For the owner only.
+const PRIVATE: u32 = 0o600;
 
 /// A folder that is ours until we end, however we end.
 pub(super) struct DataFolder {
@@ -27,14 +33,17 @@ impl DataFolder {
             .mode(0o700)
             .create(path)
             .with_context(|| format!("cannot make the data folder {}", path.display()))?;
+        close_to_others(path)
+            .with_context(|| format!("cannot look into the data folder {}", path.display()))?;
         let file = path.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&file);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(&file);
         let lock = lock.with_context(|| format!("cannot write to the data folder {}", path.display()))?;
         if lock.try_lock().is_err() {
-            bail!(
+            let sentence = format!(
                 "another server has the data folder {}: stop it, or use another folder (--data-dir)",
                 path.display()
             );
+            return Err(Coded::in_use(anyhow!(sentence)).into());
         }
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
@@ -43,12 +52,46 @@ impl DataFolder {
         &self.path
     }
 
-    pub(super) fn database(&self) -> PathBuf {
-        self.path.join("muster.db")
+    /// The database's file, there and private: what SQLite puts beside it has the same mode.
+    pub(super) fn database(&self) -> Result<PathBuf> {
+        let file = self.path.join("muster.db");
+        let private =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(&file).and_then(
+                |_| ["", "-wal", "-shm"].into_iter().try_for_each(|suffix| make_private(&file, suffix)),
+            );
+        private.with_context(|| format!("cannot keep {} to its owner", file.display()))?;
+        Ok(file)
     }
 
     /// Where commands find the server.
     pub(super) fn announcement(&self) -> PathBuf {
         self.path.join("server.json")
+    }
+}
+
+/// A folder that was made for us, and is still empty, is closed to others. One that holds other things may be shared
+/// on purpose: it stays as it is, loudly, and our files in it are private.
+fn close_to_others(folder: &Path) -> io::Result<()> {
+    let mode = folder.metadata()?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let empty = folder.read_dir()?.next().is_none();
+    if !empty || std::fs::set_permissions(folder, Permissions::from_mode(0o700)).is_err() {
+        let folder = folder.display();
+        tracing::warn!(mode = %format_args!("{mode:o}"), %folder, "others can look into the data folder: chmod 700 it");
+    }
+    Ok(())
+}
+
+/// What an older server left may be open to others.
+fn make_private(file: &Path, suffix: &str) -> io::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    match std::fs::metadata(&name) {
+        Ok(found) if found.permissions().mode() & 0o077 == 0 => Ok(()),
+        Ok(_) => std::fs::set_permissions(&name, Permissions::from_mode(PRIVATE)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
+use clap::builder::BoolishValueParser;
+use muster_store::Store;
 use serde::{Deserialize, Serialize};
 
 /// What the file may say, with its defaults.
@@ -118,8 +120,16 @@ pub(crate) struct Flags {
     #[arg(long, env = "MUSTER_LOG_FORMAT", value_name = "FORMAT")]
     log_format: Option<LogFormat>,
     /// For development: simulated nodes, no authentication unless asked for; loopback only
-    #[arg(long, env = "MUSTER_DEV")]
-    dev: bool,
+    #[arg(
+        long,
+        env = "MUSTER_DEV",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    dev: Option<bool>,
     /// A file with the same settings (see --print-config)
     #[arg(long, env = "MUSTER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -161,7 +171,7 @@ impl Flags {
             retention_days: retention_days.unwrap_or(file.retention_days),
             log: log.unwrap_or(file.log),
             log_format: log_format.unwrap_or(file.log_format),
-            dev: dev || file.dev,
+            dev: dev.unwrap_or(file.dev),
         };
         settings.check()?;
         Ok(settings)
@@ -184,6 +194,14 @@ impl Settings {
         }
         if self.parallel_actions == 0 {
             bail!("parallel_actions is 0: at least 1 is needed for anything to happen");
+        }
+        if let Some(Err(why)) = self.database_url.as_deref().map(Store::check_url) {
+            bail!("database_url cannot be used: {why}");
+        }
+        if self.retention_days == 0 {
+            bail!(
+                "retention_days is 0: history would be gone before anybody has read it; at least 1 is needed"
+            );
         }
         let outside = [self.listen, self.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
         if let (true, Some(address)) = (self.dev, outside) {

@@ -3,9 +3,13 @@
 mod access;
 mod bad_input;
 mod life;
+mod logs;
+mod metrics;
 mod pages;
+mod readiness;
 mod restarts;
 mod server;
+mod starts;
 mod tls;
 mod walk;
 mod watch;

@@ -1,10 +1,8 @@
 //! Servers that end, in order or not, and what they find again.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
-use crate::server::{PATIENCE, Server, slow_cluster, spawn};
+use crate::server::{Server, slow_cluster};
 
 #[tokio::test]
 async fn an_action_goes_on_after_the_server_was_killed() {
@@ -54,46 +52,4 @@ async fn a_server_that_stops_in_order_takes_its_announcement_along() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("no server runs with the data folder"), "{said}");
-}
-
-#[tokio::test]
-async fn two_servers_do_not_share_a_data_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = spawn(&folder, &["--dev".to_owned()]);
-    first.wait_for_line("serving", PATIENCE).await;
-    let mut second = spawn(&folder, &["--dev".to_owned()]);
-    let line = second.wait_for_line("another server has the data folder", PATIENCE).await;
-    assert!(line.contains("--data-dir"), "{line}");
-    assert_eq!(second.wait_for_exit(PATIENCE).await.code(), Some(1));
-}
-
-#[tokio::test]
-async fn a_port_that_is_taken_is_named() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_muster"))
-        .args(["serve", "--dev", "--listen", &address, "--data-dir"])
-        .arg(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
-}
-
-#[test]
-fn settings_that_contradict_each_other_are_refused_before_anything_starts() {
-    let serve = |arguments: &[&str]| {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_muster")).arg("serve").args(arguments).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (code, said) = serve(&["--dev", "--listen", "0.0.0.0:1"]);
-    assert_eq!(code, Some(1));
-    assert!(said.contains("0.0.0.0:1"), "{said}");
-    let folder = tempfile::tempdir().unwrap();
-    let (code, said) = serve(&["--auth", "magic", "--data-dir", folder.path().to_str().unwrap()]);
-    assert_eq!(code, Some(1));
-    assert!(said.contains("auth is 'magic': local, none or tokens:FILE is expected"), "{said}");
 }

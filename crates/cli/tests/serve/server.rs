@@ -1,6 +1,6 @@
 //! A `muster serve` of the test's own: own folder, own ports, gone at the end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     process: Process,
     folder: tempfile::TempDir,
+    data: PathBuf,
     arguments: Vec<String>,
     pub(crate) rest: String,
     pub(crate) grpc: String,
@@ -33,19 +34,25 @@ impl Server {
     }
 
     pub(crate) async fn start_in(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
+        let data = folder.path().join("data");
+        Self::start_on(folder, data, arguments).await
+    }
+
+    /// A server whose data folder is elsewhere.
+    pub(crate) async fn start_on(folder: tempfile::TempDir, data: PathBuf, arguments: &[&str]) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let process = spawn(&folder, &arguments);
+        let process = spawn_on(&data, &arguments);
         process.wait_for_line("serving", PATIENCE).await;
-        let announced = std::fs::read(folder.path().join("data/server.json")).expect("an announcement");
+        let announced = std::fs::read(data.join("server.json")).expect("an announcement");
         let announced: Value = serde_json::from_slice(&announced).expect("JSON");
         let address = |key: &str| format!("http://{}", announced[key].as_str().expect("an address"));
         let (rest, grpc) = (address("rest"), address("grpc"));
-        Self { process, folder, arguments, rest, grpc, token: None, client: reqwest::Client::new() }
+        Self { process, folder, data, arguments, rest, grpc, token: None, client: reqwest::Client::new() }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.data.clone()
     }
 
     /// Ends it as a power cut would, and starts it again on the same folder.
@@ -58,7 +65,24 @@ impl Server {
     /// Starts it again on the same folder, once it has ended.
     pub(crate) async fn start_again(self) -> Self {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        Self::start_in(self.folder, &arguments).await
+        Self::start_on(self.folder, self.data, &arguments).await
+    }
+
+    /// The first line of its log with these words.
+    pub(crate) async fn says(&self, words: &str) -> String {
+        self.process.wait_for_line(words, PATIENCE).await
+    }
+
+    /// All of its log so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.process.log()).expect("a log")
+    }
+
+    /// What a probe answers: status and body.
+    pub(crate) async fn probe(&self, path: &str) -> (u16, Value) {
+        let answer = self.client.get(format!("{}{path}", self.rest)).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("probes answer in JSON"))
     }
 
     /// Asks it to stop, and waits until it has.
@@ -123,9 +147,13 @@ impl Server {
 
 /// Starts a server without waiting for it.
 pub(crate) fn spawn(folder: &tempfile::TempDir, arguments: &[String]) -> Process {
+    spawn_on(&folder.path().join("data"), arguments)
+}
+
+fn spawn_on(data: &Path, arguments: &[String]) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
-    command.arg(folder.path().join("data")).args(arguments);
+    command.arg(data).args(arguments);
     Process::spawn("muster", &command)
 }
 

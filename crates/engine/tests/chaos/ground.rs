@@ -7,13 +7,11 @@ use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::ids::{ActionId, ClusterId};
 use muster_core::node::{Node, NodeRole};
 use muster_store::Store;
-use muster_testkit::Database;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::world::{Pace, Replica, WORLD_CLUSTER, World};
+use muster_testkit::{Database, SmallDisk};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::disk::SmallDisk;
 
 /// As in real life: longer than any trouble here.
 pub(crate) const UNHURRIED: Pace = Pace { lease: 15_000, heartbeat: 1_000, safety: 100 };

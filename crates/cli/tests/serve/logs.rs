@@ -1,0 +1,95 @@
+//! One id from the door to the provider, and refusals told once, without secrets.
+
+use muster_proto::v1alpha2::GetClusterRequest;
+use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tonic::Request;
+
+use crate::server::{Server, cluster};
+
+const CLUSTERS: &str = "/namespaces/demo/clusters?wait_for=reached";
+
+impl Server {
+    /// Creates a cluster under a request id of the caller's, and tells its action's.
+    async fn create_as(&self, request: &str, body: &Value) -> String {
+        let url = format!("{}/apis/v1alpha2{CLUSTERS}", self.rest);
+        let create = reqwest::Client::new().post(url).header("x-request-id", request).json(body);
+        let answer = create.send().await.expect("the server answers");
+        assert_eq!(answer.headers()["x-request-id"], request);
+        answer.headers()["muster-action-id"].to_str().expect("an id").to_owned()
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_followed_to_its_action_and_on_to_the_provider() {
+    let server = Server::start(&["--dev", "--log", "debug"]).await;
+    let action = server.create_as("r-42", &cluster("fred", 3)).await;
+    let accepted = server.says("accepted").await;
+    assert!(accepted.contains("r-42") && accepted.contains(&action), "{accepted}");
+    let called = server.says("start_nodes").await;
+    assert!(called.contains("DEBUG") && called.contains(&action), "{called}");
+    assert!(called.contains("nodes=3") && called.contains("answered=3"), "{called}");
+}
+
+#[tokio::test]
+async fn a_provider_that_fails_is_told_of_whatever_is_logged() {
+    let server = Server::start(&["--dev", "--log", "warn"]).await;
+    let mut body = cluster("fred", 2);
+    body["profile_properties"] = json!({"metadata": {"simulated_failure": "create"}});
+    let action = server.create_as("r-43", &body).await;
+    let line = server.says("provider call failed").await;
+    assert!(line.contains("WARN") && line.contains(&action) && line.contains("failed=2"), "{line}");
+}
+
+#[tokio::test]
+async fn a_log_in_json_has_the_ids_as_fields() {
+    let server = Server::start(&["--dev", "--log-format", "json"]).await;
+    let action = server.create_as("r-44", &cluster("fred", 1)).await;
+    let line: Value = serde_json::from_str(&server.says("accepted").await).unwrap();
+    assert_eq!(
+        (line["fields"]["action"].as_str(), line["span"]["id"].as_str()),
+        (Some(&*action), Some("r-44"))
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_once_with_who_what_and_why() {
+    let server = Server::dev().await;
+    let answer = server.call(Method::GET, "/namespaces/demo/clusters/nobody", None).await;
+    let id = answer.headers()["x-request-id"].to_str().unwrap().to_owned();
+    let line = server.says("refused").await;
+    for part in [&*id, "GET", "/namespaces/demo/clusters/nobody", "404", "ClusterNotFound", "by=none/"] {
+        assert!(line.contains(part), "{part} is missing: {line}");
+    }
+    assert_eq!(server.log().matches("refused").count(), 1, "{}", server.log());
+}
+
+#[tokio::test]
+async fn over_grpc_the_id_is_in_the_metadata_of_refusals_too() {
+    let server = Server::dev().await;
+    let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
+    let asked = GetClusterRequest { name: "nobody".into(), namespace: "demo".into(), ..Default::default() };
+    let mut request = Request::new(asked);
+    request.metadata_mut().insert("x-request-id", "r-45".parse().unwrap());
+    let status = clusters.get_cluster(request).await.unwrap_err();
+    assert_eq!(status.metadata().get("x-request-id").unwrap(), "r-45");
+    let line = server.says("refused").await;
+    for part in ["r-45", "ClusterService/GetCluster", "NotFound", "ClusterNotFound"] {
+        assert!(line.contains(part), "{part} is missing: {line}");
+    }
+}
+
+#[tokio::test]
+async fn no_token_is_logged_good_or_bad() {
+    let mut server = Server::start(&["--log", "trace"]).await;
+    let good = std::fs::read_to_string(server.data().join("token")).unwrap().trim().to_owned();
+    server.token = Some("mst_wrong".to_owned());
+    assert_eq!(server.refusal(Method::GET, "/clusters", None).await.0, 401);
+    server.says("Unauthenticated").await;
+    server.token = Some(good.clone());
+    server.get("/clusters").await;
+    server.says("answered").await;
+    let log = server.log();
+    assert!(!log.contains("mst_wrong") && !log.contains(&good), "{log}");
+}

@@ -1,0 +1,110 @@
+//! Whether the server can work, and why not.
+
+use std::process::Command;
+
+use muster_testkit::{Process, SmallDisk};
+use reqwest::Method;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::{PATIENCE, Server, cluster};
+
+/// More clusters than fit into what a full disk still has of the database's log.
+const ENOUGH: usize = 300;
+
+/// Holds a database file for writing until its standard input ends.
+const LOCK: &str = "import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute('BEGIN IMMEDIATE')
+print('locked', flush=True)
+sys.stdin.read()
+connection.execute('COMMIT')";
+
+impl Server {
+    async fn is_unready(&self, words: &str) {
+        let (status, body) = self.probe("/readyz").await;
+        assert_eq!((status, body["status"].as_str()), (503, Some("unready")), "{body}");
+        assert!(body["reason"].as_str().unwrap_or_default().contains(words), "{body}");
+        assert_eq!(self.probe("/healthz").await.0, 200, "the process itself is well");
+    }
+
+    /// The first write that works makes it ready again.
+    async fn is_ready_after_a_write(&self) {
+        self.create("later", 1).await;
+        let (status, body) = self.probe("/readyz").await;
+        assert_eq!((status, body["status"].as_str()), (200, Some("ready")), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_locked_database_file_is_noticed() {
+    let server = Server::dev().await;
+    let mut command = Command::new("python3");
+    command.args(["-c", LOCK]).arg(server.data().join("muster.db"));
+    let mut locker = Process::spawn("locker", &command);
+    locker.wait_for_line("locked", PATIENCE).await;
+    let refused = server.refusal(Method::POST, "/namespaces/demo/clusters", Some(cluster("fred", 1))).await;
+    assert_eq!((refused.0, refused.1.as_str()), (503, "Unavailable"), "{}", refused.2);
+    server.is_unready("locked").await;
+    locker.close_stdin();
+    assert!(locker.wait_for_exit(PATIENCE).await.success());
+    server.is_ready_after_a_write().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_is_noticed() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let (folder, filler) = (tempfile::tempdir().unwrap(), disk.path().join("filler"));
+    let mut server = Server::start_on(folder, disk.path().join("data"), &["--dev"]).await;
+    SmallDisk::fill(&filler);
+    let mut refused = None;
+    for number in 0..ENOUGH {
+        let path = "/namespaces/demo/clusters?wait_for=accepted";
+        let body = cluster(&format!("c{number}"), 1);
+        let answer = server.call(Method::POST, path, Some(body)).await;
+        if !answer.status().is_success() {
+            refused = Some(answer.status().as_u16());
+            break;
+        }
+    }
+    assert_eq!(refused, Some(503), "the disk is full");
+    server.is_unready("full").await;
+    std::fs::remove_file(filler).unwrap();
+    server.is_ready_after_a_write().await;
+    assert!(server.stop().await.success());
+}
+
+/// Carries bytes to PostgreSQL and back, until it is cut: connections then stay open, and nothing comes any more.
+async fn carrier(to: String, cut: CancellationToken) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((mut here, _)) = listener.accept().await {
+            let (to, cut) = (to.clone(), cut.clone());
+            tokio::spawn(async move {
+                let mut there = TcpStream::connect(to).await.expect("PostgreSQL answers");
+                let carried = tokio::io::copy_bidirectional(&mut here, &mut there);
+                if cut.run_until_cancelled(carried).await.is_none() {
+                    // Held, so that neither end is told.
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_probe_does_not_wait_for_a_database_that_is_gone() {
+    let Some(postgres) = muster_testkit::postgres().await else { return };
+    let database = postgres.database().await;
+    let (before, after) = database.url().split_once('@').expect("a user");
+    let (address, rest) = after.split_once('/').expect("a database");
+    let cut = CancellationToken::new();
+    let port = carrier(address.to_owned(), cut.clone()).await;
+    let url = format!("{before}@127.0.0.1:{port}/{rest}");
+    let server = Server::start(&["--dev", "--database-url", &url]).await;
+    assert_eq!(server.probe("/readyz").await.0, 200);
+    cut.cancel();
+    server.is_unready("did not answer within 800 ms").await;
+}

@@ -1,0 +1,158 @@
+//! Starts that come to nothing say why, and end with the right code; those that work keep to themselves.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use muster_testkit::Process;
+use rstest::rstest;
+
+use crate::server::{PATIENCE, Server, spawn};
+
+fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--data-dir"]).arg(folder).args(arguments);
+    let Output { status, stderr, .. } = command.envs(variables.iter().copied()).output().expect("it runs");
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+#[rstest]
+#[case::no_address(&["--listen", "here"], "invalid value 'here'")]
+#[case::no_such_flag(&["--lisen", "127.0.0.1:1"], "--lisen")]
+#[case::contradiction(&["--dev", "--listen", "0.0.0.0:1"], "0.0.0.0:1")]
+#[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': local, none or tokens:FILE is expected")]
+#[case::no_tokens(&["--auth", "tokens:missing.toml"], "missing.toml")]
+#[case::no_history(&["--retention-days", "0"], "retention_days is 0")]
+#[case::no_hands(&["--parallel-actions", "0"], "parallel_actions is 0")]
+#[case::no_filter(&["--log", "a=b=c"], "log is 'a=b=c'")]
+#[case::no_postgres(&["--database-url", "mysql://u:secret@h/d"], "does not begin with postgres://")]
+#[case::no_file(&["--config", "missing.toml"], "cannot read missing.toml")]
+#[case::no_certificate(&["--tls-cert", "missing.crt", "--tls-key", "missing.key"], "cannot read the certificate missing.crt")]
+fn bad_settings_are_named_before_anything_starts(#[case] arguments: &[&str], #[case] words: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, said) = serve(folder.path(), arguments, &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(words), "{said}");
+    assert!(!said.contains("serving") && !said.contains("secret"), "{said}");
+}
+
+#[rstest]
+#[case::unknown_key("lisen = \"127.0.0.1:1\"", "lisen")]
+#[case::no_toml("listen", "is no configuration")]
+fn a_bad_file_is_named_with_what_is_wrong(#[case] text: &str, #[case] words: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("muster.toml");
+    std::fs::write(&file, text).unwrap();
+    let (code, said) = serve(&folder.path().join("data"), &["--config", file.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(words) && said.contains("muster.toml"), "{said}");
+}
+
+#[test]
+fn a_key_that_is_none_is_noticed_before_the_server_says_that_it_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("server.crt"), folder.path().join("server.key"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, "no key").unwrap();
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let arguments = ["--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key];
+    let (code, said) = serve(&folder.path().join("data"), &arguments, &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("server.key do not make TLS") && !said.contains("serving"), "{said}");
+}
+
+#[rstest]
+#[case("1", "it does not listen on 0.0.0.0:1")]
+#[case("true", "it does not listen on 0.0.0.0:1")]
+#[case("0", "auth is 'none'")]
+#[case("false", "auth is 'none'")]
+#[case("perhaps", "invalid value 'perhaps'")]
+fn the_variable_for_development_is_a_yes_or_a_no(#[case] value: &str, #[case] words: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--listen", "0.0.0.0:1", "--auth", "none"];
+    let (code, said) = serve(folder.path(), &arguments, &[("MUSTER_DEV", value)]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(words), "{said}");
+}
+
+#[tokio::test]
+async fn two_servers_do_not_share_a_data_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = spawn(&folder, &["--dev".to_owned()]);
+    first.wait_for_line("serving", PATIENCE).await;
+    let mut second = spawn(&folder, &["--dev".to_owned()]);
+    let line = second.wait_for_line("another server has the data folder", PATIENCE).await;
+    assert!(line.contains("--data-dir"), "{line}");
+    assert_eq!(second.wait_for_exit(PATIENCE).await.code(), Some(3));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let (code, said) = serve(folder.path(), &["--dev", "--listen", &address], &[]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o777
+}
+
+#[rstest]
+#[case::that_is_new(false)]
+#[case::that_was_made_for_it(true)]
+#[tokio::test]
+async fn a_data_folder_is_for_its_owner_only(#[case] there: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    if there {
+        std::fs::create_dir(&data).unwrap();
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let server = Server::start_in(folder, &["--dev"]).await;
+    server.create("fred", 1).await;
+    assert_eq!(mode(&data), 0o700, "{:o}", mode(&data));
+    for file in ["muster.db", "muster.db-wal", "muster.db-shm", "lock"] {
+        assert_eq!(mode(&data.join(file)), 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_was_open_to_others_is_closed_to_them() {
+    let server = Server::dev().await;
+    let file = server.data().join("muster.db");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let server = server.kill_and_start_again().await;
+    server.create("fred", 1).await;
+    assert_eq!((mode(&file), mode(&server.data().join("muster.db-wal"))), (0o600, 0o600));
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let announcement = folder.path().join("server.json");
+    let mut command = Command::new("sh");
+    let line = r#"exec "$@" 2> /dev/full"#;
+    command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_muster"), "serve", "--dev", "--log", "debug"]);
+    command
+        .args(["--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"])
+        .arg(folder.path());
+    let mut server = Process::spawn("muster", &command);
+    // It cannot say that it serves; the announcement is as good.
+    let served = async {
+        while !announcement.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, served).await.unwrap_or_else(|_| panic!("{}", server.tail()));
+    server.terminate();
+    assert!(server.wait_for_exit(PATIENCE).await.success());
+    let mut second = Command::new("sh");
+    second.args(["-c", line, "sh", env!("CARGO_BIN_EXE_muster"), "serve", "--auth", "magic", "--data-dir"]);
+    let code = Process::spawn("muster", second.arg(folder.path())).wait_for_exit(PATIENCE).await.code();
+    assert_eq!(code, Some(2));
+}
