@@ -33,8 +33,9 @@ async fn a_request_is_followed_to_its_action_and_on_to_the_provider() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_is_told_of_whatever_is_logged() {
-    let server = Server::start(&["--dev", "--log", "warn"]).await;
+async fn a_provider_that_fails_is_told_of_with_its_action_whatever_is_logged() {
+    // That it serves is told by the command line; of all else only what is wrong.
+    let server = Server::start(&["--dev", "--log", "warn,muster_cli=info"]).await;
     let mut body = cluster("fred", 2);
     body["profile_properties"] = json!({"metadata": {"simulated_failure": "create"}});
     let action = server.create_as("r-43", &body).await;
