@@ -83,9 +83,9 @@ impl Requests {
     }
 
     fn count(&self, route: Route, status: String, took: Duration) {
-        let Route { method, route: path } = route.clone();
         self.durations.get_or_create(&route).observe(took.as_secs_f64());
-        self.answered.get_or_create(&Answered { method, route: path, status }).inc();
+        let Route { method, route } = route;
+        self.answered.get_or_create(&Answered { method, route, status }).inc();
     }
 }
 

@@ -69,11 +69,16 @@ impl DataFolder {
     }
 }
 
+/// Whether others than the owner may do anything with it.
+const fn is_open(mode: u32) -> bool {
+    mode & 0o077 != 0
+}
+
 /// A folder that was made for us, and is still empty, is closed to others. One that holds other things may be shared
 /// on purpose: it stays as it is, loudly, and our files in it are private.
 fn close_to_others(folder: &Path) -> io::Result<()> {
     let mode = folder.metadata()?.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
+    if !is_open(mode) {
         return Ok(());
     }
     let empty = folder.read_dir()?.next().is_none();
@@ -89,8 +94,10 @@ fn make_private(file: &Path, suffix: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     match std::fs::metadata(&name) {
-        Ok(found) if found.permissions().mode() & 0o077 == 0 => Ok(()),
-        Ok(_) => std::fs::set_permissions(&name, Permissions::from_mode(PRIVATE)),
+        Ok(found) if is_open(found.permissions().mode()) => {
+            std::fs::set_permissions(&name, Permissions::from_mode(PRIVATE))
+        }
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,5 +1,7 @@
 //! What is measured.
 
+use std::str::FromStr;
+
 use reqwest::Method;
 
 use crate::server::Server;
@@ -15,12 +17,16 @@ impl Server {
 }
 
 /// The value of the one series with all these labels.
-fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
+fn value<T: FromStr>(text: &str, name: &str, labels: &[&str]) -> T {
     let mine = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
     let lines: Vec<&str> = text.lines().filter(mine).collect();
     assert_eq!(lines.len(), 1, "{name} {labels:?}: {lines:?}\n{text}");
     let (_, value) = lines[0].rsplit_once(' ').expect("a value");
-    value.parse().expect("a number")
+    value.parse().unwrap_or_else(|_| panic!("{value} is no number"))
+}
+
+fn count(text: &str, name: &str, labels: &[&str]) -> u64 {
+    value(text, name, labels)
 }
 
 #[tokio::test]
@@ -31,16 +37,16 @@ async fn requests_database_lease_and_providers_are_measured() {
     server.get("/namespaces/demo/clusters/fred").await;
     let text = server.metrics().await;
     let get = [r#"route="/apis/v1alpha2/namespaces/{namespace}/clusters/{name}""#, r#"method="GET""#];
-    assert_eq!(value(&text, "muster_requests_total", &[get[0], get[1], r#"status="200""#]), 2.0);
-    assert_eq!(value(&text, "muster_request_duration_seconds_count", &get), 2.0);
-    assert_eq!(value(&text, "muster_database_command_duration_seconds_count", &[r#"command="accept""#]), 1.0);
-    assert!(value(&text, "muster_database_commits_total", &[]) >= 4.0);
-    let age = value(&text, "muster_lease_age_seconds", &[]);
+    assert_eq!(count(&text, "muster_requests_total", &[get[0], get[1], r#"status="200""#]), 2);
+    assert_eq!(count(&text, "muster_request_duration_seconds_count", &get), 2);
+    assert_eq!(count(&text, "muster_database_command_duration_seconds_count", &[r#"command="accept""#]), 1);
+    assert!(count(&text, "muster_database_commits_total", &[]) >= 4);
+    let age: f64 = value(&text, "muster_lease_age_seconds", &[]);
     assert!((0.0..15.0).contains(&age), "{age}");
     let started = [r#"provider="simulated""#, r#"verb="start_nodes""#, r#"outcome="done""#];
-    assert_eq!(value(&text, "muster_provider_call_duration_seconds_count", &started), 1.0);
+    assert_eq!(count(&text, "muster_provider_call_duration_seconds_count", &started), 1);
     let ended = [r#"action="CLUSTER_CREATE""#, r#"status="SUCCEEDED""#];
-    assert_eq!(value(&text, "muster_actions_ended_total", &ended), 1.0);
+    assert_eq!(count(&text, "muster_actions_ended_total", &ended), 1);
 }
 
 #[tokio::test]
@@ -52,8 +58,8 @@ async fn what_callers_make_up_makes_no_series() {
     let (clusters, brew) = ("/namespaces/demo/clusters", Method::from_bytes(b"BREW").unwrap());
     server.call(brew, clusters, None).await;
     let text = server.metrics().await;
-    assert_eq!(value(&text, "muster_requests_total", &[r#"route="none""#, r#"status="404""#]), 3.0);
-    assert_eq!(value(&text, "muster_requests_total", &[r#"method="OTHER""#]), 1.0);
+    assert_eq!(count(&text, "muster_requests_total", &[r#"route="none""#, r#"status="404""#]), 3);
+    assert_eq!(count(&text, "muster_requests_total", &[r#"method="OTHER""#]), 1);
 }
 
 #[tokio::test]
