@@ -33,8 +33,8 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             commits: Counter::default(),
-            // From a quarter of a millisecond, a small read, to eight seconds, beyond SQLite's patience with a lock.
-            durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 4.0, 8))),
+            // From a quarter of a millisecond, a small read, to sixteen seconds, beyond any patience with a lock.
+            durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 4.0, 9))),
             errors: Family::default(),
         }
     }
