@@ -8,12 +8,13 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures::Stream;
 use futures::stream::BoxStream;
+use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 
 use crate::metrics::Metrics;
-use crate::provider::{Call, Capabilities, Change, NodeResult, Observed, Provider, ProviderError};
+use crate::provider::{Call, Capabilities, Change, MemberId, NodeResult, Observed, Provider, ProviderError};
 
 /// A provider whose calls are told and counted.
 pub(crate) struct Told {
@@ -140,8 +141,8 @@ impl Provider for Told {
         self.provider.instance()
     }
 
-    fn capabilities(&self, kind: &ProfileType) -> Option<Capabilities> {
-        self.provider.capabilities(kind)
+    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        self.provider.capabilities(kind, flavor)
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
@@ -158,28 +159,6 @@ impl Provider for Told {
         telling.end(self.provider.delete(call).await)
     }
 
-    async fn set_workers(
-        &self,
-        call: Call<'_>,
-        group: &str,
-        count: u32,
-        victims: &[Node],
-    ) -> Result<(), ProviderError> {
-        let telling = self.begin("set_workers", call, usize::try_from(count).unwrap_or(usize::MAX));
-        telling.end(self.provider.set_workers(call, group, count, victims).await)
-    }
-
-    async fn set_bounds(
-        &self,
-        call: Call<'_>,
-        group: &str,
-        min: u32,
-        max: Option<u32>,
-    ) -> Result<(), ProviderError> {
-        let telling = self.begin("set_bounds", call, 0);
-        telling.end(self.provider.set_bounds(call, group, min, max).await)
-    }
-
     fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let count = nodes.len();
         self.batch("start_nodes", call, count, self.provider.start_nodes(call, nodes))
@@ -190,14 +169,19 @@ impl Provider for Told {
         self.batch("stop_nodes", call, count, self.provider.stop_nodes(call, nodes))
     }
 
-    async fn update(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        let telling = self.begin("update", call, 0);
-        telling.end(self.provider.update(call).await)
+    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
+        let telling = self.begin("update", call, victims.len());
+        telling.end(self.provider.update(call, before, victims).await)
     }
 
-    async fn restart_head(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        let telling = self.begin("restart_head", call, 0);
-        telling.end(self.provider.restart_head(call).await)
+    async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let telling = self.begin("settle", call, 0);
+        telling.end(self.provider.settle(call).await)
+    }
+
+    async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+        let telling = self.begin("restart_head", call, old.len());
+        telling.end(self.provider.restart_head(call, old).await)
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -33,7 +33,7 @@ impl Store {
 
     /// Writes what was seen of a cluster that an operator drives.
     pub async fn mirror(&self, command: Mirror) -> Result<Mirrored, StoreError> {
-        self.write(command).await
+        self.write("mirror", command).await
     }
 
     /// Binds a policy to a cluster; one that is bound already takes the new state.

@@ -37,7 +37,7 @@ pub(crate) fn touched_in(text: &str) -> impl Iterator<Item = Touched> {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::ids::{ActionId, ClusterId};
+    use muster_core::ids::ActionId;
 
     use super::*;
 
