@@ -143,12 +143,17 @@ impl Watch {
                 return Ok(message);
             }
         }
-        if matches!(self.step, Step::End) || self.resume_token.is_empty() {
-            let sentence = "the server is stopping: watch again with the last resume_token";
-            return Err(ApiError::unavailable(sentence).word("ServerStopping"));
-        }
-        self.step = Step::End;
-        Ok(bookmark(self.resume_token.clone()))
+        let again = match self.step {
+            Step::End => "with the last resume_token",
+            // Half of the set is nothing to go on from.
+            _ if self.resume_token.is_empty() => "from the beginning",
+            _ => {
+                self.step = Step::End;
+                return Ok(bookmark(self.resume_token.clone()));
+            }
+        };
+        let sentence = format!("the server is stopping: watch again {again} once a server answers");
+        Err(ApiError::unavailable(sentence).word("ServerStopping"))
     }
 
     async fn next(&mut self) -> Result<WatchClustersResponse, ApiError> {

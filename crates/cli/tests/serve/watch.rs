@@ -200,7 +200,9 @@ async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
     watch.bookmark().await;
     let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
     let over_grpc = clusters.watch_clusters(WatchClustersRequest::default()).await.unwrap();
-    let over_grpc = tokio::spawn(over_grpc.into_inner().collect::<Vec<_>>());
+    let mut over_grpc = over_grpc.into_inner();
+    while over_grpc.next().await.unwrap().unwrap().r#type != "BOOKMARK" {}
+    let over_grpc = tokio::spawn(over_grpc.collect::<Vec<_>>());
     server.stop().await;
     let told = over_grpc.await.unwrap();
     let (end, before) = told.split_last().expect("an end");
