@@ -2,6 +2,7 @@
 
 mod data;
 mod doors;
+mod local;
 mod logs;
 mod settings;
 
@@ -66,7 +67,7 @@ async fn run(settings: &Settings) -> Result<ExitCode> {
     let ports = Ports::bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
     let store = open_store(settings, &folder).await?;
     let mut operations = Operations::default();
-    let engine = start_engine(settings, store, &mut operations).await?;
+    let engine = start_engine(settings, &folder, store, &mut operations).await?;
     let shutdown = CancellationToken::new();
     let info = ServerInfo {
         version: version::LINE.to_owned(),
@@ -119,8 +120,13 @@ async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
     }
 }
 
-async fn start_engine(settings: &Settings, store: Store, operations: &mut Operations) -> Result<Engine> {
-    let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+async fn start_engine(
+    settings: &Settings,
+    folder: &DataFolder,
+    store: Store,
+    operations: &mut Operations,
+) -> Result<Engine> {
+    let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(local::processes(folder.path())?)];
     if settings.dev {
         let database = store.database_id().await?;
         providers.push(Arc::new(Simulated::new(&database, SystemClock)));

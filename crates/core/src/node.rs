@@ -138,6 +138,8 @@ pub enum Seen {
         /// How it ended, in words.
         reason: String,
     },
+    /// It ended with its machine, which was restarted: nobody brings it back unasked.
+    HostRestarted,
     /// It is certainly not there.
     Absent,
     /// Nobody can tell now; changes nothing.

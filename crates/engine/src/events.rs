@@ -13,6 +13,8 @@ use uuid::Uuid;
 pub mod reason {
     /// A node stopped working without having been asked to.
     pub const NODE_LOST: &str = "NodeLost";
+    /// A node ended with its machine, and is not brought back unasked.
+    pub const HOST_RESTARTED: &str = "HostRestarted";
     /// Somebody changed the spec of record of a cluster, not through Muster.
     pub const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
     /// Somebody deleted a cluster, not through Muster.

@@ -12,6 +12,7 @@ mod engine;
 pub mod events;
 mod handlers;
 mod hub;
+mod inquire;
 mod janitor;
 mod members;
 mod metrics;
@@ -27,5 +28,6 @@ mod work;
 
 pub use config::Config;
 pub use engine::{Engine, Parts};
+pub use inquire::{InquiryError, Lines};
 pub use metrics::Metrics;
 pub use submit::{Caller, Change, SubmitError, new_cluster_id};

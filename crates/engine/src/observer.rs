@@ -18,6 +18,7 @@ use crate::delegated;
 use crate::engine::Inner;
 use crate::events::{self, reason};
 use crate::hub::Topic;
+use crate::plan;
 use crate::provider::{Call, Change, Membership, Observed, Provider};
 use crate::submit;
 
@@ -197,13 +198,15 @@ async fn look_at(
         return Ok(Looked::Open);
     }
     let now = inner.clock.now();
-    let told = lost
-        .iter()
-        .map(|node| events::of_node(None, node, Level::Warn, reason::NODE_LOST, &node.status_reason, now))
-        .collect();
+    let restarted = |node: &Node| observed.of(node.id) == Seen::HostRestarted;
+    let tell = |node: &Node| {
+        let reason = if restarted(node) { reason::HOST_RESTARTED } else { reason::NODE_LOST };
+        events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
+    };
+    let told = lost.iter().map(tell).collect();
+    let heals = capabilities.heals_by_default && !lost.iter().any(restarted);
     let seen = seen_cluster(&cluster, &nodes, lost, observed, now);
-    let healing =
-        capabilities.heals_by_default.then(|| submit::healing(inner, &cluster)).into_iter().collect();
+    let healing = heals.then(|| submit::healing(inner, &cluster)).into_iter().collect();
     let command = Observe { duty, engine, clusters: vec![seen], events: told, healing, now };
     Ok(if inner.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
 }
@@ -213,6 +216,7 @@ fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
     let lost = |node: &Node| {
         let why = match observed.of(node.id) {
             Seen::Exited { reason } => reason,
+            Seen::HostRestarted => plan::HOST_RESTARTED.to_owned(),
             Seen::Absent => "it is not there any more".to_owned(),
             Seen::Running { .. } | Seen::Starting { .. } | Seen::Unknown { .. } => return None,
         };

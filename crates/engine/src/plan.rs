@@ -68,6 +68,9 @@ pub enum Verdict {
     Unreachable(Vec<String>),
 }
 
+/// What is said of a node that ended with its machine.
+pub(crate) const HOST_RESTARTED: &str = "its machine was restarted";
+
 /// Decides the next steps for the members of a cluster.
 pub fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Memory, now: Timestamp) -> Plan {
     let mut planner = Planner {
@@ -125,7 +128,8 @@ impl Planner<'_> {
     fn member(&mut self, node: &Node, seen: &Seen, head_is_up: bool) {
         let leaving = self.goal.leaving.contains(&node.id);
         match seen {
-            Seen::Absent | Seen::Exited { .. } if leaving => self.plan.gone.push(node.id),
+            Seen::Absent if leaving => self.plan.gone.push(node.id),
+            // Also one that has ended: stopping it removes what it left.
             _ if leaving => self.stop(node),
             Seen::Running { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
             Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
@@ -134,6 +138,7 @@ impl Planner<'_> {
             Seen::Starting { .. } | Seen::Unknown { .. } => self.hopeful = true,
             Seen::Absent => self.bring_back(node, "it is not there", head_is_up),
             Seen::Exited { reason } => self.bring_back(node, reason, head_is_up),
+            Seen::HostRestarted => self.bring_back(node, HOST_RESTARTED, head_is_up),
         }
     }
 

@@ -116,6 +116,15 @@ impl Observed {
     }
 }
 
+/// How much of a node's log is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogQuery {
+    /// So many of the last lines; all that are kept if nothing is said.
+    pub tail: Option<usize>,
+    /// Whether to go on with what is added.
+    pub follow: bool,
+}
+
 /// Something in the world changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -171,6 +180,21 @@ pub trait Provider: Send + Sync {
     /// Looks at a cluster. It changes nothing, so its fence means nothing. An error is *unknown*, never *gone*. After a
     /// write was acknowledged, what is seen is at least as new as that write.
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
+
+    /// What a node wrote, in whole lines.
+    async fn logs(
+        &self,
+        call: Call<'_>,
+        _node: &Node,
+        _query: LogQuery,
+    ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
+        Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", call.profile.kind)))
+    }
+
+    /// What programs that use the cluster need in their environment, secrets too.
+    async fn environment(&self, _: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
+        Ok(BTreeMap::new())
+    }
 
     /// Tells of changes in the world, for as long as it is polled. One that cannot know what happened before begins
     /// with [`Change::Everything`].

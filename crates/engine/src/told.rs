@@ -1,5 +1,6 @@
 //! Every call to a provider leaves a word in the log, beside the action that the span around it names.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,7 +15,9 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 
 use crate::metrics::Metrics;
-use crate::provider::{Call, Capabilities, Change, MemberId, NodeResult, Observed, Provider, ProviderError};
+use crate::provider::{
+    Call, Capabilities, Change, LogQuery, MemberId, NodeResult, Observed, Provider, ProviderError,
+};
 
 /// A provider whose calls are told and counted.
 pub(crate) struct Told {
@@ -187,6 +190,21 @@ impl Provider for Told {
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let telling = self.begin("observe", call, nodes.len());
         telling.end(self.provider.observe(call, nodes).await)
+    }
+
+    async fn logs(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        query: LogQuery,
+    ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
+        let telling = self.begin("logs", call, 1);
+        telling.end(self.provider.logs(call, node, query).await)
+    }
+
+    async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
+        let telling = self.begin("environment", call, 0);
+        telling.end(self.provider.environment(call).await)
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

@@ -215,7 +215,7 @@ impl Work {
                 Seen::Absent | Seen::Starting { .. } => {
                     self.node_mut(id).and_then(|node| node.starts.pop());
                 }
-                Seen::Running { .. } | Seen::Exited { .. } => {}
+                Seen::Running { .. } | Seen::Exited { .. } | Seen::HostRestarted => {}
             }
         }
     }

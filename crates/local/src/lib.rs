@@ -1,8 +1,10 @@
 //! Where nodes run on this machine.
 
 pub mod environments;
+mod processes;
 pub mod shim;
 mod simulated;
 mod sys;
 
+pub use processes::{Processes, Settings};
 pub use simulated::{SIMULATED_NODE, Simulated};

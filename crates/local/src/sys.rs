@@ -1,5 +1,6 @@
 //! System calls, and what `/proc` tells of processes. Linux only; all of it safe code.
 
+mod folder;
 mod pidfd;
 mod proc;
 
@@ -9,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
 
+pub(crate) use folder::FolderWatch;
 pub(crate) use pidfd::Pidfd;
 pub use proc::ProcessId;
 pub(crate) use proc::{boot_id, children, environment_has, own_processes};

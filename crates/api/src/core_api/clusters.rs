@@ -290,8 +290,7 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let sentence = format!("nodes of type {} keep no logs", cluster.profile_type);
-        Err(ApiError::impossible(sentence).word("NoLogs").into())
+        Ok(Response::new(self.log_chunks(&cluster, &request).await?))
     }
 
     async fn get_environment(
@@ -301,7 +300,7 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let variables = [("MUSTER_CLUSTER".to_owned(), cluster.name)].into_iter().collect();
+        let variables = self.engine.environment(&cluster).await.map_err(ApiError::from)?;
         Ok(Response::new(GetEnvironmentResponse { variables }))
     }
 

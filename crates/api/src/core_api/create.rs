@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{is_of, word};
-use super::{CoreApi, limits};
+use super::{CoreApi, limits, recipe};
 use crate::access::Access;
 use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
@@ -108,6 +108,7 @@ impl CoreApi {
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
         let instance = self.instance_for(&given.provider, &kind)?;
+        self.may_run_code(principal, &instance)?;
         let now = self.engine.now();
         let profile = Profile {
             id: ProfileId::from_uuid(Uuid::now_v7()),
@@ -115,7 +116,7 @@ impl CoreApi {
             kind: kind.clone(),
             project: namespace.clone(),
             user: principal.id.clone(),
-            properties: given.profile_properties.clone().map(Map::from).unwrap_or_default(),
+            properties: recipe::properties(&given, framework)?,
             metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
             implicit: true,
             created_at: now,
@@ -157,7 +158,6 @@ impl CoreApi {
         };
         Ok(New { cluster, profile })
     }
-
     /// The instance that knows the type, of the provider that was asked for if one was.
     fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ApiError> {
         let instances = self.engine.instances();
@@ -278,10 +278,11 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
         shape: None,
         ..given.clone()
     };
-    Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec: kept(GROUP_SPEC, &rest) })
+    let spec = kept(GROUP_SPEC, &rest).into_iter().chain(recipe::workers(given).into_spec()).collect();
+    Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
 }
 
-fn shape(given: Option<&wire::Shape>) -> Result<Shape, muster_core::quantity::InvalidQuantity> {
+pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, muster_core::quantity::InvalidQuantity> {
     let Some(wire::Shape { cpu, memory, gpu }) = given else { return Ok(Shape::default()) };
     Ok(Shape {
         cpu: (!cpu.is_empty()).then(|| cpu.parse()).transpose()?,

@@ -11,6 +11,7 @@ use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::naming;
+use crate::plan::HOST_RESTARTED;
 use crate::provider::{Bounds, MemberId, Observed, SeenGroup, SeenMember, Spec};
 
 /// Rows as they are once an observation is written down.
@@ -336,6 +337,7 @@ fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
             say(node, status, &member.reason);
         }
         Seen::Exited { reason } => say(node, NodeStatus::Error, reason),
+        Seen::HostRestarted => say(node, NodeStatus::Error, HOST_RESTARTED),
         // Unknown changes nothing, except that somebody has its place.
         Seen::Unknown { .. } | Seen::Absent => {
             if node.status == NodeStatus::Init {

@@ -64,6 +64,24 @@ impl NodeFolder {
         self.path.join("log")
     }
 
+    /// All logs that are there, oldest first.
+    pub fn logs(&self) -> io::Result<Vec<PathBuf>> {
+        let mut older = Vec::new();
+        for age in 1.. {
+            let file = self.older_log(age);
+            if !file.try_exists()? {
+                break;
+            }
+            older.push(file);
+        }
+        older.reverse();
+        let newest = self.log();
+        if newest.try_exists()? {
+            older.push(newest);
+        }
+        Ok(older)
+    }
+
     pub(super) fn older_log(&self, age: u32) -> PathBuf {
         self.path.join(format!("log.{age}"))
     }

@@ -1,0 +1,71 @@
+//! Logs and environments, which only the provider knows.
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use muster_core::cluster::Cluster;
+use muster_core::node::{Node, NodeRole};
+use muster_engine::InquiryError;
+use muster_engine::provider::{LogQuery, ProviderError};
+use muster_proto::v1alpha2::{GetLogsRequest, LogChunk};
+use muster_proto::wkt;
+use tonic::Status;
+
+use super::CoreApi;
+use crate::error::ApiError;
+
+impl CoreApi {
+    /// What a node of a cluster wrote, in chunks of whole lines.
+    pub(super) async fn log_chunks(
+        &self,
+        cluster: &Cluster,
+        request: &GetLogsRequest,
+    ) -> Result<BoxStream<'static, Result<LogChunk, Status>>, ApiError> {
+        let nodes = self.engine.store().members(cluster.id).await?;
+        let node = chosen(nodes, &request.node)?;
+        let tail = request.tail.map(|lines| {
+            let why = || ApiError::invalid(format!("tail is {lines}: from 0 up is possible"));
+            usize::try_from(lines).map_err(|_| why())
+        });
+        let query = LogQuery { tail: tail.transpose()?, follow: request.follow };
+        let lines = self.engine.logs(cluster, &node, query).await?;
+        let (engine, name) = (self.engine.clone(), node.name);
+        let chunk = move |text: Result<String, ProviderError>| {
+            let at = Some(wkt::Timestamp::from_micros(engine.now().micros()));
+            Ok(LogChunk { node: name.clone(), at, text: text.map_err(ApiError::from)? })
+        };
+        let closing = self.closing.clone().cancelled_owned();
+        Ok(lines.map(chunk).take_until(closing).boxed())
+    }
+}
+
+/// The node of that name or id; the head, or the only node, if none is named.
+fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
+    let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let there = names.join(", ");
+    let is_asked = |node: &Node| match given {
+        "" => node.role == NodeRole::Head || names.len() == 1,
+        given => node.name == given || node.id.to_string() == given,
+    };
+    nodes.into_iter().find(is_asked).ok_or_else(|| match (given, there.as_str()) {
+        (_, "") => ApiError::not_found("the cluster has no nodes now"),
+        ("", there) => ApiError::invalid(format!("say which node; there are: {there}")),
+        (given, there) => ApiError::not_found(format!("there is no node '{given}'; there are: {there}")),
+    })
+}
+
+impl From<InquiryError> for ApiError {
+    fn from(error: InquiryError) -> Self {
+        match error {
+            InquiryError::Store(error) => error.into(),
+            InquiryError::NotServed(_) => Self::impossible(error.to_string()).word("InstanceNotServed"),
+            InquiryError::Provider(error) => error.into(),
+        }
+    }
+}
+
+impl From<ProviderError> for ApiError {
+    fn from(ProviderError { transient, reason, message }: ProviderError) -> Self {
+        let error = if transient { Self::unavailable(message) } else { Self::impossible(message) };
+        error.word(reason)
+    }
+}

@@ -1,0 +1,75 @@
+//! From a request to the recipe of a framework's cluster, and who may have one carried out.
+
+use std::collections::BTreeMap;
+
+use muster_core::cluster::Framework;
+use muster_core::ids::InstanceId;
+use muster_core::principal::Principal;
+use muster_core::recipe::{ClusterRecipe, NodeRecipe};
+use muster_proto::v1alpha2 as wire;
+use serde_json::{Map, Value};
+
+use super::CoreApi;
+use super::create::shape;
+use crate::error::ApiError;
+
+/// The provider whose nodes run as the server's own user.
+const LOCAL: &str = "local";
+
+/// The properties of the profile that is made for a cluster: as they were given, and of a framework's cluster also what
+/// stands in fields of its own.
+pub(super) fn properties(
+    given: &wire::Cluster,
+    framework: Option<Framework>,
+) -> Result<Map<String, Value>, ApiError> {
+    let properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();
+    if framework.is_none() {
+        return Ok(properties);
+    }
+    let wrong = |why: String| ApiError::invalid(format!("profile_properties: {why}"));
+    let mut recipe = ClusterRecipe::of(&properties).map_err(wrong)?;
+    recipe.version = text(&given.version).or(recipe.version);
+    recipe.head.env.extend(given.envs.clone());
+    recipe.worker.env.extend(given.envs.clone());
+    if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
+        let shape = shape(head.shape.as_ref())
+            .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
+        recipe.head.image = text(&head.image).or(recipe.head.image);
+        recipe.head.cpu = shape.cpu.or(recipe.head.cpu);
+        recipe.head.memory = shape.memory.or(recipe.head.memory);
+        recipe.head.gpu = shape.gpu.or(recipe.head.gpu);
+        recipe.head.env.extend(head.environment.clone());
+        recipe.head.args.extend(head.args.clone());
+    }
+    match serde_json::to_value(recipe) {
+        Ok(Value::Object(properties)) => Ok(properties),
+        _ => Err(ApiError::internal("a recipe has no JSON")),
+    }
+}
+
+/// How the workers of one group are made.
+pub(super) fn workers(given: &wire::WorkerGroupSpec) -> NodeRecipe {
+    NodeRecipe {
+        image: text(&given.image),
+        env: given.environment.clone().into_iter().collect::<BTreeMap<_, _>>(),
+        args: given.args.clone(),
+        ..NodeRecipe::default()
+    }
+}
+
+fn text(given: &str) -> Option<String> {
+    Some(given.to_owned()).filter(|given| !given.is_empty())
+}
+
+impl CoreApi {
+    /// Local processes run as the server's user. Where others than that user come in, only admins may say what runs.
+    pub(super) fn may_run_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ApiError> {
+        let own_user_only = self.info.auth_schemes.iter().all(|scheme| scheme == LOCAL);
+        if instance.provider() != LOCAL || self.info.dev || own_user_only || principal.is_admin() {
+            return Ok(());
+        }
+        let sentence = "local processes run as the server's own user: only admins may make them here; \
+                        ask one, or use another provider";
+        Err(ApiError::forbidden(sentence).word("LocalProcessesNeedAdmin"))
+    }
+}

@@ -1,0 +1,46 @@
+//! The provider of local processes, with what it needs of the data folder.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use muster_core::ids::InstanceId;
+use muster_local::environments::Environments;
+use muster_local::shim::{LogLimits, RuntimeFolder, Shims};
+use muster_local::{Processes, Settings};
+use uuid::Uuid;
+
+/// How long a node may take until it works: a cold disk and a busy machine are slow.
+const START_WITHIN: Duration = Duration::from_mins(3);
+
+/// Runs processes in this data folder.
+pub(super) fn processes(data: &Path) -> Result<Processes> {
+    let runtime = RuntimeFolder::standard().context("local processes need a folder for their sockets")?;
+    let settings = Settings {
+        folder: data.join("local"),
+        log: LogLimits::default(),
+        kept_logs: Some(data.join("logs")),
+        start_within: START_WITHIN,
+    };
+    let environments = Environments::new(data.join("frameworks"));
+    Ok(Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments))
+}
+
+/// Which local instance this is: of this folder, on this machine.
+fn instance(data: &Path) -> Result<InstanceId> {
+    let file = data.join("instance");
+    let own = match std::fs::read_to_string(&file) {
+        Ok(text) => text.trim().parse().with_context(|| format!("{} holds no id", file.display()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let id = Uuid::new_v4();
+            std::fs::write(&file, format!("{id}\n"))
+                .with_context(|| format!("cannot write {}", file.display()))?;
+            id
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    // A folder that was copied to another machine is another instance there: nothing of it runs there.
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let id = Uuid::new_v5(&own, machine.trim().as_bytes());
+    Ok(InstanceId::new("local", &id.to_string()))
+}

@@ -1,0 +1,167 @@
+//! Nodes that are processes of this machine, each under its shim.
+//!
+//! What a node is, its [`Kind`] knows; what a framework is, `muster-frameworks` knows. Here is only what is the same
+//! for all of them: folders, starting, waiting until a node works, looking, letting go.
+
+mod ask;
+mod exits;
+mod head;
+mod kind;
+mod launch;
+mod logs;
+mod look;
+mod place;
+mod seat;
+mod start;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
+use muster_core::cluster::Cluster;
+use muster_core::ids::InstanceId;
+use muster_core::node::Node;
+use muster_core::profile::{Profile, ProfileType};
+use muster_engine::provider::{
+    Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
+};
+
+use muster_frameworks::LocalFramework;
+
+use crate::environments::Environments;
+use crate::shim::{LogLimits, Shims};
+use ask::Http;
+use exits::Exits;
+use kind::Kind;
+use place::Places;
+
+/// How local processes are run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where their folders are.
+    pub folder: PathBuf,
+    /// How much output of a node is kept.
+    pub log: LogLimits,
+    /// Where logs of clusters that are gone are kept; they go with the cluster if nowhere.
+    pub kept_logs: Option<PathBuf>,
+    /// How long a node may take until it works.
+    pub start_within: Duration,
+}
+
+/// The provider of local processes. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct Processes {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    instance: InstanceId,
+    settings: Settings,
+    places: Places,
+    shims: Shims,
+    environments: Environments,
+    http: Http,
+    exits: Exits,
+}
+
+impl Processes {
+    /// The processes of one data folder on one machine.
+    pub fn new(instance: InstanceId, settings: Settings, shims: Shims, environments: Environments) -> Self {
+        let (places, http) = (Places::new(settings.folder.clone()), Http::new());
+        let exits = Exits::new(shims.clone());
+        Self { inner: Arc::new(Inner { instance, settings, places, shims, environments, http, exits }) }
+    }
+}
+
+#[async_trait]
+impl Provider for Processes {
+    fn instance(&self) -> &InstanceId {
+        &self.inner.instance
+    }
+
+    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        if flavor.is_some() {
+            return None;
+        }
+        let kind = Kind::of(kind)?;
+        let framework = kind.framework();
+        Some(Capabilities {
+            membership: Membership::Individual,
+            head: framework.is_some(),
+            workers_outlive_head: framework.is_none_or(LocalFramework::workers_outlive_head),
+            several_groups: false,
+            orphans: framework.is_none(),
+            choose_victims: true,
+            update_in_place: false,
+            heals_by_default: framework.is_some(),
+            adopt: false,
+        })
+    }
+
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        match Kind::of(&profile.kind) {
+            Some(kind) => kind.check(profile),
+            None => Err(format!("no local process is a {}", profile.kind)),
+        }
+    }
+
+    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.inner.prepare(call).await
+    }
+
+    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        self.inner.clear(call).await
+    }
+
+    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.inner.start(call, nodes).boxed()
+    }
+
+    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.inner.stop(call, nodes).boxed()
+    }
+
+    async fn update(&self, _: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
+        // What runs keeps running; what is started from now on is made from the new recipe.
+        Ok(())
+    }
+
+    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.inner.look(call, nodes)
+    }
+
+    async fn logs(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        LogQuery { tail, follow }: LogQuery,
+    ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
+        let failed = |error: std::io::Error| on_disk("the log cannot be read", &error);
+        let lines = logs::read(&self.inner.places.node(call.cluster.id, node.id), tail, follow);
+        Ok(lines.map_err(failed)?.map_err(failed).boxed())
+    }
+
+    async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
+        let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else {
+            return Ok(BTreeMap::new());
+        };
+        let head = self.inner.living_head(call.cluster.id);
+        let down =
+            || ProviderError::transient("NoHead", "its head does not run: there is nothing to connect to");
+        Ok(framework.client_environment(&head.ok_or_else(down)?))
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        self.inner.exits.changes()
+    }
+}
+
+/// A file or folder could not be used; that may change.
+fn on_disk(what: &str, error: &dyn std::fmt::Display) -> ProviderError {
+    ProviderError::transient("LocalDisk", format!("{what}: {error}"))
+}

@@ -1,0 +1,67 @@
+//! Tells of every node that ends, by the kernel's word.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use muster_core::ids::{ClusterId, NodeId};
+use muster_engine::provider::Change;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::shim::{Outcome, Running, Shims};
+
+/// Ends that a slow listener may be behind; one that is further behind looks at everything.
+const BACKLOG: usize = 1024;
+
+/// Which processes are waited for, and who is told.
+#[derive(Clone)]
+pub(super) struct Exits {
+    shims: Shims,
+    told: broadcast::Sender<ClusterId>,
+    /// By the shim's process, so that a node that is started again is waited for again.
+    watched: Arc<Mutex<HashSet<(NodeId, i32)>>>,
+}
+
+impl Exits {
+    pub(super) fn new(shims: Shims) -> Self {
+        let (told, _) = broadcast::channel(BACKLOG);
+        Self { shims, told, watched: Arc::default() }
+    }
+
+    /// Waits for the end of a node, once however often it is asked.
+    pub(super) fn watch(&self, cluster: ClusterId, running: &Running) {
+        let key = (running.folder().node(), running.state().shim.pid);
+        if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            return;
+        }
+        let (exits, running) = (self.clone(), running.clone());
+        tokio::spawn(async move {
+            let outcome = running.exited().await;
+            if matches!(outcome, Ok(Outcome::Lost)) {
+                // Its process died with the shim; what that had started did not.
+                if let Err(error) = exits.shims.clean_up_lost(running.folder()).await {
+                    tracing::warn!(node = %key.0, %error, "what a lost shim left cannot be ended");
+                }
+            }
+            tracing::info!(node = %key.0, ?outcome, "a node ended");
+            exits.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            // Nobody listening is fine.
+            drop(exits.told.send(cluster));
+        });
+    }
+
+    /// Begins with everything: nobody knows what ended while nobody listened.
+    pub(super) fn changes(&self) -> BoxStream<'static, Change> {
+        let ends = stream::unfold(self.told.subscribe(), |mut told| async move {
+            let change = match told.recv().await {
+                Ok(cluster) => Change::Cluster(cluster),
+                Err(RecvError::Lagged(_)) => Change::Everything,
+                Err(RecvError::Closed) => return None,
+            };
+            Some((change, told))
+        });
+        stream::iter([Change::Everything]).chain(ends).boxed()
+    }
+}

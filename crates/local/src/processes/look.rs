@@ -1,0 +1,53 @@
+//! How nodes are.
+
+use std::collections::{BTreeMap, HashMap};
+
+use muster_core::node::{Node, NodeRole, Seen};
+use muster_engine::provider::{Call, Observed, ProviderError};
+
+use super::seat::Seat;
+use super::start::with_log;
+use super::{Inner, on_disk};
+use crate::shim::{Found, NodeFolder};
+
+impl Inner {
+    /// Looks at all nodes; it changes nothing, and waits for the end of those that run.
+    pub(super) fn look(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let mut seen = HashMap::with_capacity(nodes.len());
+        for node in nodes {
+            let folder = self.places.node(call.cluster.id, node.id);
+            let found = self
+                .shims
+                .find(&folder)
+                .map_err(|error| on_disk("a node's folder cannot be read", &error))?;
+            if let Found::Running(running) = &found {
+                self.exits.watch(call.cluster.id, running);
+            }
+            seen.insert(node.id, state(&folder, found));
+        }
+        let head = nodes.iter().find(|node| node.role == NodeRole::Head);
+        let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Seen::Running { .. })));
+        let endpoints: BTreeMap<String, String> =
+            if up { self.head(call).map(Into::into).unwrap_or_default() } else { BTreeMap::new() };
+        Ok(Observed { nodes: seen, endpoints, ..Observed::default() })
+    }
+}
+
+fn state(folder: &NodeFolder, found: Found) -> Seen {
+    match found {
+        Found::Running(running) => {
+            let pid = running.process().map(|process| process.pid.to_string());
+            match pid.clone().filter(|_| Seat::of(folder).is_some_and(|seat| seat.works)) {
+                Some(physical_id) => Seen::Running { physical_id },
+                None => Seen::Starting { physical_id: pid },
+            }
+        }
+        Found::Ended(end) => Seen::Exited { reason: with_log(folder, &format!("it {end}")) },
+        Found::Lost => {
+            let sentence = "it ended with its supervisor, how is unknown (shim lost)";
+            Seen::Exited { reason: with_log(folder, sentence) }
+        }
+        Found::AnotherBoot(_) => Seen::HostRestarted,
+        Found::NeverStarted => Seen::Absent,
+    }
+}
