@@ -8,5 +8,6 @@ mod claim;
 mod depend;
 mod fixture;
 mod lists;
+mod mirror;
 mod notices;
 mod races;

@@ -1,0 +1,54 @@
+//! What an observer writes of a cluster that somebody else makes: all of it, or nothing.
+
+use muster_core::action::ActionStatus;
+use muster_core::cluster::Cluster;
+use muster_core::ids::EngineId;
+use muster_core::sample;
+use muster_store::commands::{End, Mirror, Mirrored, TakeDuty};
+use rstest::rstest;
+use uuid::Uuid;
+
+use crate::fixture::{self, Fixture, Kind, claim, living, record};
+
+fn seen(engine: EngineId, cluster: &Cluster) -> Mirror {
+    let mut after = cluster.clone();
+    after.groups[0].desired = 7;
+    after.updated_at = Some(fixture::now(9_000));
+    Mirror {
+        duty: "observer".into(),
+        engine,
+        read_at: cluster.updated_at,
+        new_nodes: vec![muster_core::node::Node { cluster_id: Some(cluster.id), ..sample::node(1) }],
+        nodes: Vec::new(),
+        gone_nodes: Vec::new(),
+        events: Vec::new(),
+        cluster: after,
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn it_is_written_only_by_whoever_has_the_duty_while_nobody_has_the_cluster(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let store = &world.store;
+    world.create(1).await;
+    let (id, engine) = (fixture::cluster(1).id, living(store, 9).await);
+    assert!(store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap());
+    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+    let present = store.cluster(id).await.unwrap().unwrap();
+    assert_eq!(store.mirror(seen(engine, &present)).await.unwrap(), Mirrored::Busy, "an action has it");
+    let mut end = record(&claimed);
+    let ended = Cluster { updated_at: Some(fixture::now(5_000)), ..present.clone() };
+    end.cluster = Some(ended.clone());
+    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    store.record(end).await.unwrap();
+    assert_eq!(store.mirror(seen(engine, &present)).await.unwrap(), Mirrored::Busy, "it has changed since");
+    let other = EngineId::from_uuid(Uuid::from_u128(77));
+    assert_eq!(store.mirror(seen(other, &ended)).await.unwrap(), Mirrored::NotOurs);
+    assert_eq!(store.members(id).await.unwrap(), []);
+    assert_eq!(store.mirror(seen(engine, &ended)).await.unwrap(), Mirrored::Written);
+    assert_eq!(store.cluster(id).await.unwrap().unwrap().desired(), 7);
+    assert_eq!(store.members(id).await.unwrap().len(), 1);
+}
