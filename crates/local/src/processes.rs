@@ -30,7 +30,6 @@ use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider::{
     Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
 };
-
 use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
