@@ -47,6 +47,7 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
         profile: cluster.profile_type.to_string(),
         framework: cluster.framework.map(|framework| framework.as_str().to_owned()).unwrap_or_default(),
         provider: cluster.instance.provider().to_owned(),
+        instance: cluster.instance.to_string(),
         flavor: cluster.flavor.unwrap_or_default(),
         state: cluster.status.as_str().to_owned(),
         status_reason: cluster.status_reason,
