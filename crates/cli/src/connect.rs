@@ -1,20 +1,42 @@
 //! Finding a server and speaking to it.
 
+mod autostart;
+mod channel;
+mod folder;
+
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use clap::Parser;
-use muster_api::auth::Local;
-use serde::Deserialize;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::service::Interceptor;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use muster_proto::v1alpha2::InfoResponse;
+use muster_proto::v1alpha2::action_service_client::ActionServiceClient;
+use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
+use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
+use tokio::time::{Instant, sleep};
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
 
+use crate::failure::{Exit, Failure, is_passing};
+use crate::output::say;
 use crate::serve::default_folder;
+use crate::version;
+use channel::{Credentials, Way};
+use folder::{Folder, Found};
+
+/// How long a server that went away in the middle may take to come back.
+const COMING_BACK: Duration = Duration::from_mins(1);
+
+/// How often a server is looked for that is not there yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// The largest answer that is taken: a page of clusters with long texts is far below.
+const LARGEST_ANSWER: usize = 64 << 20;
 
 /// Which server, and as whom.
 #[derive(Debug, Clone, Parser)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct ServerFlags {
     /// The server's gRPC address, such as `http://127.0.0.1:8887`; otherwise the one of the data folder
     #[arg(long, env = "MUSTER_SERVER", value_name = "URL")]
@@ -27,75 +49,181 @@ pub(crate) struct ServerFlags {
     data_dir: Option<PathBuf>,
 }
 
-/// What a server says of itself in its data folder.
-#[derive(Debug, Deserialize)]
-struct Announcement {
-    grpc: String,
-    tls: bool,
+/// Where a server is looked for.
+#[derive(Debug)]
+enum Place {
+    /// At an address that was given.
+    Address(String),
+    /// By what it left in a folder of this machine.
+    Folder(Folder),
 }
 
-/// A way to a server.
-pub(crate) struct Connection {
-    pub(crate) channel: Channel,
-    pub(crate) credentials: Credentials,
+/// A server that answers.
+pub(crate) struct Client {
+    place: Place,
+    token: Option<String>,
+    way: Way,
+    /// Since when nothing was heard of it.
+    lost: Option<Instant>,
 }
 
-/// Adds the token to every call.
-#[derive(Clone)]
-pub(crate) struct Credentials {
-    header: Option<MetadataValue<Ascii>>,
-}
-
-impl Interceptor for Credentials {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(header) = &self.header {
-            request.metadata_mut().insert("authorization", header.clone());
-        }
-        Ok(request)
-    }
-}
+type Service = InterceptedService<Channel, Credentials>;
 
 impl ServerFlags {
-    pub(crate) async fn connect(&self) -> Result<Connection> {
+    /// The server, which is started if none runs on this machine and none was named.
+    pub(crate) async fn connect(&self) -> Result<Client> {
+        let place = self.place()?;
+        let way = match &place {
+            Place::Address(address) => channel::reach(address, self.token.as_deref()).await?,
+            Place::Folder(folder) => match folder.settled(self.token.as_deref()).await? {
+                Some(way) => way,
+                None => autostart::start(folder, self.token.as_deref()).await?,
+            },
+        };
+        warn_of_another_version(&way);
+        Ok(Client { place, token: self.token.clone(), way, lost: None })
+    }
+
+    /// The server, if one runs.
+    pub(crate) async fn find(&self) -> Result<Option<Client>> {
+        let place = self.place()?;
+        let way = match &place {
+            Place::Address(address) => Some(channel::reach(address, self.token.as_deref()).await?),
+            Place::Folder(folder) => folder.settled(self.token.as_deref()).await?,
+        };
+        Ok(way.map(|way| Client { place, token: self.token.clone(), way, lost: None }))
+    }
+
+    /// Where it is looked for, in words.
+    pub(crate) fn described(&self) -> String {
+        match self.place() {
+            Ok(Place::Address(address)) => address,
+            Ok(Place::Folder(folder)) => format!("the data folder {}", folder.path().display()),
+            Err(_) => "no data folder".to_owned(),
+        }
+    }
+
+    fn place(&self) -> Result<Place> {
         // Twice is no error: whoever was first chose ring too.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let folder = self.data_dir.clone().or_else(default_folder);
-        let address = match &self.server {
-            Some(address) => address.clone(),
-            None => announced(folder.as_deref())?,
-        };
-        // A token of this machine is for this machine's server only.
-        let local = self
-            .server
-            .is_none()
-            .then(|| folder.and_then(|folder| Local::read_token(&folder).ok()))
-            .flatten();
-        let token = self.token.clone().or(local);
-        let header = token.map(|token| format!("Bearer {token}").parse()).transpose();
-        let header = header.context("the token has characters that no token has")?;
-        let endpoint =
-            Endpoint::from_shared(address.clone()).with_context(|| format!("'{address}' is no address"))?;
-        let endpoint = if address.starts_with("https://") {
-            endpoint.tls_config(tonic::transport::ClientTlsConfig::new().with_native_roots())?
-        } else {
-            endpoint
-        };
-        let channel = endpoint.connect().await.with_context(|| format!("no server answers at {address}"))?;
-        Ok(Connection { channel, credentials: Credentials { header } })
+        // A variable that is set to nothing is not set.
+        if let Some(address) = self.server.as_ref().filter(|address| !address.is_empty()) {
+            return Ok(Place::Address(address.clone()));
+        }
+        let given = self.data_dir.clone().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = given.or_else(default_folder);
+        let folder = folder
+            .ok_or_else(|| Failure::new(Exit::Usage, "which server? set --server, --data-dir or HOME"))?;
+        Ok(Place::Folder(Folder::new(&folder)?))
     }
 }
 
-fn announced(folder: Option<&std::path::Path>) -> Result<String> {
-    let Some(folder) = folder else { bail!("which server? set --server, or HOME") };
-    let file = folder.join("server.json");
-    let Ok(text) = std::fs::read(&file) else {
-        bail!(
-            "no server runs with the data folder {}: start one with `muster serve`, or set --server",
-            folder.display()
-        )
-    };
-    let found: Announcement =
-        serde_json::from_slice(&text).with_context(|| format!("{} cannot be read", file.display()))?;
-    let scheme = if found.tls { "https" } else { "http" };
-    Ok(format!("{scheme}://{}", found.grpc))
+fn warn_of_another_version(way: &Way) {
+    let Some(info) = way.info.as_ref().filter(|info| info.version != version::LINE) else { return };
+    let (theirs, ours) = (&info.version, version::LINE);
+    say!(
+        "warning: the server is version {theirs} and this program {ours}: stop the server (its clusters go on) and \
+         start it again with this program"
+    );
+}
+
+impl Client {
+    pub(crate) fn clusters(&self) -> ClusterServiceClient<Service> {
+        ClusterServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+            .max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(crate) fn actions(&self) -> ActionServiceClient<Service> {
+        ActionServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+            .max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(crate) fn admin(&self) -> AdminServiceClient<Service> {
+        AdminServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+    }
+
+    /// What the server said of itself; nothing if it does not know us.
+    pub(crate) fn info(&self) -> Option<&InfoResponse> {
+        self.way.info.as_ref()
+    }
+
+    /// Whether it runs on this machine, as this user.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
+    }
+
+    /// Asks until somebody answers. Only for what may be asked twice: reads, and changes with a request id.
+    pub(crate) async fn ask<T>(
+        &mut self,
+        call: impl AsyncFn(&Self) -> Result<Response<T>, Status>,
+    ) -> Result<Response<T>, Failure> {
+        loop {
+            match call(self).await {
+                Ok(answer) => {
+                    self.heard();
+                    return Ok(answer);
+                }
+                Err(status) if is_passing(&status) => {
+                    self.come_back(&status, |text| say!("{text}")).await?;
+                }
+                Err(status) => return Err(status.into()),
+            }
+        }
+    }
+
+    /// It answers: whatever was wrong is over.
+    pub(crate) fn heard(&mut self) {
+        self.lost = None;
+    }
+
+    /// Waits until a server is there again, in the same place if not at the same address. Starts none: whoever stopped
+    /// it may have meant it. One that is there and does not do its work has as long as one that is not.
+    pub(crate) async fn come_back(&mut self, why: &Status, tell: impl Fn(&str)) -> Result<(), Failure> {
+        let deadline = *self.lost.get_or_insert_with(Instant::now) + COMING_BACK;
+        let mut told = false;
+        loop {
+            sleep(LOOK_AGAIN).await;
+            let found = match &self.place {
+                Place::Address(address) => channel::reach(address, self.token.as_deref()).await.ok(),
+                Place::Folder(folder) => match folder.look(self.token.as_deref()).await {
+                    Ok(Found::Answers(way)) => Some(*way),
+                    _ => None,
+                },
+            };
+            if Instant::now() > deadline {
+                let seconds = COMING_BACK.as_secs();
+                let what = format!("no server has answered for {seconds} s: {}", why.message());
+                let hint = "what was accepted goes on when a server runs again: `muster actions` shows it";
+                return Err(Failure::new(Exit::Failed, what).hint(hint));
+            }
+            if let Some(way) = found {
+                self.way = way;
+                return Ok(());
+            }
+            if !told {
+                tell("the server went away: waiting for it to come back");
+                told = true;
+            }
+        }
+    }
+
+    /// Waits until the server that was told to stop has.
+    pub(crate) async fn gone(&self) -> Result<(), Failure> {
+        let deadline = Instant::now() + COMING_BACK;
+        loop {
+            let gone = match &self.place {
+                Place::Address(address) => channel::reach(address, self.token.as_deref()).await.is_err(),
+                Place::Folder(folder) => !folder.is_held()?,
+            };
+            if gone {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let what =
+                    format!("the server was told to stop, and has not within {} s", COMING_BACK.as_secs());
+                return Err(Failure::new(Exit::TimedOut, what).hint("its log says what it does"));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
 }

@@ -1,15 +1,23 @@
 //! The command line of Muster, and the place where its parts are wired together.
 
+mod commands;
 mod connect;
+mod failure;
+mod format;
 mod output;
 mod serve;
+mod table;
 mod token;
 mod version;
+mod wait;
 mod whoami;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use commands::{
+    action, actions, completion, create, delete, down, env, events, get, logs, nodes, restart, scale,
+};
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
 #[derive(Debug, Parser)]
@@ -21,9 +29,22 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Create(Box<create::Create>),
+    Get(get::Get),
+    Nodes(nodes::Nodes),
+    Scale(scale::Scale),
+    Restart(restart::Restart),
+    Delete(delete::Delete),
+    Logs(logs::Logs),
+    Events(events::Events),
+    Actions(actions::Actions),
+    Action(action::Action),
+    Env(env::Env),
+    Down(down::Down),
     Serve(Box<serve::Serve>),
     Whoami(whoami::WhoAmI),
     Token(token::Token),
+    Completion(completion::Completion),
     /// Print the version and the commit it was built from
     Version(version::Version),
 }
@@ -33,9 +54,22 @@ impl Args {
     pub fn run(self) -> ExitCode {
         let Self { command } = self;
         match command {
+            Command::Create(create) => create.run(),
+            Command::Get(get) => get.run(),
+            Command::Nodes(nodes) => nodes.run(),
+            Command::Scale(scale) => scale.run(),
+            Command::Restart(restart) => restart.run(),
+            Command::Delete(delete) => delete.run(),
+            Command::Logs(logs) => logs.run(),
+            Command::Events(events) => events.run(),
+            Command::Actions(actions) => actions.run(),
+            Command::Action(action) => action.run(),
+            Command::Env(env) => env.run(),
+            Command::Down(down) => down.run(),
             Command::Serve(serve) => serve.run(),
             Command::Whoami(whoami) => whoami.run(),
             Command::Token(token) => token.run(),
+            Command::Completion(completion) => completion.run(),
             Command::Version(version) => version.run(),
         }
     }

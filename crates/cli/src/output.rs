@@ -4,67 +4,54 @@ use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use crate::failure::Failure;
+
 /// Prints to standard output; a closed pipe is no reason to panic.
 pub(crate) fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut output = std::io::stdout();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// An error whose exit code says more than that it failed.
-#[derive(Debug)]
-pub(crate) struct Coded {
-    code: u8,
-    error: anyhow::Error,
+/// Says something on standard error; if not even that can be written, the exit code has to do.
+pub(crate) fn tell(what: fmt::Arguments<'_>) {
+    drop(writeln!(std::io::stderr(), "{what}"));
 }
 
-impl Coded {
-    /// A value, or a file of values, that cannot be used.
-    pub(crate) fn bad_value(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: 2, error: error.into() }
-    }
-
-    /// Refused by a rule: somebody else has it.
-    pub(crate) fn in_use(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: 3, error: error.into() }
-    }
+/// Says something on standard error, as `eprintln!` does where that is open.
+macro_rules! say {
+    ($($words:tt)+) => { $crate::output::tell(format_args!($($words)+)) };
 }
 
-impl fmt::Display for Coded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.error)
-    }
+pub(crate) use say;
+
+/// Text of others for a terminal: a log line may hold what would move its cursor or change its title.
+pub(crate) fn harmless(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t'), " ")
 }
 
-impl std::error::Error for Coded {}
-
-/// The exit code of a command; an error is told on standard error, with its causes.
+/// The exit code of a command; an error is told on standard error, with its causes and what to do.
 pub(crate) fn exit(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
-        tell(format_args!("{error:#}"));
-        ExitCode::from(error.downcast_ref::<Coded>().map_or(1, |coded| coded.code))
+        say!("error: {}", harmless(&format!("{error:#}")));
+        error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit.into())
     })
 }
 
-/// Says on standard error what went wrong; if not even that can be written, the exit code has to do.
-fn tell(what: fmt::Arguments<'_>) {
-    drop(writeln!(std::io::stderr(), "error: {what}"));
+/// Runs a command that speaks to a server, and says how it ended.
+pub(crate) fn run(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    exit(runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(command)))
 }
 
-/// The exit code of a refusal by the server, which is told on standard error.
-pub(crate) fn refused(status: &tonic::Status) -> ExitCode {
-    use tonic::Code;
-    tell(format_args!("{}", status.message()));
-    ExitCode::from(match status.code() {
-        Code::InvalidArgument => 2,
-        Code::AlreadyExists
-        | Code::PermissionDenied
-        | Code::Unauthenticated
-        | Code::FailedPrecondition
-        | Code::Aborted => 3,
-        Code::NotFound => 4,
-        Code::DeadlineExceeded => 5,
-        _ => 1,
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_cannot_paint_the_terminal() {
+        assert_eq!(harmless("one\n\ttwo \x1b[31mred\x07\u{9b}2J"), "one\n\ttwo  [31mred  2J");
+    }
 }

@@ -4,6 +4,7 @@ mod data;
 mod doors;
 mod local;
 mod logs;
+mod ports;
 mod settings;
 
 use std::io::ErrorKind;
@@ -26,11 +27,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use data::DataFolder;
-pub(crate) use data::default_folder;
+pub(crate) use data::{ANNOUNCEMENT_FILE, LOCK_FILE, default_folder, make_folder};
 use doors::Announcement;
 use settings::Settings;
 
-use crate::output::Coded;
+use crate::failure::Failure;
 use crate::version;
 
 /// Run the server
@@ -41,30 +42,38 @@ pub(crate) struct Serve {
     /// Print the complete configuration file with its defaults, and stop
     #[arg(long)]
     print_config: bool,
+    /// Away from the terminal, and on the next free ports: how commands start a server
+    #[arg(long, hide = true)]
+    detached: bool,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> ExitCode {
-        let Self { flags, print_config } = self;
+        let Self { flags, print_config, detached } = self;
         if print_config {
             return crate::output::print(&settings::default_file());
         }
-        let settings = flags.resolve().map_err(|error| Coded::bad_value(error).into());
-        crate::output::exit(settings.and_then(|settings| run(&settings)))
+        let settings = flags.resolve().map_err(|error| Failure::bad_value(error).into());
+        crate::output::exit(settings.and_then(|settings| run(&settings, detached)))
     }
 }
 
 #[tokio::main]
-async fn run(settings: &Settings) -> Result<ExitCode> {
+async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
+    if detached {
+        // A session of its own: what ends the terminal or its command does not end the server.
+        rustix::process::setsid().context("cannot leave the terminal")?;
+    }
     // Twice is no error: whoever was first chose ring too.
     drop(rustls::crypto::ring::default_provider().install_default());
-    logs::start(settings).map_err(Coded::bad_value)?;
+    logs::start(settings).map_err(Failure::bad_value)?;
     settings.warn_of_dev();
     let folder = DataFolder::open(&settings.data_dir)?;
     // What can be wrong about the settings is found out before anything begins.
-    let authenticators = doors::authenticators(settings, &folder).map_err(Coded::bad_value)?;
-    let tls = read_tls(settings).await.map_err(Coded::bad_value)?;
-    let ports = Ports::bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
+    let authenticators = doors::authenticators(settings, &folder).map_err(Failure::bad_value)?;
+    let tls = read_tls(settings).await.map_err(Failure::bad_value)?;
+    let bind = if detached { ports::bind_free } else { Ports::bind };
+    let ports = bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
     let store = open_store(settings, &folder).await?;
     let mut operations = Operations::default();
     let engine = start_engine(settings, &folder, store, &mut operations).await?;
@@ -102,8 +111,8 @@ async fn read_tls(settings: &Settings) -> Result<Option<Tls>> {
 
 fn port_refused(error: std::io::Error) -> Error {
     match error.kind() {
-        ErrorKind::AddrInUse => Coded::in_use(error).into(),
-        ErrorKind::AddrNotAvailable => Coded::bad_value(error).into(),
+        ErrorKind::AddrInUse => Failure::in_use(error).into(),
+        ErrorKind::AddrNotAvailable => Failure::bad_value(error).into(),
         _ => error.into(),
     }
 }

@@ -1,13 +1,14 @@
 //! The data folder: one server at a time, for its owner only.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::output::Coded;
+use crate::failure::Failure;
 
 /// Where data is kept if nothing is said.
 pub(crate) fn default_folder() -> Option<PathBuf> {
@@ -19,6 +20,22 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
 /// For the owner only.
 const PRIVATE: u32 = 0o600;
 
+/// Held by the server that has the folder.
+pub(crate) const LOCK_FILE: &str = "lock";
+
+/// Where the server says where it is.
+pub(crate) const ANNOUNCEMENT_FILE: &str = "server.json";
+
+/// How often a lock is tried that a command may just be looking at, and how long it waits in between.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+
+/// Makes the folder if need be, for its owner only.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("cannot make the data folder {}", path.display()))
+}
+
 /// A folder that is ours until we end, however we end.
 pub(super) struct DataFolder {
     path: PathBuf,
@@ -28,23 +45,21 @@ pub(super) struct DataFolder {
 impl DataFolder {
     /// Makes the folder if need be, for its owner only, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .with_context(|| format!("cannot make the data folder {}", path.display()))?;
+        make_folder(path)?;
         close_to_others(path)
             .with_context(|| format!("cannot look into the data folder {}", path.display()))?;
-        let file = path.join("lock");
+        let file = path.join(LOCK_FILE);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(&file);
         let lock = lock.with_context(|| format!("cannot write to the data folder {}", path.display()))?;
-        if lock.try_lock().is_err() {
+        if !locked(&lock) {
             let sentence = format!(
                 "another server has the data folder {}: stop it, or use another folder (--data-dir)",
                 path.display()
             );
-            return Err(Coded::in_use(anyhow!(sentence)).into());
+            return Err(Failure::in_use(anyhow!(sentence)).into());
         }
+        // What a killed server said is not true of this one: nobody may look for it there.
+        drop(std::fs::remove_file(path.join(ANNOUNCEMENT_FILE)));
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
@@ -65,7 +80,7 @@ impl DataFolder {
 
     /// Where commands find the server.
     pub(super) fn announcement(&self) -> PathBuf {
-        self.path.join("server.json")
+        self.path.join(ANNOUNCEMENT_FILE)
     }
 }
 
@@ -101,4 +116,16 @@ fn make_private(file: &Path, suffix: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Takes the lock. Commands that look whether it is held share it for a moment: no reason to give up.
+fn locked(lock: &File) -> bool {
+    (0..TRIES).any(|_| match lock.try_lock() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => {
+            std::thread::sleep(BETWEEN_TRIES);
+            false
+        }
+        Err(TryLockError::Error(_)) => false,
+    })
 }

@@ -141,6 +141,7 @@ impl Server {
     pub(crate) fn muster(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command.args(arguments).env("MUSTER_DATA_DIR", self.data()).env_remove("MUSTER_SERVER");
+        command.env("MUSTER_NO_AUTOSTART", "1");
         command.output().expect("the binary runs")
     }
 }

@@ -1,0 +1,67 @@
+//! `muster actions`: what was asked of a cluster, or of all.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse};
+
+use super::{NamespaceFlag, PAGE, count, find, pages};
+use crate::connect::{Client, ServerFlags};
+use crate::failure::Failure;
+use crate::format::{self, FormatFlag};
+use crate::output;
+
+/// List the actions of a cluster, or all, oldest first
+#[derive(Debug, Parser)]
+pub(crate) struct Actions {
+    /// Which cluster; otherwise all
+    name: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    /// Also those that other actions made, such as one for each node
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl Actions {
+    pub(crate) fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { name, namespace, all, format, server } = self;
+            let mut client = server.connect().await?;
+            let cluster_id = match &name {
+                Some(name) => find(&mut client, &namespace.namespace, name).await?.id,
+                None => String::new(),
+            };
+            let mut actions = list(&mut client, cluster_id).await?;
+            if !all {
+                actions.retain(|action| action.parent.is_empty());
+            }
+            let message = ListActionsResponse {
+                total_size: count(actions.len()),
+                actions: actions.clone(),
+                ..ListActionsResponse::default()
+            };
+            format::list(format.format, &actions, "actions", &message, "no actions yet")
+        })
+    }
+}
+
+async fn list(client: &mut Client, cluster_id: String) -> Result<Vec<Action>, Failure> {
+    pages(async |page_token| {
+        let request = ListActionsRequest {
+            cluster_id: cluster_id.clone(),
+            sort_by: "created_at".to_owned(),
+            page_size: PAGE,
+            page_token,
+            ..ListActionsRequest::default()
+        };
+        let answer = client.ask(async |client| client.actions().list_actions(request.clone()).await).await?;
+        let answer = answer.into_inner();
+        Ok((answer.actions, answer.next_page_token))
+    })
+    .await
+}

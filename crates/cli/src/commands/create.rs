@@ -1,0 +1,172 @@
+//! `muster create`: a cluster, and wait until it works.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use muster_core::cluster::DEFAULT_GROUP;
+use muster_proto::v1alpha2::{Cluster, ClusterSpec, CreateClusterRequest, HeadGroupSpec, WorkerGroupSpec};
+use serde_json::{Map, Value};
+
+use super::get::described;
+use super::{NamespaceFlag, finish, python, request_id};
+use crate::connect::{Client, ServerFlags};
+use crate::failure::{Exit, Failure};
+use crate::format::{self, FormatFlag};
+use crate::output;
+use crate::wait::WaitFlags;
+
+/// Create a cluster
+#[derive(Debug, Parser)]
+pub(crate) struct Create {
+    /// What to call it
+    name: String,
+    #[command(flatten)]
+    spec: Spec,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    wait: WaitFlags,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+/// What to create.
+#[derive(Debug, Parser)]
+struct Spec {
+    /// What runs on it
+    #[arg(long, env = "MUSTER_FRAMEWORK", value_name = "FRAMEWORK", default_value = "dask")]
+    framework: Framework,
+    /// How many workers
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    workers: i32,
+    /// Where it runs: local or kubernetes; kubernetes if the server has one, else local
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// The container image, or on the local provider the Python interpreter
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// The type of its nodes, such as local.process-1.0, instead of a framework
+    #[arg(long, value_name = "TYPE")]
+    profile: Option<String>,
+    /// Properties of the profile: a JSON object, or a file with one (JSON or YAML)
+    #[arg(long, value_name = "JSON|FILE")]
+    profile_properties: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Framework {
+    Dask,
+    Ray,
+    Spark,
+}
+
+impl Framework {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Dask => "dask",
+            Self::Ray => "ray",
+            Self::Spark => "spark",
+        }
+    }
+}
+
+impl Create {
+    pub(crate) fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { name, spec, namespace, wait, format, server } = self;
+            let properties = spec.profile_properties.as_deref().map(properties).transpose()?;
+            let mut client = server.connect().await?;
+            let deadline = wait.deadline();
+            let request = CreateClusterRequest {
+                cluster: Some(spec.cluster(name, properties, &client)),
+                namespace: namespace.namespace,
+                wait_for: "accepted".to_owned(),
+                request_id: request_id(),
+                ..CreateClusterRequest::default()
+            };
+            let submit = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
+            let (cluster, action) = deadline.submit(&mut client, submit).await?;
+            let cluster = finish(&mut client, cluster, action, wait.no_wait, deadline).await?;
+            format::one(format.format, &cluster, || described(&cluster))
+        })
+    }
+}
+
+impl Spec {
+    fn cluster(self, name: String, properties: Option<Map<String, Value>>, client: &Client) -> Cluster {
+        let Self { framework, workers, provider, image, profile, profile_properties: _ } = self;
+        let provider = provider.unwrap_or_default();
+        let of_framework = profile.is_none();
+        // A framework runs in the Python that the user has before them.
+        let image = image.or_else(|| of_framework.then(|| python::of_caller(client, &provider)).flatten());
+        let image = image.unwrap_or_default();
+        let head =
+            (!image.is_empty()).then(|| HeadGroupSpec { image: image.clone(), ..HeadGroupSpec::default() });
+        let group = WorkerGroupSpec {
+            group_name: DEFAULT_GROUP.to_owned(),
+            replicas: workers,
+            image,
+            ..WorkerGroupSpec::default()
+        };
+        Cluster {
+            name,
+            framework: if of_framework { framework.word().to_owned() } else { String::new() },
+            profile: profile.unwrap_or_default(),
+            profile_properties: properties.map(Into::into),
+            provider,
+            cluster_spec: Some(ClusterSpec { head_group_spec: head, worker_group_spec: vec![group] }),
+            ..Cluster::default()
+        }
+    }
+}
+
+/// Properties as they were given: by themselves, or in a file.
+fn properties(given: &str) -> Result<Map<String, Value>, Failure> {
+    let wrong = |why: String| Failure::new(Exit::Usage, format!("--profile-properties: {why}"));
+    let parsed = if given.trim_start().starts_with('{') {
+        serde_json::from_str(given).map_err(|error| wrong(format!("this is no JSON object: {error}")))?
+    } else {
+        let path = Path::new(given);
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| wrong(format!("cannot read {}: {error}", path.display())))?;
+        // JSON is YAML too.
+        serde_saphyr::from_str(&text)
+            .map_err(|error| wrong(format!("{} is neither JSON nor YAML: {error}", path.display())))?
+    };
+    match parsed {
+        Value::Object(map) => Ok(map),
+        other => Err(wrong(format!("an object is expected, and this is {other}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_an_object_given_or_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("p.yaml");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            properties(file.to_str().unwrap())
+        };
+        let expected = properties(r#" {"metadata": {"simulated_wait_time": 1}}"#).unwrap();
+        assert_eq!(read("metadata:\n  simulated_wait_time: 1\n").unwrap(), expected);
+        assert_eq!(read(r#"{"metadata": {"simulated_wait_time": 1}}"#).unwrap(), expected);
+        for (given, why) in [
+            (properties("{"), "no JSON object"),
+            (properties("/no/such/file"), "cannot read /no/such/file"),
+            (read("- 1\n"), "an object is expected"),
+            (read("a: b: c"), "neither JSON nor YAML"),
+        ] {
+            let failure = given.unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.to_string().contains(why), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `muster get`: one cluster, or those of a namespace.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use muster_proto::v1alpha2::{Cluster, ListAllClustersRequest, ListClustersRequest, ListClustersResponse};
+
+use super::{NamespaceFlag, PAGE, count, find, pages, watch};
+use crate::connect::{Client, ServerFlags};
+use crate::failure::Failure;
+use crate::format::{self, FormatFlag};
+use crate::{output, table};
+
+/// Show a cluster, or list them
+#[derive(Debug, Parser)]
+pub(crate) struct Get {
+    /// Which one; otherwise all of the namespace
+    name: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    /// List those of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "name")]
+    all_namespaces: bool,
+    /// Go on, and show every change
+    #[arg(short = 'w', long)]
+    watch: bool,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl Get {
+    pub(crate) fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { name, namespace, all_namespaces, watch, format, server } = self;
+            let (namespace, format) = (namespace.namespace, format.format);
+            let mut client = server.connect().await?;
+            let one = match &name {
+                Some(name) => Some(find(&mut client, &namespace, name).await?),
+                None => None,
+            };
+            if watch {
+                let namespace = if all_namespaces { String::new() } else { namespace };
+                return watch::follow(&mut client, namespace, name, format).await;
+            }
+            if let Some(cluster) = one {
+                return format::one(format, &cluster, || described(&cluster));
+            }
+            let clusters = if all_namespaces {
+                list_all(&mut client).await?
+            } else {
+                list(&mut client, &namespace).await?
+            };
+            let nothing = if all_namespaces {
+                "no clusters: make one with `muster create NAME`".to_owned()
+            } else {
+                format!(
+                    "no clusters in namespace '{namespace}': make one with `muster create NAME`, or look at all with -A"
+                )
+            };
+            let message = ListClustersResponse {
+                total_size: count(clusters.len()),
+                clusters: clusters.clone(),
+                ..ListClustersResponse::default()
+            };
+            format::list(format, &clusters, "clusters", &message, &nothing)
+        })
+    }
+}
+
+async fn list(client: &mut Client, namespace: &str) -> Result<Vec<Cluster>, Failure> {
+    pages(async |page_token| {
+        let request = ListClustersRequest {
+            namespace: namespace.to_owned(),
+            sort_by: "name".to_owned(),
+            page_size: PAGE,
+            page_token,
+            ..ListClustersRequest::default()
+        };
+        let answer = client.ask(async |client| client.clusters().list_cluster(request.clone()).await).await?;
+        let answer = answer.into_inner();
+        Ok((answer.clusters, answer.next_page_token))
+    })
+    .await
+}
+
+/// The clusters of all namespaces, as far as the caller may see them.
+pub(super) async fn list_all(client: &mut Client) -> Result<Vec<Cluster>, Failure> {
+    pages(async |page_token| {
+        let request = ListAllClustersRequest {
+            sort_by: "name".to_owned(),
+            page_size: PAGE,
+            page_token,
+            ..ListAllClustersRequest::default()
+        };
+        let call = async |client: &Client| client.clusters().list_all_clusters(request.clone()).await;
+        let answer = client.ask(call).await?.into_inner();
+        Ok((answer.clusters, answer.next_page_token))
+    })
+    .await
+}
+
+/// One cluster for people: its line, why it is so, and what to connect to.
+pub(super) fn described(cluster: &Cluster) -> String {
+    let mut text = table::render(std::slice::from_ref(cluster), false);
+    let endpoints = cluster.endpoints.iter().map(|(purpose, at)| (purpose.as_str(), at.clone()));
+    let mut pairs: Vec<(&str, String)> = endpoints.collect();
+    if cluster.state != "ACTIVE" {
+        pairs.push(("reason", cluster.status_reason.clone()));
+    }
+    if pairs.iter().any(|(_, value)| !value.is_empty()) {
+        text.push('\n');
+        text.push_str(&table::pairs(&pairs));
+    }
+    text
+}

@@ -1,0 +1,104 @@
+//! `muster scale`: more workers, or fewer, and wait until it is so.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use muster_proto::v1alpha2::{Cluster, ScaleClusterRequest};
+
+use super::get::described;
+use super::{NamespaceFlag, find, finish, request_id};
+use crate::connect::{Client, ServerFlags};
+use crate::failure::{Exit, Failure};
+use crate::format::{self, FormatFlag};
+use crate::output;
+use crate::wait::WaitFlags;
+
+/// Change the number of workers
+#[derive(Debug, Parser)]
+pub(crate) struct Scale {
+    /// Which cluster
+    name: String,
+    /// How many workers there shall be
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    workers: i32,
+    /// Of which worker group; needed if there are several
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    wait: WaitFlags,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl Scale {
+    pub(crate) fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { name, workers, group, namespace, wait, format, server } = self;
+            let mut client = server.connect().await?;
+            let deadline = wait.deadline();
+            let cluster = find(&mut client, &namespace.namespace, &name).await?;
+            let request = ScaleClusterRequest {
+                id: cluster.id.clone(),
+                group_name: chosen(&cluster, group)?,
+                replicas: Some(workers),
+                wait_for: "accepted".to_owned(),
+                request_id: request_id(),
+                ..ScaleClusterRequest::default()
+            };
+            let submit = async |client: &Client| client.clusters().scale_cluster(request.clone()).await;
+            let (cluster, action) = deadline.submit(&mut client, submit).await?;
+            let cluster = finish(&mut client, cluster, action, wait.no_wait, deadline).await?;
+            format::one(format.format, &cluster, || described(&cluster))
+        })
+    }
+}
+
+/// The group that is meant; among several it has to be said.
+fn chosen(cluster: &Cluster, group: Option<String>) -> Result<String, Failure> {
+    let groups =
+        cluster.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
+    if let Some(group) = group {
+        return Ok(group);
+    }
+    if groups.len() <= 1 {
+        return Ok(String::new());
+    }
+    let list: Vec<String> =
+        groups.iter().map(|group| format!("{} ({})", group.group_name, group.replicas)).collect();
+    let what = format!("'{}' has {} worker groups: {}", cluster.name, groups.len(), list.join(", "));
+    Err(Failure::new(Exit::Usage, what).hint("say which with --group"))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_proto::v1alpha2::{ClusterSpec, WorkerGroupSpec};
+
+    use super::*;
+
+    fn with_groups(names: &[&str]) -> Cluster {
+        let group = |name: &&str| WorkerGroupSpec {
+            group_name: (*name).to_owned(),
+            replicas: 2,
+            ..WorkerGroupSpec::default()
+        };
+        let spec =
+            ClusterSpec { worker_group_spec: names.iter().map(group).collect(), ..ClusterSpec::default() };
+        Cluster { name: "fred".to_owned(), cluster_spec: Some(spec), ..Cluster::default() }
+    }
+
+    #[test]
+    fn among_several_groups_one_has_to_be_named() {
+        assert_eq!(chosen(&with_groups(&["a"]), None).unwrap(), "");
+        assert_eq!(chosen(&with_groups(&["a", "b"]), Some("b".to_owned())).unwrap(), "b");
+        let refused = chosen(&with_groups(&["a", "b"]), None).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert_eq!(
+            refused.to_string(),
+            "'fred' has 2 worker groups: a (2), b (2)\nhint: say which with --group"
+        );
+    }
+}

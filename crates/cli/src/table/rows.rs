@@ -1,0 +1,152 @@
+//! What stands in which column.
+
+use muster_core::time::Timestamp;
+use muster_proto::v1alpha2::{Action, Cluster, Event, Node};
+
+use super::{Listed, age};
+use crate::output::harmless;
+
+/// A text on one line.
+fn flat(text: &str) -> String {
+    harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `ready/desired`; what was never seen is unknown.
+pub(crate) fn workers(cluster: &Cluster) -> String {
+    let ready = cluster.ready_workers.map_or_else(|| "?".to_owned(), |ready| ready.to_string());
+    format!("{ready}/{}", cluster.desired_workers)
+}
+
+impl Listed for Cluster {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "AGE"];
+        if wide {
+            titles.extend(["OWNER", "ID", "REASON"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let framework = if self.framework.is_empty() { &self.profile } else { &self.framework };
+        let mut line = vec![
+            self.namespace.clone(),
+            self.name.clone(),
+            framework.clone(),
+            self.provider.clone(),
+            self.state.clone(),
+            workers(self),
+            age(self.created_at, now),
+        ];
+        if wide {
+            let owner = self.owner.as_ref().map(|owner| owner.name.clone()).unwrap_or_default();
+            line.extend([owner, self.id.clone(), flat(&self.status_reason)]);
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &str {
+        &self.state
+    }
+}
+
+impl Listed for Node {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["NAME", "ROLE", "GROUP", "STATE", "AGE"];
+        if wide {
+            titles.extend(["PHYSICAL", "ID", "REASON"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let mut line = vec![
+            self.name.clone(),
+            self.role.clone(),
+            self.group_name.clone(),
+            self.state.clone(),
+            age(self.init_at, now),
+        ];
+        if wide {
+            line.extend([self.physical_id.clone(), self.id.clone(), flat(&self.status_reason)]);
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &str {
+        &self.state
+    }
+}
+
+impl Listed for Event {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["AGE", "LEVEL", "OBJECT", "REASON", "PHASE", "MESSAGE"];
+        if wide {
+            titles.extend(["USER", "DOOR", "ACTION"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let mut line = vec![
+            age(self.at, now),
+            self.level.clone(),
+            self.object_name.clone(),
+            self.reason.clone(),
+            self.phase.clone(),
+            flat(&self.message),
+        ];
+        if wide {
+            line.extend([self.user.clone(), self.door.clone(), self.action_id.clone()]);
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.id
+    }
+
+    fn state(&self) -> &str {
+        &self.level
+    }
+}
+
+impl Listed for Action {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["ID", "ACTION", "STATUS", "AGE", "REASON"];
+        if wide {
+            titles.extend(["CLUSTER", "TARGET", "CAUSE", "USER", "DOOR"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let mut line = vec![
+            self.id.clone(),
+            self.action.clone(),
+            self.status.clone(),
+            age(self.created_at, now),
+            flat(&self.status_reason),
+        ];
+        if wide {
+            let words = [&self.cluster_id, &self.target, &self.cause, &self.user, &self.door];
+            line.extend(words.into_iter().cloned());
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.id
+    }
+
+    fn state(&self) -> &str {
+        &self.status
+    }
+}

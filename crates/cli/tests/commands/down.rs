@@ -1,0 +1,54 @@
+//! `muster down`: everything on this machine, and only after it is certain.
+
+use crate::home::{Home, PATIENCE, create, is_locked, run};
+
+#[test]
+fn it_deletes_what_runs_here_and_stops_the_server() {
+    let home = Home::new();
+    home.muster(&create("fred", "2")).done();
+    home.muster(&[create("other", "1"), vec!["-n", "elsewhere"]].concat()).done();
+    let asked = home.muster(&["down"]);
+    assert_eq!(asked.code, 2);
+    assert_eq!(
+        asked.err,
+        "error: this deletes default/fred, elsewhere/other\nhint: say --yes if that is meant\n"
+    );
+    assert_eq!(home.muster(&["get", "-A", "-o", "name"]).out.lines().count(), 2);
+    let down = home.muster(&["down", "--yes"]).done();
+    assert_eq!(down.out, "the server is stopped\n");
+    assert!(
+        down.err.contains("fred is deleted") && down.err.contains("other -n elsewhere is deleted"),
+        "{down:?}"
+    );
+    assert!(!is_locked(&home.data().join("lock")) && home.announced().is_none());
+    let again = home.muster(&["down"]).done();
+    assert!(again.out.starts_with("no server runs with the data folder"), "{again:?}");
+    assert_eq!(home.muster(&["get", "-A", "-o", "name"]).done().out, "");
+}
+
+#[test]
+fn without_clusters_nobody_has_to_agree() {
+    let home = Home::new();
+    home.muster(&["whoami"]).done();
+    home.muster(&["down"]).done();
+    assert!(home.announced().is_none());
+}
+
+#[tokio::test]
+async fn only_an_admin_may_and_others_delete_nothing_by_trying() {
+    let home = Home::new();
+    let file = home.data().with_file_name("tokens.toml");
+    let file = file.to_str().unwrap();
+    let member = home.muster(&["token", "create", "mia", "--project", "default", "--file", file]).done().out;
+    let server = home.serve(&["--auth", &format!("tokens:{file}")]).await;
+    let as_member = |arguments: &[&str]| run(home.command(arguments).env("MUSTER_TOKEN", member.trim()));
+    as_member(&create("fred", "1")).done();
+    let refused = as_member(&["down", "--yes"]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.err.contains("mia is no admin of this server"), "{refused:?}");
+    assert_eq!(as_member(&["get", "-o", "name"]).done().out, "fred\n");
+    let nobody = home.muster(&["down", "--yes"]);
+    assert_eq!(nobody.code, 3, "{nobody:?}");
+    server.terminate();
+    server.wait_for_line("stopping", PATIENCE).await;
+}

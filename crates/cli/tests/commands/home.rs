@@ -1,0 +1,127 @@
+//! A user's home: a data folder, the program, and whatever server runs there; nothing is left at the end.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use muster_testkit::Process;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longer than anything here takes; only a hang reaches it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// The same, if it did what it was asked.
+    #[track_caller]
+    pub(crate) fn done(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+
+    /// Its standard output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).expect("JSON")
+    }
+}
+
+pub(crate) struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The program in this home, where servers have simulated nodes and ports of their own.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("MUSTER_") || name == "POD_NAME" || name == "VIRTUAL_ENV" {
+                command.env_remove(&*name);
+            }
+        }
+        command.args(arguments).env("MUSTER_DATA_DIR", self.data()).env("MUSTER_DEV", "true");
+        command.env("MUSTER_LISTEN", "127.0.0.1:0").env("MUSTER_GRPC_LISTEN", "127.0.0.1:0");
+        command
+    }
+
+    pub(crate) fn muster(&self, arguments: &[&str]) -> Said {
+        run(&mut self.command(arguments))
+    }
+
+    /// A command that goes on beside the test.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> Process {
+        Process::spawn("muster", &self.command(arguments))
+    }
+
+    /// A server that the test started itself, and can kill.
+    pub(crate) async fn serve(&self, arguments: &[&str]) -> Process {
+        let server = self.begin(&[&["serve"], arguments].concat());
+        server.wait_for_line("serving", PATIENCE).await;
+        server
+    }
+
+    /// What the server says of itself.
+    pub(crate) fn announced(&self) -> Option<Value> {
+        let text = std::fs::read(self.data().join("server.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.data().join("server.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A server that a command started is nobody's child.
+        let Some(pid) = self.announced().and_then(|announced| announced["pid"].as_i64()) else { return };
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_ours = String::from_utf8_lossy(&command).contains(&*self.data().to_string_lossy());
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| is_ours) else { return };
+        let _ = kill_process(pid, Signal::KILL);
+        let deadline = Instant::now() + PATIENCE;
+        while is_locked(&self.data().join("lock")) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Whether a server has the folder of this lock.
+pub(crate) fn is_locked(file: &Path) -> bool {
+    File::open(file).is_ok_and(|lock| lock.try_lock_shared().is_err())
+}
+
+pub(crate) fn run(command: &mut Command) -> Said {
+    let output = command.output().expect("the program runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let code = output.status.code().expect("it ended by itself");
+    Said { code, out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The arguments that make a cluster of simulated nodes.
+pub(crate) fn create<'a>(name: &'a str, workers: &'a str) -> Vec<&'a str> {
+    vec!["create", name, "--profile", "simulated.node-1.0", "--workers", workers]
+}
+
+/// The same with nodes that take so many seconds to come up.
+pub(crate) fn slow(seconds: u32) -> String {
+    format!(r#"{{"metadata": {{"simulated_wait_time": {seconds}}}}}"#)
+}

@@ -1,0 +1,100 @@
+//! A cluster's life by commands alone.
+
+use muster_testkit::Process;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::home::{Home, PATIENCE, create, slow};
+
+#[tokio::test]
+async fn a_cluster_is_made_looked_at_scaled_and_deleted() {
+    let home = Home::new();
+    let made = home.muster(&create("fred", "2")).done();
+    assert!(made.out.contains("ACTIVE") && made.out.contains("2/2"), "{made:?}");
+    let scaled = home.muster(&["scale", "fred", "--workers", "3", "-o", "json"]).done().json();
+    assert_eq!(scaled["readyWorkers"], 3, "{scaled}");
+    assert_eq!(home.muster(&["nodes", "fred", "-o", "name"]).done().out.lines().count(), 3);
+    let events = home.muster(&["events", "fred"]).done().out;
+    assert!(events.contains("CLUSTER_CREATE") && events.contains("CLUSTER_RESIZE"), "{events}");
+    let actions = home.muster(&["actions", "fred", "-o", "json"]).done().json();
+    let kinds: Vec<_> =
+        actions["actions"].as_array().unwrap().iter().map(|action| &action["action"]).collect();
+    assert_eq!(kinds, ["CLUSTER_CREATE", "CLUSTER_RESIZE"], "a node's own actions are not asked for");
+    let all = home.muster(&["actions", "--all", "-o", "json"]).done().json();
+    assert_eq!(all["actions"].as_array().map(Vec::len), Some(5), "{all}");
+    assert_eq!(home.muster(&["env", "fred"]).done().out, "export MUSTER_CLUSTER='fred'\n");
+    assert_eq!(home.muster(&["delete", "fred"]).done().out, "fred is deleted\n");
+    assert_eq!(home.muster(&["get", "fred"]).code, 4);
+}
+
+#[tokio::test]
+async fn the_namespace_is_said_or_set_or_default() {
+    let home = Home::new();
+    home.muster(&create("fred", "0")).done();
+    home.muster(&[create("fred", "0"), vec!["-n", "other"]].concat()).done();
+    let mut here = home.command(&["get", "-o", "json"]);
+    let here = crate::home::run(here.env("MUSTER_NAMESPACE", "other")).json();
+    assert_eq!(here["clusters"][0]["namespace"], "other", "{here}");
+    assert_eq!(home.muster(&["get", "-o", "json"]).json()["totalSize"], 1);
+    assert_eq!(home.muster(&["get", "-A", "-o", "name"]).out, "fred\nfred\n");
+    assert_eq!(home.muster(&["delete", "fred", "-n", "other"]).code, 0);
+    assert_eq!(home.muster(&["get", "-A", "-o", "name"]).out, "fred\n");
+}
+
+#[tokio::test]
+async fn what_is_not_waited_for_is_found_and_cancelled_by_its_id() {
+    let home = Home::new();
+    let properties = slow(3600);
+    let begun = home
+        .muster(&[create("slow", "1"), vec!["--no-wait", "--profile-properties", &properties]].concat())
+        .done();
+    let actions = home.muster(&["actions", "slow", "-o", "name"]).done().out;
+    let id = actions.trim();
+    assert!(begun.err.contains(&format!("accepted as action {id}")), "{begun:?}");
+    let shown = home.muster(&["action", "show", id]).done().out;
+    assert!(shown.contains("CLUSTER_CREATE") && shown.contains("RUNNING"), "{shown}");
+    home.muster(&["action", "signal", id, "suspend"]).done();
+    home.muster(&["action", "signal", id, "resume"]).done();
+    home.muster(&["action", "cancel", id]).done();
+    let deleted = home.muster(&["delete", "slow", "--no-wait"]).done();
+    assert!(deleted.err.contains("accepted as action"), "{deleted:?}");
+}
+
+#[tokio::test]
+async fn waiting_tells_how_things_stand_on_standard_error() {
+    let home = Home::new();
+    let properties = slow(1);
+    let made = home.muster(&[create("fred", "2"), vec!["--profile-properties", &properties]].concat()).done();
+    assert!(made.err.contains("fred: CREATING, ?/2 workers ready: Initializing\n"), "{made:?}");
+    assert!(!made.out.contains("CREATING"), "{made:?}");
+}
+
+#[tokio::test]
+async fn a_change_behind_another_says_that_it_waits() {
+    let home = Home::new();
+    let properties = slow(3600);
+    home.muster(&[create("slow", "1"), vec!["--no-wait", "--profile-properties", &properties]].concat())
+        .done();
+    let behind = home.begin(&["scale", "slow", "--workers", "2"]);
+    behind
+        .wait_for_line("slow: CREATING, ?/1 workers ready: Initializing, waiting for its turn", PATIENCE)
+        .await;
+}
+
+#[tokio::test]
+async fn whoever_stops_waiting_is_told_that_it_goes_on_and_how_to_cancel_it() {
+    let home = Home::new();
+    let properties = slow(3600);
+    let mut waiting = home.begin(&[create("slow", "1"), vec!["--profile-properties", &properties]].concat());
+    waiting.wait_for_line("slow: CREATING", PATIENCE).await;
+    interrupt(&waiting);
+    let line = waiting.wait_for_line("cancel it with `muster action cancel", PATIENCE).await;
+    waiting.wait_for_line("goes on", PATIENCE).await;
+    assert_eq!(waiting.wait_for_exit(PATIENCE).await.code(), Some(130));
+    let typed: Vec<&str> = line.split('`').nth(1).expect("a command").split(' ').skip(1).collect();
+    home.muster(&typed).done();
+}
+
+fn interrupt(process: &Process) {
+    let pid = process.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
+    kill_process(pid, Signal::INT).expect("it can be signalled");
+}

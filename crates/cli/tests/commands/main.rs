@@ -1,0 +1,10 @@
+//! The command line as its users meet it: the real program, and a server that it starts or finds.
+
+mod autostart;
+mod down;
+mod exits;
+mod home;
+mod life;
+mod output;
+mod reconnect;
+mod strangers;
