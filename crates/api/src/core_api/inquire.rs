@@ -47,7 +47,7 @@ fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
         given => node.name == given || node.id.to_string() == given,
     };
     nodes.into_iter().find(is_asked).ok_or_else(|| match (given, there.as_str()) {
-        (_, "") => ApiError::not_found("the cluster has no nodes now"),
+        (_, "") => ApiError::impossible("the cluster has no nodes now: there is no log").word("NoNodes"),
         ("", there) => ApiError::invalid(format!("say which node; there are: {there}")),
         (given, there) => ApiError::not_found(format!("there is no node '{given}'; there are: {there}")),
     })
