@@ -57,6 +57,11 @@ impl Client {
         Ok(body)
     }
 
+    /// Sends JSON, whatever the status.
+    pub async fn post(&mut self, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
+        self.send(Method::POST, path, body).await
+    }
+
     /// Creates a cluster of simulated nodes, waits until it is ACTIVE, and gives its id.
     pub async fn create(&mut self, name: &str, nodes: u32) -> Result<String> {
         let path = format!("{}?wait_for=reached&wait_timeout=60s", clusters());

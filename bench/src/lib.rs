@@ -3,6 +3,7 @@
 //! Every figure stands beside a floor that was measured in the same run, in turn with it: machines differ and are
 //! busy, ratios less so.
 
+pub mod bare;
 pub mod client;
 pub mod copies;
 pub mod database;

@@ -30,9 +30,15 @@ pub struct Server {
 impl Server {
     /// Starts `muster serve --dev` on a data folder, and returns once it is ready.
     pub async fn start(muster: &Path, data: &Path) -> Result<Self> {
+        Self::start_with(muster, data, &[]).await
+    }
+
+    /// The same with variables of its own.
+    pub async fn start_with(muster: &Path, data: &Path, variables: &[(&str, &Path)]) -> Result<Self> {
         let started = Instant::now();
-        let child =
-            serve(muster, data).spawn().with_context(|| format!("cannot run {}", muster.display()))?;
+        let mut command = serve(muster, data);
+        command.envs(variables.iter().copied());
+        let child = command.spawn().with_context(|| format!("cannot run {}", muster.display()))?;
         let mut server = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), took: PATIENCE };
         while started.elapsed() < PATIENCE {
             if let Some(ended) = server.child.try_wait()? {

@@ -64,7 +64,10 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
             with(&[("/framework", json!("dask"))]),
             "framework is 'dask', and profile 'simulated.node-1.0' is none of its: leave one of them out",
         ),
-        (with(&[("/provider", json!("moon"))]), "there is no provider 'moon' here: use one of local, simulated"),
+        (
+            with(&[("/provider", json!("moon"))]),
+            "there is no provider 'moon' here: use one of local, simulated",
+        ),
         (
             with(&[("/provider", json!("simulated")), ("/profile", json!("dask.cluster-1.0"))]),
             "provider 'simulated' makes no nodes of type dask.cluster-1.0: choose another profile or provider",

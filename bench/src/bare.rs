@@ -1,0 +1,95 @@
+//! A Dask cluster as a careful person starts it by hand: the same commands, the same questions, as often.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use muster_core::cluster::Framework;
+use muster_core::shape::Shape;
+use muster_frameworks::{Endpoints, Launch, LiveWorker, LocalFramework, Ports, Seat};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::client::Client;
+
+/// As often as Muster asks.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A running cluster, which ends with this value.
+pub struct Bare {
+    head: Endpoints,
+    workers: Vec<Child>,
+    _scheduler: Child,
+    _folder: TempDir,
+}
+
+fn dask() -> Result<&'static dyn LocalFramework> {
+    muster_frameworks::local(Framework::Dask).context("Dask is not known")
+}
+
+fn spawn(Launch { command, environment }: Launch) -> Result<Child> {
+    let (program, arguments) = command.split_first().context("an empty command")?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command.spawn()?)
+}
+
+impl Bare {
+    /// Starts a head, then its workers, and returns once the head counts them all.
+    pub async fn start(python: &Path, workers: usize) -> Result<Self> {
+        let (dask, folder, shape) = (dask()?, tempfile::tempdir()?, Shape::default());
+        let (at, python) = (folder.path().display().to_string(), python.display().to_string());
+        let seat = |name| Seat { name, python: &python, folder: &at, shape: &shape };
+        let scheduler = spawn(dask.head(seat("head"), &Ports::new()))?;
+        let file = folder.path().join(dask.head_file());
+        let head = loop {
+            if let Ok(text) = std::fs::read(&file)
+                && let Ok(head) = dask.endpoints(&text)
+                && alive(&head).await.is_ok()
+            {
+                break head;
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        };
+        let names: Vec<String> = (0..workers).map(|number| format!("worker-{number}")).collect();
+        let started = names.iter().map(|name| spawn(dask.worker(seat(name), &head)));
+        let children = started.collect::<Result<Vec<_>>>()?;
+        while !alive(&head).await.is_ok_and(|alive| alive.len() == workers) {
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+        Ok(Self { head, workers: children, _scheduler: scheduler, _folder: folder })
+    }
+
+    /// Retires one worker and returns once its process has ended.
+    pub async fn retire_one(&mut self) -> Result<()> {
+        let dask = dask()?;
+        let alive = alive(&self.head).await?;
+        let one = alive.iter().find(|worker| worker.name == "worker-0").context("no such worker")?;
+        let ask = dask.retire(&self.head, std::slice::from_ref(one));
+        let (address, path) = split(&ask.url)?;
+        let mut client = Client::connect(address).await?;
+        let (status, answer) = client.post(&path, ask.body.unwrap_or_default().into_bytes()).await?;
+        if !status.is_success() {
+            bail!("the worker was not retired: {status}: {}", String::from_utf8_lossy(&answer));
+        }
+        self.workers.first_mut().context("no worker")?.wait().await?;
+        Ok(())
+    }
+}
+
+async fn alive(head: &Endpoints) -> Result<Vec<LiveWorker>> {
+    let dask = dask()?;
+    let (address, path) = split(&dask.ask_workers(head).url)?;
+    let answer = Client::connect(address).await?.get(&path).await?;
+    Ok(dask.workers(&answer)?)
+}
+
+/// `http://127.0.0.1:80/path` as address and path.
+fn split(url: &str) -> Result<(SocketAddr, String)> {
+    let rest = url.strip_prefix("http://").context("no http")?;
+    let (host, path) = rest.split_once('/').context("no path")?;
+    Ok((host.parse()?, format!("/{path}")))
+}

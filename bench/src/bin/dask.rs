@@ -1,0 +1,105 @@
+//! A Dask cluster through `muster create`, against the same processes started and awaited by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use muster_bench::bare::Bare;
+use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
+use muster_bench::server::{self, Server};
+use muster_bench::{machine, run};
+use tokio::process::Command;
+
+/// A Dask cluster through `muster create`
+#[derive(Debug, Parser)]
+struct Args {
+    /// A Python interpreter that has Dask, such as the one that `cargo xtask testbed` names as python/dask
+    #[arg(long, env = "MUSTER_PYTHON", value_name = "FILE")]
+    python: PathBuf,
+    /// Rounds, each with and without Muster
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// The program to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+}
+
+/// Workers of a cluster.
+const WORKERS: usize = 2;
+
+/// How much slower than by hand a create may be.
+const CREATE_AT_MOST: f64 = 1.2;
+
+/// How much longer than by hand the removal of an idle worker may take.
+const REMOVE_AT_MOST: Duration = Duration::from_millis(150);
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(10);
+
+fn main() -> Result<()> {
+    let Args { python, rounds, muster } = Args::parse();
+    let muster = server::program(muster)?;
+    machine::tell()?;
+    run::run(LIMIT, measure(&muster, &python, rounds.max(1)))
+}
+
+/// How long a cluster took to come, and one idle worker to go.
+struct Round {
+    create: Duration,
+    remove: Duration,
+}
+
+async fn measure(muster: &Path, python: &Path, rounds: usize) -> Result<()> {
+    let folder = server::folder()?;
+    let server = Server::start_with(muster, folder.path(), &[("MUSTER_PYTHON", python)]).await?;
+    // Python compiles what it imports for the first time; nobody is to pay for that here.
+    by_hand(python).await?;
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for number in 0..rounds {
+        bare.push(by_hand(python).await?);
+        ours.push(through(muster, folder.path(), &format!("round-{number}")).await?);
+    }
+    drop(server);
+    println!("Dask, a head and {WORKERS} workers, {rounds} rounds in turn");
+    let middle = |rounds: &[Round], of: fn(&Round) -> Duration| median(rounds.iter().map(of).collect());
+    let (by_hand, through) = (middle(&bare, |round| round.create), middle(&ours, |round| round.create));
+    tell("started and awaited by hand", milliseconds(by_hand));
+    tell("muster create", milliseconds(through));
+    at_most("ratio", ratio(through, by_hand), CREATE_AT_MOST, |ratio| format!("{ratio:.2}"));
+    let (by_hand, through) = (middle(&bare, |round| round.remove), middle(&ours, |round| round.remove));
+    tell("an idle worker retired by hand", milliseconds(by_hand));
+    at_most("muster scale", through, by_hand + REMOVE_AT_MOST, milliseconds);
+    Ok(())
+}
+
+async fn by_hand(python: &Path) -> Result<Round> {
+    let started = Instant::now();
+    let mut cluster = Bare::start(python, WORKERS).await?;
+    let create = started.elapsed();
+    let started = Instant::now();
+    cluster.retire_one().await?;
+    Ok(Round { create, remove: started.elapsed() })
+}
+
+async fn through(muster: &Path, data: &Path, name: &str) -> Result<Round> {
+    let workers = WORKERS.to_string();
+    let create =
+        command(muster, data, &["create", name, "--framework", "dask", "--workers", &workers]).await?;
+    let fewer = (WORKERS - 1).to_string();
+    let remove = command(muster, data, &["scale", name, "--workers", &fewer]).await?;
+    command(muster, data, &["delete", name]).await?;
+    Ok(Round { create, remove })
+}
+
+/// How long a command took, which has to work.
+async fn command(muster: &Path, data: &Path, arguments: &[&str]) -> Result<Duration> {
+    let started = Instant::now();
+    let mut command = Command::new(muster);
+    command.args(arguments).arg("--data-dir").arg(data).env("MUSTER_NO_AUTOSTART", "1");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let said = command.output().await.context("cannot run muster")?;
+    ensure!(said.status.success(), "muster {arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+    Ok(started.elapsed())
+}
