@@ -28,6 +28,9 @@ const SCHEDULER: &str = "scheduler";
 /// The port of the dashboard, and of everything that is asked by HTTP.
 const DASHBOARD: &str = "dashboard";
 
+/// Where scratch space goes: otherwise every process leaves a folder in the machine's temporary one.
+const SCRATCH: &str = "DASK_TEMPORARY_DIRECTORY";
+
 /// Seconds after which a worker that finds no scheduler gives up.
 const DEATH_TIMEOUT: &str = "60";
 
@@ -63,7 +66,8 @@ impl LocalFramework for Dask {
             "--scheduler-file",
             &file,
         ];
-        launch(&command, &[("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", ROUTES)])
+        let routes = ("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", ROUTES);
+        launch(&command, &[routes, (SCRATCH, seat.folder)])
     }
 
     fn worker(&self, seat: Seat<'_>, head: &Endpoints) -> Launch {
@@ -92,7 +96,7 @@ impl LocalFramework for Dask {
             "--local-directory",
             seat.folder,
         ];
-        launch(&command, &[])
+        launch(&command, &[(SCRATCH, seat.folder)])
     }
 
     fn head_file(&self) -> &'static str {

@@ -75,6 +75,7 @@ fn a_worker_is_given_its_shape(
     assert_eq!(launch.command[4], "tcp://127.0.0.1:39147");
     assert_eq!((after(&launch, "--nthreads"), after(&launch, "--memory-limit")), (threads, memory));
     assert_eq!((after(&launch, "--name"), after(&launch, "--local-directory")), ("w-1", "/node"));
+    assert_eq!(launch.environment[SCRATCH], "/node");
 }
 
 #[test]
