@@ -11,11 +11,12 @@ mod rules;
 #[path = "build/write.rs"]
 mod write;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "muster/v1alpha2/action.proto",
     "muster/v1alpha2/admin.proto",
     "muster/v1alpha2/cluster_service.proto",
     "muster/v1alpha2/error.proto",
+    "muster/v1alpha2/framework.proto",
     "muster/v1alpha2/node.proto",
 ];
 const PACKAGE: &str = ".muster";

@@ -33,6 +33,8 @@ pub enum Subject {
     Action,
     /// Those actions that the caller may see.
     Actions,
+    /// What local processes of the server run.
+    Frameworks,
     /// The server.
     Server,
     /// Nothing that belongs to anybody: open to whoever is authenticated.
@@ -74,6 +76,8 @@ pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.ActionService/ListActions", Verb::See, Subject::Actions),
     case("/muster.v1alpha2.ActionService/CancelAction", Verb::Change, Subject::Action),
     case("/muster.v1alpha2.ActionService/SignalAction", Verb::Change, Subject::Action),
+    case("/muster.v1alpha2.FrameworkService/ListFrameworks", Verb::See, Subject::Frameworks),
+    case("/muster.v1alpha2.FrameworkService/InstallFramework", Verb::Change, Subject::Frameworks),
     case("/muster.v1alpha2.AdminService/Info", Verb::See, Subject::Anyone),
     case("/muster.v1alpha2.AdminService/WhoAmI", Verb::See, Subject::Anyone),
     case("/muster.v1alpha2.AdminService/Shutdown", Verb::Administer, Subject::Server),

@@ -7,6 +7,7 @@ mod convert;
 mod create;
 mod find;
 mod forms;
+mod frameworks;
 mod inquire;
 mod limits;
 mod mutate;
@@ -20,10 +21,12 @@ use std::sync::Arc;
 
 use muster_core::time::Timestamp;
 use muster_engine::Engine;
+use muster_engine::frameworks::Frameworks;
 use muster_proto::rest::Endpoint;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
+use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
@@ -56,13 +59,21 @@ pub struct CoreApi {
     /// The doors close: whoever waits is told at once.
     closing: CancellationToken,
     seal: Arc<OnceCell<Seal>>,
+    /// What local processes can run; nothing where there are none.
+    frameworks: Option<Arc<dyn Frameworks>>,
 }
 
 impl CoreApi {
     /// The API of an engine; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(engine: Engine, info: ServerInfo, shutdown: CancellationToken) -> Self {
         let (closing, seal) = (CancellationToken::new(), Arc::default());
-        Self { engine, info: Arc::new(info), shutdown, closing, seal }
+        Self { engine, info: Arc::new(info), shutdown, closing, seal, frameworks: None }
+    }
+
+    /// The same, with the frameworks that local processes can run.
+    #[must_use]
+    pub fn with_frameworks(self, frameworks: Arc<dyn Frameworks>) -> Self {
+        Self { frameworks: Some(frameworks), ..self }
     }
 
     /// Ends what waits: requests for their milestones, and watches. What they wait for goes on.
@@ -80,6 +91,7 @@ impl CoreApi {
     pub fn grpc(&self) -> tonic::service::Routes {
         tonic::service::Routes::new(ClusterServiceServer::new(self.clone()))
             .add_service(ActionServiceServer::new(self.clone()))
+            .add_service(FrameworkServiceServer::new(self.clone()))
             .add_service(AdminServiceServer::new(self.clone()))
     }
 
@@ -88,6 +100,7 @@ impl CoreApi {
         let service = Arc::new(self.clone());
         let mut endpoints = muster_proto::rest::cluster_service(&service);
         endpoints.extend(muster_proto::rest::action_service(&service));
+        endpoints.extend(muster_proto::rest::framework_service(&service));
         endpoints.extend(muster_proto::rest::admin_service(&service));
         endpoints
     }

@@ -4,8 +4,13 @@ use muster_proto::FILE_DESCRIPTOR_SET;
 use tonic::service::Routes;
 
 /// The package whose services are healthy while they are served at all.
-const SERVICES: &[&str] =
-    &["", "muster.v1alpha2.ClusterService", "muster.v1alpha2.ActionService", "muster.v1alpha2.AdminService"];
+const SERVICES: &[&str] = &[
+    "",
+    "muster.v1alpha2.ClusterService",
+    "muster.v1alpha2.ActionService",
+    "muster.v1alpha2.FrameworkService",
+    "muster.v1alpha2.AdminService",
+];
 
 /// Adds health and both versions of reflection: older clients ask for the second.
 pub(crate) async fn add_to(routes: Routes) -> Routes {

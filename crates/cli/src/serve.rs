@@ -21,7 +21,7 @@ use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::policy::Policies;
 use muster_engine::provider::Provider;
 use muster_engine::{Config, Engine, Metrics, Parts};
-use muster_local::Simulated;
+use muster_local::{Processes, Simulated};
 use muster_store::Store;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -76,7 +76,9 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let ports = bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
     let store = open_store(settings, &folder).await?;
     let mut operations = Operations::default();
-    let engine = start_engine(settings, &folder, store, &mut operations).await?;
+    let environments = local::environments(folder.path());
+    let processes = local::processes(folder.path(), environments.clone())?;
+    let engine = start_engine(settings, processes, store, &mut operations).await?;
     let shutdown = CancellationToken::new();
     let info = ServerInfo {
         version: version::LINE.to_owned(),
@@ -86,7 +88,8 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         auth_schemes: authenticators.schemes().into_iter().map(str::to_owned).collect(),
     };
     let server = Server {
-        api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone()),
+        api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone())
+            .with_frameworks(Arc::new(environments)),
         engine: engine.clone(),
         operations,
         authenticators,
@@ -131,11 +134,11 @@ async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
 
 async fn start_engine(
     settings: &Settings,
-    folder: &DataFolder,
+    processes: Processes,
     store: Store,
     operations: &mut Operations,
 ) -> Result<Engine> {
-    let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(local::processes(folder.path())?)];
+    let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(processes)];
     if settings.dev {
         let database = store.database_id().await?;
         providers.push(Arc::new(Simulated::new(&database, SystemClock)));

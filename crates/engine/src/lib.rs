@@ -10,6 +10,7 @@ mod delegated;
 mod dispatcher;
 mod engine;
 pub mod events;
+pub mod frameworks;
 mod handlers;
 mod hub;
 mod inquire;

@@ -1,20 +1,24 @@
 //! Python environments that have a framework: found, or made.
 
 mod install;
+mod make;
+mod port;
 mod probe;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::cluster::Framework;
 use muster_frameworks::LocalFramework;
 
-pub use install::Progress;
 use probe::{Probed, probe};
 
 /// The interpreter of an environment, from its folder.
 const INTERPRETER: &str = "bin/python";
+
+/// What environments are made of.
+const BASE: &str = "python3";
 
 /// Where an environment was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,12 +56,32 @@ pub struct Environment {
     pub source: Source,
 }
 
+impl Environment {
+    /// The environment of an interpreter, if it has the framework; otherwise why not.
+    pub async fn of(python: PathBuf, source: Source, framework: &dyn LocalFramework) -> Result<Self, String> {
+        let Probed { version } = probe(&python, framework.package().module).await?;
+        Ok(Self { python, version, source })
+    }
+}
+
 /// No environment has the framework.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{framework} is not installed{looked}: `muster framework install {framework}` installs it")]
+#[error("{}: `{}` installs it", self.what(), self.command())]
 pub struct Missing {
     framework: Framework,
     looked: String,
+}
+
+impl Missing {
+    /// What is missing, and where it was looked for.
+    pub fn what(&self) -> String {
+        format!("{} is not installed{}", self.framework, self.looked)
+    }
+
+    /// What to type.
+    pub fn command(&self) -> String {
+        format!("muster framework install {}", self.framework)
+    }
 }
 
 /// Finds and makes environments. Handles are cheap to clone.
@@ -69,6 +93,8 @@ pub struct Environments {
 struct Inner {
     /// Where environments are made.
     folder: PathBuf,
+    /// The interpreter that they are made of.
+    base: PathBuf,
     /// Interpreters of the server's own surroundings.
     around: Vec<(PathBuf, Source)>,
     /// What is known to be there. What is not is looked for again: it may have been installed meanwhile.
@@ -87,7 +113,11 @@ impl Environments {
 
     /// Environments that are named, and those made below `folder`.
     pub fn with(folder: PathBuf, around: Vec<(PathBuf, Source)>) -> Self {
-        Self { inner: Arc::new(Inner { folder, around, known: Mutex::default() }) }
+        Self::of_base(BASE.into(), folder, around)
+    }
+
+    fn of_base(base: PathBuf, folder: PathBuf, around: Vec<(PathBuf, Source)>) -> Self {
+        Self { inner: Arc::new(Inner { folder, base, around, known: Mutex::default() }) }
     }
 
     /// The first environment that has the framework: of whoever asks, around the server, made by us.
@@ -112,14 +142,23 @@ impl Environments {
 
     async fn probe(&self, python: &Path, module: &'static str) -> Result<Probed, String> {
         let key = (python.to_owned(), module);
-        let known = || self.inner.known.lock().unwrap_or_else(PoisonError::into_inner);
         // An interpreter that has gone since has taken the framework along.
-        if let Some(probed) = known().get(&key).filter(|_| python.exists()) {
+        if let Some(probed) = self.known().get(&key).filter(|_| python.exists()) {
             return Ok(probed.clone());
         }
         let probed = probe(python, module).await?;
-        known().insert(key, probed.clone());
+        self.known().insert(key, probed.clone());
         Ok(probed)
+    }
+
+    /// Asks anew the next time.
+    fn forget(&self, framework: &dyn LocalFramework) {
+        let module = framework.package().module;
+        self.known().retain(|(_, known), _| *known != module);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<(PathBuf, &'static str), Probed>> {
+        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -50,11 +50,17 @@ pub fn enter(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> 
             let on = Resource { what: name, project: "", owner: &Owner::default() };
             authorize(&principal, Verb::Administer, on, Rule::Members)?;
         }
-        (_, Subject::Clusters | Subject::Actions) if principal.roles.is_empty() => {
+        (_, Subject::Clusters | Subject::Actions | Subject::Frameworks) if principal.roles.is_empty() => {
             return Err(ApiError::forbidden(format!(
                 "{} has no role in project {}: {name} needs the role reader there",
                 principal.name, principal.project
             )));
+        }
+        (verb, Subject::Frameworks) => {
+            // They are nobody's: what somebody may do in the own project decides.
+            let what = "the frameworks of this server";
+            let on = Resource { what, project: &principal.project, owner: &Owner::default() };
+            authorize(&principal, verb, on, Rule::Members)?;
         }
         _ => {}
     }
@@ -96,6 +102,18 @@ mod tests {
     fn whoever_has_no_role_sees_nothing() {
         assert_eq!(entered(LIST, &[]).unwrap_err(), 403);
         assert!(entered("/muster.v1alpha2.AdminService/WhoAmI", &[]).is_ok());
+    }
+
+    #[test]
+    fn readers_see_what_can_be_run_and_members_may_change_it() {
+        let (list, install) = (
+            "/muster.v1alpha2.FrameworkService/ListFrameworks",
+            "/muster.v1alpha2.FrameworkService/InstallFramework",
+        );
+        let let_in = |method, roles: &[Role]| entered(method, roles).map(|_| ());
+        assert_eq!((let_in(list, &[]), let_in(install, &[])), (Err(403), Err(403)));
+        assert_eq!((let_in(list, &[Role::Reader]), let_in(install, &[Role::Reader])), (Ok(()), Err(403)));
+        assert_eq!((let_in(list, &[Role::Member]), let_in(install, &[Role::Member])), (Ok(()), Ok(())));
     }
 
     #[test]

@@ -62,14 +62,19 @@ fn text(given: &str) -> Option<String> {
 }
 
 impl CoreApi {
-    /// Local processes run as the server's user. Where others than that user come in, only admins may say what runs.
+    /// Whether somebody may have nodes run there.
     pub(super) fn may_run_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ApiError> {
-        let own_user_only = self.info.auth_schemes.iter().all(|scheme| scheme == LOCAL);
-        if instance.provider() != LOCAL || self.info.dev || own_user_only || principal.is_admin() {
+        if instance.provider() != LOCAL || self.may_run_as_server(principal) {
             return Ok(());
         }
         let sentence = "local processes run as the server's own user: only admins may make them here; \
                         ask one, or use another provider";
         Err(ApiError::forbidden(sentence).word("LocalProcessesNeedAdmin"))
+    }
+
+    /// Local processes run as the server's user. Where others than that user come in, only admins may say what runs.
+    pub(super) fn may_run_as_server(&self, principal: &Principal) -> bool {
+        let own_user_only = self.info.auth_schemes.iter().all(|scheme| scheme == LOCAL);
+        self.info.dev || own_user_only || principal.is_admin()
     }
 }

@@ -7,6 +7,7 @@ use muster_core::principal::Principal;
 use muster_proto::v1alpha2::action_service_server::ActionService;
 use muster_proto::v1alpha2::admin_service_server::AdminService;
 use muster_proto::v1alpha2::cluster_service_server::ClusterService;
+use muster_proto::v1alpha2::framework_service_server::FrameworkService;
 use muster_proto::v1alpha2::*;
 use muster_proto::wkt::Empty;
 use tonic::{Request, Response, Status, async_trait};
@@ -150,6 +151,29 @@ impl ActionService for Fake {
 
     async fn signal_action(&self, request: Request<SignalActionRequest>) -> Answer<Action> {
         Ok(with_action(Action { id: request.into_inner().id, ..Action::default() }))
+    }
+}
+
+#[async_trait]
+impl FrameworkService for Fake {
+    async fn list_frameworks(&self, _: Request<ListFrameworksRequest>) -> Answer<ListFrameworksResponse> {
+        Ok(Response::new(ListFrameworksResponse::default()))
+    }
+
+    type InstallFrameworkStream = BoxStream<'static, Result<InstallFrameworkResponse, Status>>;
+
+    async fn install_framework(
+        &self,
+        request: Request<InstallFrameworkRequest>,
+    ) -> Answer<Self::InstallFrameworkStream> {
+        let name = request.into_inner().name;
+        let doing = InstallFrameworkResponse {
+            progress: format!("installing {name}"),
+            ..InstallFrameworkResponse::default()
+        };
+        let framework = Some(Framework { name, usable: true, ..Framework::default() });
+        let done = InstallFrameworkResponse { framework, ..InstallFrameworkResponse::default() };
+        Ok(Response::new(stream::iter([Ok(doing), Ok(done)]).boxed()))
     }
 }
 

@@ -41,6 +41,18 @@ async fn a_stream_that_does_not_begin_is_refused_as_anything_else() {
 }
 
 #[tokio::test]
+async fn an_installation_tells_a_line_at_a_time_and_the_result_last() {
+    let world = World::new().await;
+    let response = world.post("/apis/v1alpha2/frameworks/dask/install", &json!({})).send().await.unwrap();
+    let text = response.text().await.unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let done = json!({"framework": {"name": "dask", "usable": true}});
+    assert_eq!(lines, [json!({"progress": "installing dask"}), done]);
+    let (status, list) = answer(world.get("/apis/v1alpha2/frameworks")).await;
+    assert_eq!((status, list), (200, json!({"frameworks": []})));
+}
+
+#[tokio::test]
 async fn a_log_is_asked_for_by_the_query() {
     let world = World::new().await;
     let path = "/apis/v1alpha2/namespaces/ns/clusters/c/logs?node=n&follow=true&tail=0";

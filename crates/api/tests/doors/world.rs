@@ -5,10 +5,11 @@ use std::sync::Arc;
 use muster_api::auth::{Authenticators, Tokens, hash};
 use muster_api::guard::GuardSettings;
 use muster_api::{grpc_router, router};
-use muster_proto::rest::{Endpoint, action_service, admin_service, cluster_service};
+use muster_proto::rest::{Endpoint, action_service, admin_service, cluster_service, framework_service};
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
+use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -43,6 +44,7 @@ impl World {
         let http = router(&endpoints(&fake), authenticators.clone(), guard.clone());
         let routes = Routes::new(ClusterServiceServer::from_arc(Arc::clone(&fake)))
             .add_service(ActionServiceServer::from_arc(Arc::clone(&fake)))
+            .add_service(FrameworkServiceServer::from_arc(Arc::clone(&fake)))
             .add_service(AdminServiceServer::from_arc(fake));
         let grpc = grpc_router(routes, authenticators, guard);
         let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
@@ -69,7 +71,7 @@ impl World {
 }
 
 pub(crate) fn endpoints(fake: &Arc<Fake>) -> Vec<Endpoint> {
-    [cluster_service(fake), action_service(fake), admin_service(fake)].concat()
+    [cluster_service(fake), action_service(fake), framework_service(fake), admin_service(fake)].concat()
 }
 
 async fn serve(router: axum::Router) -> String {

@@ -13,8 +13,13 @@ use uuid::Uuid;
 /// How long a node may take until it works: a cold disk and a busy machine are slow.
 const START_WITHIN: Duration = Duration::from_mins(3);
 
+/// The Python environments of this data folder, and around this process.
+pub(super) fn environments(data: &Path) -> Environments {
+    Environments::new(data.join("frameworks"))
+}
+
 /// Runs processes in this data folder.
-pub(super) fn processes(data: &Path) -> Result<Processes> {
+pub(super) fn processes(data: &Path, environments: Environments) -> Result<Processes> {
     let runtime = RuntimeFolder::standard().context("local processes need a folder for their sockets")?;
     let settings = Settings {
         folder: data.join("local"),
@@ -22,7 +27,6 @@ pub(super) fn processes(data: &Path) -> Result<Processes> {
         kept_logs: Some(data.join("logs")),
         start_within: START_WITHIN,
     };
-    let environments = Environments::new(data.join("frameworks"));
     Ok(Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments))
 }
 

@@ -1,7 +1,7 @@
 //! Who gets in, and what for.
 
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::server::{Server, cluster};
 
@@ -71,6 +71,35 @@ async fn members_change_readers_look_and_strangers_see_nothing() {
     );
     let stop = server.refusal(Method::POST, "/admin/shutdown", Some(serde_json::json!({}))).await;
     assert_eq!(stop.0, 403);
+}
+
+#[tokio::test]
+async fn where_others_come_in_only_admins_run_code_as_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.toml");
+    let entry = |name: &str, role: &str| {
+        let sha256 = muster_api::auth::hash(name);
+        format!("[[token]]\nname = '{name}'\nproject = 'demo'\nroles = ['{role}']\nsha256 = '{sha256}'\n")
+    };
+    std::fs::write(&file, entry("mia", "member") + &entry("ada", "admin")).unwrap();
+    let scheme = format!("tokens:{}", file.display());
+    let mut server = Server::start_in(folder, &["--auth", &scheme]).await;
+    server.token = Some("mia".to_owned());
+    let dask = json!({"name": "mine", "framework": "dask"});
+    for (path, body) in [("/namespaces/demo/clusters", dask), ("/frameworks/ray/install", json!({}))] {
+        let (status, word, said) = server.refusal(Method::POST, path, Some(body)).await;
+        assert_eq!((status, word.as_str()), (403, "LocalProcessesNeedAdmin"), "{path}: {said}");
+        assert!(said.contains("only admins"), "{path}: {said}");
+    }
+    let frameworks = server.get("/frameworks").await;
+    assert_eq!(
+        frameworks["frameworks"].as_array().map(Vec::len),
+        Some(3),
+        "whoever may look sees what there is"
+    );
+    server.token = Some("ada".to_owned());
+    let (status, word, said) = server.refusal(Method::POST, "/frameworks/ray/install", Some(json!({}))).await;
+    assert_eq!((status, word.as_str()), (400, "FrameworkNotInstallable"), "{said}");
 }
 
 #[tokio::test]

@@ -49,7 +49,9 @@ fn kept_out(case: &Case, person: Person) -> Option<u16> {
         (Person::Nobody, ..) => Some(401),
         (Person::Admin, ..)
         | (_, _, Subject::Anyone)
-        | (_, Verb::See, Subject::Clusters | Subject::Actions) => None,
+        | (_, Verb::See, Subject::Clusters | Subject::Actions)
+        // They are nobody's: a member of any project may, as far as the server allows it at all.
+        | (Person::Stranger | Person::Member, _, Subject::Frameworks) => None,
         (_, Verb::Administer, _)
         | (_, _, Subject::Server)
         | (Person::Reader, Verb::Change | Verb::SeeSecrets, _) => Some(403),

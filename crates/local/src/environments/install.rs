@@ -1,38 +1,25 @@
-//! Making an environment with what a framework pins.
+//! Bringing a framework: at most one installation of each at a time, whoever asks, and whoever died in the middle.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
-use futures::stream::BoxStream;
 use futures::{SinkExt as _, StreamExt as _};
+use muster_engine::frameworks::{Installation, Installing};
 use muster_frameworks::LocalFramework;
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::Command;
 
-use super::{Environments, INTERPRETER};
+use super::make::Making;
+use super::{Environment, Environments};
 
 /// Written last: without it an environment is not used, and made again.
 const COMPLETE: &str = "complete";
 
-/// The pins of an environment, as pip reads them.
-const PINS: &str = "pins.txt";
-
-/// What is told on the way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// What is being done now, in a line.
-    Doing(String),
-    /// It is there.
-    Done(PathBuf),
-}
-
 /// Lines that wait for a slow reader; pip writes a few hundred.
 const LINES: usize = 64;
 
-/// Lines of pip that tell what failed.
-const LAST_LINES: usize = 8;
+/// How often a lock is tried that another process may hold: nobody tells when it is free.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// Where the environment of a framework is made: other pins, another folder.
 fn place(folder: &Path, framework: &dyn LocalFramework) -> PathBuf {
@@ -46,95 +33,90 @@ pub(super) fn made(folder: &Path, framework: &dyn LocalFramework) -> Option<Path
     place.join(COMPLETE).exists().then_some(place)
 }
 
+/// To whom it is told how far an installation is.
+#[derive(Clone)]
+pub(super) struct Tell(futures::channel::mpsc::Sender<Result<Installing, String>>);
+
+impl Tell {
+    /// What is being done now.
+    pub(super) async fn doing(&mut self, what: impl Into<String>) {
+        self.send(Ok(Installing::Doing(what.into()))).await;
+    }
+
+    async fn send(&mut self, told: Result<Installing, String>) {
+        // Whoever asked may have gone.
+        drop(self.0.send(told).await);
+    }
+}
+
 impl Environments {
-    /// Makes an environment with a framework, and tells of it as it goes. One that is there is not made again.
-    pub fn install(
+    /// Makes an environment with a framework, unless there is one, and tells of it as it goes. It ends with whoever
+    /// listens: what is half made then is made again the next time.
+    pub fn install(&self, framework: &'static dyn LocalFramework) -> Installation {
+        let environments = self.clone();
+        let (sender, told) = futures::channel::mpsc::channel(LINES);
+        let installing = async move {
+            let mut tell = Tell(sender);
+            let brought = environments.bring(framework, &mut tell).await;
+            tell.send(brought).await;
+        };
+        let installing = futures::stream::once(installing).filter_map(|()| std::future::ready(None));
+        futures::stream::select(told, installing).boxed()
+    }
+
+    async fn bring(
         &self,
         framework: &'static dyn LocalFramework,
-    ) -> BoxStream<'static, Result<Progress, String>> {
-        let folder = self.inner.folder.clone();
-        let (mut tell, told) = futures::channel::mpsc::channel(LINES);
-        let making = async move {
-            let made = make(&folder, framework, &mut tell).await;
-            // Whoever asked may have gone.
-            drop(tell.send(made.map(Progress::Done)).await);
-        };
-        // Ends with whoever listens: a half-made environment is made again the next time.
-        let making = futures::stream::once(making).filter_map(|()| std::future::ready(None));
-        futures::stream::select(told, making).boxed()
-    }
-}
-
-type Tell = futures::channel::mpsc::Sender<Result<Progress, String>>;
-
-async fn make(folder: &Path, framework: &dyn LocalFramework, tell: &mut Tell) -> Result<PathBuf, String> {
-    let cannot = |what: &str, why: &dyn std::fmt::Display| format!("cannot {what}: {why}");
-    std::fs::create_dir_all(folder).map_err(|why| cannot("make the folder for environments", &why))?;
-    let name = framework.framework();
-    let lock = File::create(folder.join(format!("{name}.lock"))).map_err(|why| cannot("lock", &why))?;
-    if lock.try_lock().is_err() {
-        return Err(format!("{name} is being installed already: wait for that"));
-    }
-    let place = place(folder, framework);
-    if made(folder, framework).is_some() {
-        return Ok(place.join(INTERPRETER));
-    }
-    if place.exists() {
-        std::fs::remove_dir_all(&place).map_err(|why| cannot("remove what was half made", &why))?;
-    }
-    doing(tell, format!("making a Python environment in {}", place.display())).await;
-    let mut venv = Command::new("python3");
-    venv.args(["-m", "venv"]).arg(&place);
-    run(venv, tell, "python3 with its module venv is needed (on Debian: apt install python3-venv)").await?;
-    let pins = place.join(PINS);
-    std::fs::write(&pins, framework.package().pins).map_err(|why| cannot("write the pins", &why))?;
-    let mut pip = Command::new(place.join(INTERPRETER));
-    pip.args(["-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
-    pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--requirement"]).arg(&pins);
-    run(pip, tell, "its packages could not be installed").await?;
-    std::fs::write(place.join(COMPLETE), "").map_err(|why| cannot("finish", &why))?;
-    Ok(place.join(INTERPRETER))
-}
-
-async fn doing(tell: &mut Tell, what: String) {
-    drop(tell.send(Ok(Progress::Doing(what))).await);
-}
-
-/// Runs a command, tells what it says, and says what failed if it does.
-async fn run(mut command: Command, tell: &mut Tell, failed: &str) -> Result<(), String> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| format!("{failed}: {error}"))?;
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let lines = |pipe: Option<_>| pipe.map(|pipe| BufReader::new(pipe).lines());
-    let (mut out, mut err) = (lines(out), err.map(|pipe| BufReader::new(pipe).lines()));
-    let mut last: Vec<String> = Vec::new();
-    loop {
-        let line = tokio::select! {
-            Some(line) = next(&mut out) => line,
-            Some(line) = next(&mut err) => line,
-            else => break,
-        };
-        last.push(line.clone());
-        if last.len() > LAST_LINES {
-            last.remove(0);
+        tell: &mut Tell,
+    ) -> Result<Installing, String> {
+        let done = |found: Environment, already| Installing::Done { found: found.into(), already };
+        if let Ok(found) = self.find(framework, None).await {
+            return Ok(done(found, true));
         }
-        doing(tell, line).await;
+        let lock = self.turn(framework, tell).await?;
+        // Whoever had the turn before may have brought it.
+        if let Ok(found) = self.find(framework, None).await {
+            return Ok(done(found, true));
+        }
+        let place = place(&self.inner.folder, framework);
+        let making = Making { framework, place: &place, base: &self.inner.base, lock: &lock };
+        let completed = match making.run(tell).await {
+            Ok(()) => File::create(place.join(COMPLETE)).map(drop).map_err(|error| making.on_disk(&error)),
+            failed => failed,
+        };
+        if let Err(why) = completed {
+            // What is left of it may be what fills the disk; if it cannot be removed now, the next try does.
+            drop(std::fs::remove_dir_all(&place));
+            return Err(why);
+        }
+        let found = self.find(framework, None).await;
+        found.map(|found| done(found, false)).map_err(|missing| {
+            format!("everything was installed in {}, and still {}", place.display(), missing.what())
+        })
     }
-    match child.wait().await {
-        Ok(status) if ExitStatus::success(&status) => Ok(()),
-        Ok(status) => Err(format!("{failed} ({status}): {}", last.join("\n"))),
-        Err(error) => Err(format!("{failed}: {error}")),
-    }
-}
 
-async fn next<R: tokio::io::AsyncRead + Unpin>(
-    lines: &mut Option<tokio::io::Lines<BufReader<R>>>,
-) -> Option<String> {
-    match lines.as_mut()?.next_line().await {
-        Ok(Some(line)) => Some(line),
-        Ok(None) | Err(_) => {
-            *lines = None;
-            None
+    /// The lock of a framework's installation. What an installation starts holds it too, so that nobody begins while
+    /// something still writes there whose server is dead.
+    async fn turn(&self, framework: &dyn LocalFramework, tell: &mut Tell) -> Result<File, String> {
+        let folder = &self.inner.folder;
+        let name = framework.framework();
+        let unusable = |error: &std::io::Error| {
+            format!("{name} cannot be installed: the folder {} cannot be used: {error}", folder.display())
+        };
+        std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
+        let lock = File::create(folder.join(format!("{name}.lock"))).map_err(|error| unusable(&error))?;
+        let mut told = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::Error(error)) => return Err(unusable(&error)),
+                Err(TryLockError::WouldBlock) if told => {}
+                Err(TryLockError::WouldBlock) => {
+                    told = true;
+                    tell.doing(format!("{name} is being installed already: waiting for that")).await;
+                }
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
         }
     }
 }

@@ -1,3 +1,5 @@
+mod install;
+
 use std::process::Command;
 
 use super::*;

@@ -1,0 +1,157 @@
+//! Making an environment with what a framework pins.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::Path;
+
+use muster_frameworks::LocalFramework;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::Command;
+
+use super::INTERPRETER;
+use super::install::Tell;
+
+/// The pins of an environment, as pip reads them.
+const PINS: &str = "pins.txt";
+
+/// Lines of a command that tell what failed.
+const LAST_LINES: usize = 8;
+
+/// What the system says when a disk has no room.
+const DISK_FULL: &str = "No space left on device";
+
+/// Settings of pip that would put packages elsewhere. Those that say where packages come from stay.
+const ELSEWHERE: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"];
+
+/// One environment that is being made.
+pub(super) struct Making<'a> {
+    pub(super) framework: &'static dyn LocalFramework,
+    /// Where.
+    pub(super) place: &'a Path,
+    /// The interpreter that it is made of.
+    pub(super) base: &'a Path,
+    /// What everything that writes there holds.
+    pub(super) lock: &'a File,
+}
+
+impl Making<'_> {
+    /// Makes it anew.
+    pub(super) async fn run(&self, tell: &mut Tell) -> Result<(), String> {
+        if self.place.exists() {
+            std::fs::remove_dir_all(self.place).map_err(|error| self.on_disk(&error))?;
+        }
+        tell.doing(format!("making a Python environment in {}", self.place.display())).await;
+        let mut venv = Command::new(self.base);
+        venv.args(["-I", "-m", "venv"]).arg(self.place);
+        self.command(venv, tell).await.map_err(|failed| self.no_environment(&failed))?;
+        let pins = self.place.join(PINS);
+        std::fs::write(&pins, self.framework.package().pins).map_err(|error| self.on_disk(&error))?;
+        let mut pip = Command::new(self.place.join(INTERPRETER));
+        pip.args(["-I", "-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
+        pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--requirement"]).arg(&pins);
+        self.command(pip, tell).await.map_err(|failed| self.no_packages(&failed))
+    }
+
+    /// A file or folder cannot be written.
+    pub(super) fn on_disk(&self, error: &std::io::Error) -> String {
+        let error = error.to_string();
+        self.disk_full(&error).unwrap_or_else(|| {
+            format!("{} cannot be installed in {}: {error}", self.framework.framework(), self.place.display())
+        })
+    }
+
+    fn disk_full(&self, said: &str) -> Option<String> {
+        said.contains(DISK_FULL).then(|| {
+            let (name, place) = (self.framework.framework(), self.place.display());
+            format!(
+                "{name} cannot be installed in {place}: the disk is full; free some space and install again"
+            )
+        })
+    }
+
+    fn no_environment(&self, failed: &Failed) -> String {
+        let python = self.base.display();
+        match failed {
+            Failed::NotStarted(error) => format!(
+                "{python} cannot be run, and environments are made with it ({error}): install Python 3 with its \
+                 module venv (on Debian: apt install python3-venv)"
+            ),
+            Failed::Ended { said, .. }
+                if said.contains("No module named venv") || said.contains("ensurepip") =>
+            {
+                format!(
+                    "{python} has no module venv or ensurepip, with which environments are made: install it (on \
+                     Debian: apt install python3-venv). It said last:\n{said}"
+                )
+            }
+            Failed::Ended { status, said } => self.disk_full(said).unwrap_or_else(|| {
+                format!("{python} could not make an environment ({status}). It said last:\n{said}")
+            }),
+        }
+    }
+
+    fn no_packages(&self, failed: &Failed) -> String {
+        let name = self.framework.framework();
+        match failed {
+            Failed::NotStarted(error) => {
+                format!("the environment in {} cannot be run: {error}", self.place.display())
+            }
+            Failed::Ended { said, .. } if said.contains("No module named pip") => format!(
+                "the environment that {} makes has no pip: install its module ensurepip (on Debian: apt install \
+                 python3-venv). It said last:\n{said}",
+                self.base.display()
+            ),
+            Failed::Ended { status, said } => self.disk_full(said).unwrap_or_else(|| {
+                format!(
+                    "the packages of {name} could not be installed (pip: {status}). If the package index cannot be \
+                     reached, set PIP_INDEX_URL or PIP_PROXY where the server runs, or MUSTER_PYTHON to an \
+                     interpreter that has {name}. pip said last:\n{said}"
+                )
+            }),
+        }
+    }
+
+    /// Runs a command to its end, and tells what it says.
+    async fn command(&self, mut command: Command, tell: &mut Tell) -> Result<(), Failed> {
+        let not_started = |error: std::io::Error| Failed::NotStarted(error.to_string());
+        // As its standard input the lock is kept for as long as the command lives, or whatever it started.
+        let lock = self.lock.try_clone().map_err(not_started)?;
+        // One pipe for both, so that what it says stays in order.
+        let (reader, writer) = std::io::pipe().map_err(not_started)?;
+        command.stdin(lock).stdout(writer.try_clone().map_err(not_started)?).stderr(writer);
+        for name in ELSEWHERE {
+            command.env_remove(name);
+        }
+        let mut child = command.kill_on_drop(true).spawn().map_err(not_started)?;
+        // It has our ends of the pipe, too: without them the pipe ends with what was started.
+        drop(command);
+        let reader = Receiver::from_owned_fd(reader.into()).map_err(not_started)?;
+        let mut lines = BufReader::new(reader).split(b'\n');
+        let mut last = VecDeque::with_capacity(LAST_LINES);
+        while let Ok(Some(line)) = lines.next_segment().await {
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            if last.len() == LAST_LINES {
+                last.pop_front();
+            }
+            last.push_back(line.to_owned());
+            tell.doing(line).await;
+        }
+        let mut said = || last.make_contiguous().join("\n");
+        match child.wait().await {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Failed::Ended { status: status.to_string(), said: said() }),
+            Err(error) => Err(Failed::Ended { status: error.to_string(), said: said() }),
+        }
+    }
+}
+
+/// How a command failed.
+enum Failed {
+    NotStarted(String),
+    Ended { status: String, said: String },
+}
