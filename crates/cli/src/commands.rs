@@ -8,6 +8,7 @@ pub(crate) mod delete;
 pub(crate) mod down;
 pub(crate) mod env;
 pub(crate) mod events;
+pub(crate) mod framework;
 pub(crate) mod get;
 pub(crate) mod logs;
 pub(crate) mod nodes;

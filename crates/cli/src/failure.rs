@@ -88,7 +88,7 @@ pub(crate) fn connection_lost(status: &Status) -> bool {
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         let exit = match (word(&status), status.code()) {
-            (Some("ActionFailed"), _) => Exit::Failed,
+            (Some("ActionFailed" | "InstallFailed"), _) => Exit::Failed,
             (_, Code::InvalidArgument | Code::OutOfRange) => Exit::Usage,
             (
                 _,
@@ -141,6 +141,7 @@ mod tests {
             (ApiError::conflict("x"), Exit::Refused),
             (ApiError::impossible("x"), Exit::Refused),
             (ApiError::impossible("x").word("ActionFailed"), Exit::Failed),
+            (ApiError::impossible("x").word("InstallFailed"), Exit::Failed),
             (ApiError::not_found("x"), Exit::NotFound),
             (ApiError::timed_out("x"), Exit::TimedOut),
             (ApiError::unavailable("x"), Exit::Failed),

@@ -16,7 +16,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    action, actions, completion, create, delete, down, env, events, get, logs, nodes, restart, scale,
+    action, actions, completion, create, delete, down, env, events, framework, get, logs, nodes, restart,
+    scale,
 };
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
@@ -40,6 +41,7 @@ enum Command {
     Actions(actions::Actions),
     Action(action::Action),
     Env(env::Env),
+    Framework(framework::FrameworkCommand),
     Down(down::Down),
     Serve(Box<serve::Serve>),
     Whoami(whoami::WhoAmI),
@@ -65,6 +67,7 @@ impl Args {
             Command::Actions(actions) => actions.run(),
             Command::Action(action) => action.run(),
             Command::Env(env) => env.run(),
+            Command::Framework(framework) => framework.run(),
             Command::Down(down) => down.run(),
             Command::Serve(serve) => serve.run(),
             Command::Whoami(whoami) => whoami.run(),

@@ -123,8 +123,8 @@ fn fit(table: &mut Table) {
 
 fn colour(state: &str) -> Option<Color> {
     Some(match state {
-        "ACTIVE" | "SUCCEEDED" => Color::Green,
-        "WARNING" | "WARN" | "CANCELLED" | "SUSPENDED" => Color::Yellow,
+        "ACTIVE" | "SUCCEEDED" | "yes" => Color::Green,
+        "WARNING" | "WARN" | "CANCELLED" | "SUSPENDED" | "no" => Color::Yellow,
         "ERROR" | "CRITICAL" | "FAILED" => Color::Red,
         "DELETED" | "INFO" | "DEBUG" => return None,
         _ => Color::Cyan,

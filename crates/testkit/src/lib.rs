@@ -34,6 +34,6 @@ pub use disk::SmallDisk;
 pub use kubernetes::{Kubernetes, Namespace, kubernetes};
 pub use postgres::{Database, Postgres, postgres};
 pub use process::Process;
-pub use python::{Python, python};
+pub use python::{Python, package_index, python};
 pub use shared::{ask, skip};
 pub use wire::Answer;

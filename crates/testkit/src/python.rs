@@ -6,6 +6,9 @@ use std::process::Command;
 use crate::shared;
 use crate::wire::PythonParts;
 
+/// A package of a few kilobytes, to see whether there are packages at all.
+const SMALL: &str = "locket==1.0.0";
+
 /// The Python environment of that name (`dask`), or `None` if the test is skipped.
 pub async fn python(environment: &str) -> Option<Python> {
     let PythonParts { python } = shared::obtain(&format!("python/{environment}")).await?;
@@ -30,4 +33,21 @@ impl Python {
         command.env("PYTHONUNBUFFERED", "1");
         command
     }
+}
+
+/// Whether packages can be had from the package index now; otherwise the test is skipped.
+pub async fn package_index() -> bool {
+    // The environment is there to have a pip that works.
+    let Some(python) = python("dask").await else { return false };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut download = python.command();
+    download.args(["-m", "pip", "download", "--no-deps", "--no-cache-dir", "--retries", "1", "--quiet"]);
+    download.args(["--disable-pip-version-check", "--dest"]).arg(folder.path()).arg(SMALL);
+    let tried = download.output().expect("pip runs");
+    if !tried.status.success() {
+        let said = String::from_utf8_lossy(&tried.stderr);
+        let last = said.lines().last().unwrap_or_default();
+        crate::skip(&format!("the Python package index cannot be reached: {last}"));
+    }
+    tried.status.success()
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use muster_local::environments::Source;
+
 use crate::connect::Client;
 
 /// The interpreter that the caller works with, where the server can use it: on the same machine, for local processes.
@@ -11,16 +13,23 @@ pub(super) fn of_caller(client: &Client, provider: &str) -> Option<String> {
         "" => !client.info()?.instances.iter().any(goes_elsewhere),
         provider => provider == "local",
     };
-    (client.is_ours() && local).then(|| chosen(&|name| std::env::var_os(name).map(PathBuf::from))).flatten()
+    let (python, _) = of_local_caller(client).filter(|_| local)?;
+    Path::to_str(&python).map(str::to_owned)
 }
 
-fn chosen(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<String> {
+/// The same for local processes, and where it comes from.
+pub(super) fn of_local_caller(client: &Client) -> Option<(PathBuf, Source)> {
+    client.is_ours().then(|| chosen(&|name| std::env::var_os(name).map(PathBuf::from))).flatten()
+}
+
+fn chosen(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<(PathBuf, Source)> {
     let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
-    let python =
-        set("MUSTER_PYTHON").or_else(|| set("VIRTUAL_ENV").map(|folder| folder.join("bin/python")))?;
+    let own = || set("MUSTER_PYTHON").map(|python| (python, Source::Variable));
+    let active = || set("VIRTUAL_ENV").map(|folder| (folder.join("bin/python"), Source::Active));
+    let (python, source) = own().or_else(active)?;
     // A name without a folder is looked for by the server, on the same machine.
     let whole = if python.components().count() > 1 { std::path::absolute(&python).ok()? } else { python };
-    Path::to_str(&whole).map(str::to_owned)
+    Some((whole, source))
 }
 
 #[cfg(test)]
@@ -30,14 +39,20 @@ mod tests {
     #[test]
     fn the_variable_comes_before_the_active_environment() {
         let with = |given: &[(&str, &str)]| {
-            chosen(&|name| given.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value)))
+            let chosen = chosen(&|name| {
+                given.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
+            });
+            chosen.map(|(python, source)| (python.to_string_lossy().into_owned(), source))
         };
         assert_eq!(with(&[]), None);
-        assert_eq!(with(&[("VIRTUAL_ENV", "/venv")]).unwrap(), "/venv/bin/python");
+        assert_eq!(
+            with(&[("VIRTUAL_ENV", "/venv")]).unwrap(),
+            ("/venv/bin/python".to_owned(), Source::Active)
+        );
         assert_eq!(
             with(&[("VIRTUAL_ENV", "/venv"), ("MUSTER_PYTHON", "/py/bin/python3")]).unwrap(),
-            "/py/bin/python3"
+            ("/py/bin/python3".to_owned(), Source::Variable)
         );
-        assert_eq!(with(&[("VIRTUAL_ENV", ""), ("MUSTER_PYTHON", "python3")]).unwrap(), "python3");
+        assert_eq!(with(&[("VIRTUAL_ENV", ""), ("MUSTER_PYTHON", "python3")]).unwrap().0, "python3");
     }
 }

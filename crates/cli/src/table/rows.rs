@@ -1,7 +1,7 @@
 //! What stands in which column.
 
 use muster_core::time::Timestamp;
-use muster_proto::v1alpha2::{Action, Cluster, Event, Node};
+use muster_proto::v1alpha2::{Action, Cluster, Event, Framework, Node};
 
 use super::{Listed, age};
 use crate::output::harmless;
@@ -148,5 +148,40 @@ impl Listed for Action {
 
     fn state(&self) -> &str {
         &self.status
+    }
+}
+
+impl Listed for Framework {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["NAME", "USABLE", "VERSION", "FOUND", "PYTHON", "TO DO"];
+        if wide {
+            titles.push("MISSING");
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, _: Timestamp) -> Vec<String> {
+        // Where nothing can be typed, what is missing says most.
+        let to_do = if self.command.is_empty() { &self.missing } else { &self.command };
+        let mut line = vec![
+            self.name.clone(),
+            self.state().to_owned(),
+            self.version.clone(),
+            self.source.clone(),
+            self.interpreter.clone(),
+            flat(to_do),
+        ];
+        if wide {
+            line.push(flat(&self.missing));
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &'static str {
+        if self.usable { "yes" } else { "no" }
     }
 }

@@ -73,7 +73,12 @@ impl Home {
 
     /// A server that the test started itself, and can kill.
     pub(crate) async fn serve(&self, arguments: &[&str]) -> Process {
-        let server = self.begin(&[&["serve"], arguments].concat());
+        self.serve_by(&self.command(&[&["serve"], arguments].concat())).await
+    }
+
+    /// The same by a command that was changed.
+    pub(crate) async fn serve_by(&self, command: &Command) -> Process {
+        let server = Process::spawn("muster", command);
         server.wait_for_line("serving", PATIENCE).await;
         server
     }

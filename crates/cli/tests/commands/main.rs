@@ -3,6 +3,7 @@
 mod autostart;
 mod down;
 mod exits;
+mod frameworks;
 mod home;
 mod life;
 mod output;
