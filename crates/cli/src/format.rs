@@ -78,14 +78,14 @@ pub(crate) fn names<T: Listed>(items: &[T]) -> String {
 pub(crate) fn one<T: Listed + Serialize>(
     format: Format,
     item: &T,
-    text: impl FnOnce() -> String,
+    text: impl FnOnce(bool) -> String,
 ) -> Result<ExitCode> {
     let items = std::slice::from_ref(item);
     Ok(output::print(&match format {
         Format::Json => json(item)?,
         Format::Yaml => yaml(item)?,
         Format::Name => names(items),
-        Format::Wide => table::render(items, true),
-        Format::Table => text(),
+        Format::Wide => text(true),
+        Format::Table => text(false),
     }))
 }

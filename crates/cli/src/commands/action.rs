@@ -102,7 +102,7 @@ impl Told {
         let Self { id: _, format, server } = self;
         let mut client = server.connect().await?;
         let action = client.ask(call).await?.into_inner();
-        format::one(format.format, &action, || described(&action))
+        format::one(format.format, &action, |_| described(&action))
     }
 }
 

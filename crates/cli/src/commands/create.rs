@@ -91,7 +91,7 @@ impl Create {
             let submit = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
             let (cluster, action) = deadline.submit(&mut client, submit).await?;
             let cluster = finish(&mut client, cluster, action, wait.no_wait, deadline).await?;
-            format::one(format.format, &cluster, || described(&cluster))
+            format::one(format.format, &cluster, |wide| described(&cluster, wide))
         })
     }
 }

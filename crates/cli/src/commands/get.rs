@@ -46,7 +46,7 @@ impl Get {
                 return watch::follow(&mut client, namespace, name, format).await;
             }
             if let Some(cluster) = one {
-                return format::one(format, &cluster, || described(&cluster));
+                return format::one(format, &cluster, |wide| described(&cluster, wide));
             }
             let clusters = if all_namespaces {
                 list_all(&mut client).await?
@@ -103,11 +103,11 @@ pub(super) async fn list_all(client: &mut Client) -> Result<Vec<Cluster>, Failur
 }
 
 /// One cluster for people: its line, why it is so, and what to connect to.
-pub(super) fn described(cluster: &Cluster) -> String {
-    let mut text = table::render(std::slice::from_ref(cluster), false);
+pub(super) fn described(cluster: &Cluster, wide: bool) -> String {
+    let mut text = table::render(std::slice::from_ref(cluster), wide);
     let endpoints = cluster.endpoints.iter().map(|(purpose, at)| (purpose.as_str(), at.clone()));
     let mut pairs: Vec<(&str, String)> = endpoints.collect();
-    if cluster.state != "ACTIVE" {
+    if cluster.state != "ACTIVE" && !wide {
         pairs.push(("reason", cluster.status_reason.clone()));
     }
     if pairs.iter().any(|(_, value)| !value.is_empty()) {

@@ -43,7 +43,7 @@ impl Restart {
             let submit = async |client: &Client| client.clusters().restart_head(request.clone()).await;
             let (cluster, action) = deadline.submit(&mut client, submit).await?;
             let cluster = finish(&mut client, cluster, action, wait.no_wait, deadline).await?;
-            format::one(format.format, &cluster, || described(&cluster))
+            format::one(format.format, &cluster, |wide| described(&cluster, wide))
         })
     }
 }

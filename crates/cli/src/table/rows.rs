@@ -11,6 +11,14 @@ fn flat(text: &str) -> String {
     harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The first line of a text; that there are more is shown.
+fn first_line(text: &str) -> String {
+    match text.trim().split_once('\n') {
+        Some((first, _)) => format!("{} …", flat(first)),
+        None => flat(text),
+    }
+}
+
 /// `ready/desired`; what was never seen is unknown.
 pub(crate) fn workers(cluster: &Cluster) -> String {
     let ready = cluster.ready_workers.map_or_else(|| "?".to_owned(), |ready| ready.to_string());
@@ -101,7 +109,7 @@ impl Listed for Event {
             self.object_name.clone(),
             self.reason.clone(),
             self.phase.clone(),
-            flat(&self.message),
+            if wide { flat(&self.message) } else { first_line(&self.message) },
         ];
         if wide {
             line.extend([self.user.clone(), self.door.clone(), self.action_id.clone()]);
