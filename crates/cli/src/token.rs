@@ -6,11 +6,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Parser, Subcommand};
 use muster_api::auth::{TokenEntry, TokensFile, hash, new_token};
 use muster_core::principal::Role;
 
+use crate::failure::Failure;
 use crate::output;
 
 /// Make tokens for servers with `--auth tokens:FILE`
@@ -53,10 +54,17 @@ impl Create {
         let Self { name, file, project, roles } = self;
         let mut tokens = read(&file)?;
         if tokens.token.iter().any(|token| token.name == name) {
-            bail!(
+            let sentence = format!(
                 "{} has a token named '{name}' already: choose another name, or remove that one",
                 file.display()
             );
+            return Err(Failure::in_use(anyhow!(sentence)).into());
+        }
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(Failure::bad_value(anyhow!(
+                "a name of visible characters is expected, not {name:?}"
+            ))
+            .into());
         }
         let token = new_token()?;
         let roles = roles.into_iter().collect::<BTreeSet<_>>();

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Connection as _, PgPool};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,6 +23,9 @@ use crate::writer::Writer;
 
 /// Connections to PostgreSQL: a few replicas stay below its default of 100.
 const POSTGRES_CONNECTIONS: u32 = 24;
+
+/// How long a server may take to answer at the start.
+const REACHED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a command is run again that lost against another one.
 const ATTEMPTS: u32 = 8;
@@ -75,6 +78,19 @@ impl Store {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options: PgConnectOptions =
             url.parse().map_err(|error: sqlx::Error| StoreError::Unavailable(error.to_string()))?;
+        // A pool would try for as long as it may, and then say only that it did.
+        let place = format!("{}:{}", options.get_host(), options.get_port());
+        let unreachable = |why: &dyn std::fmt::Display| {
+            StoreError::Unavailable(format!(
+                "no PostgreSQL answers at {place} ({why}): start it, or change the address"
+            ))
+        };
+        match tokio::time::timeout(REACHED_WITHIN, options.connect()).await {
+            Err(_) => return Err(unreachable(&format!("nothing in {} s", REACHED_WITHIN.as_secs()))),
+            Ok(Err(sqlx::Error::Io(error))) => return Err(unreachable(&error)),
+            Ok(Err(error)) => return Err(error.into()),
+            Ok(Ok(connection)) => drop(connection.close().await),
+        }
         let pool = PgPoolOptions::new()
             .max_connections(POSTGRES_CONNECTIONS)
             .acquire_timeout(Duration::from_secs(10))

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::find::{named, optional_id, word};
-use super::mutate::{self, Wait, with_action};
+use super::mutate::{self, Wait, asked, with_action};
 use super::pages::{self, ClusterFilters, Paging};
 use super::{CoreApi, access, convert, create, forms, update};
 use crate::access::Access;
@@ -91,7 +91,8 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller = mutate::caller(&access, &metadata, &request.request_id, "CreateCluster", &request);
+        let caller =
+            mutate::caller(&access, &metadata, &request.request_id, "CreateCluster", &asked!(request))?;
         let given = request.cluster.unwrap_or_default();
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
         create::may_go_to(&access, &namespace)?;
@@ -135,7 +136,8 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller = mutate::caller(&access, &metadata, &request.request_id, "DeleteCluster", &request);
+        let caller =
+            mutate::caller(&access, &metadata, &request.request_id, "DeleteCluster", &asked!(request))?;
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (_, action) = self.answer(action, &wait).await?;
             return with_action(Empty {}, &action);
@@ -156,7 +158,8 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller = mutate::caller(&access, &metadata, &request.request_id, "UpdateCluster", &request);
+        let caller =
+            mutate::caller(&access, &metadata, &request.request_id, "UpdateCluster", &asked!(request))?;
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (cluster, action) = self.answer(action, &wait).await?;
             return with_action(convert::cluster(cluster), &action);
@@ -174,7 +177,8 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller = mutate::caller(&access, &metadata, &request.request_id, "ScaleCluster", &request);
+        let caller =
+            mutate::caller(&access, &metadata, &request.request_id, "ScaleCluster", &asked!(request))?;
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (cluster, action) = self.answer(action, &wait).await?;
             return with_action(convert::cluster(cluster), &action);
@@ -190,7 +194,8 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let (metadata, _, request) = request.into_parts();
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller = mutate::caller(&access, &metadata, &request.request_id, "RestartHead", &request);
+        let caller =
+            mutate::caller(&access, &metadata, &request.request_id, "RestartHead", &asked!(request))?;
         if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
             let (cluster, action) = self.answer(action, &wait).await?;
             return with_action(convert::cluster(cluster), &action);

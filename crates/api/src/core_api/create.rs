@@ -105,6 +105,9 @@ impl CoreApi {
         label("cluster name", &given.name, LONGEST_NAME)?;
         plain("user", [&given.user])?;
         plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
+        plain("version", [&given.version])?;
+        plain("app", [&given.app])?;
+        recipe::check_variables(&given)?;
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
         let instance = self.instance_for(&given.provider, &kind)?;

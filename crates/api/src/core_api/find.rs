@@ -38,6 +38,20 @@ macro_rules! named {
 
 pub(super) use named;
 
+impl Named<'_> {
+    /// What is named twice has to be the same; what is not may be left out, or `-` in a path.
+    fn agrees_with(&self, cluster: &Cluster) -> Result<(), ApiError> {
+        let same = |given: &str, found: &str| given.is_empty() || given == "-" || given == found;
+        if same(self.name, &cluster.name) && same(self.namespace, &cluster.namespace) {
+            return Ok(());
+        }
+        Err(ApiError::invalid(format!(
+            "id is that of '{}' in namespace '{}', and the request is about '{}' in '{}': say `-` there, or leave the id out",
+            cluster.name, cluster.namespace, self.name, self.namespace
+        )))
+    }
+}
+
 impl CoreApi {
     /// The cluster that is named, if the caller may do this to it.
     pub(super) async fn find(&self, access: &Access, named: &Named<'_>) -> Result<Cluster, ApiError> {
@@ -55,7 +69,7 @@ impl CoreApi {
         let what = format!("cluster '{}'", cluster.name);
         let on = Resource { what: &what, project: &cluster.project, owner: &cluster.owner };
         match access.check(on) {
-            Ok(()) => Ok(cluster),
+            Ok(()) => named.agrees_with(&cluster).map(|()| cluster),
             Err(Denied::Unseen(_)) => Err(missing()),
             Err(denied) => Err(denied.into()),
         }

@@ -82,3 +82,18 @@ mod tests {
         assert!(error.sentence.contains(words), "{error}");
     }
 }
+
+/// The longest name that a caller may give a request.
+const LONGEST_REQUEST_ID: usize = 255;
+
+/// A caller's name for a request: short, and visible.
+pub(super) fn request_id(given: &str) -> Result<(), ApiError> {
+    if given.len() <= LONGEST_REQUEST_ID && given.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "request_id {:?} is not possible: at most {LONGEST_REQUEST_ID} printable ASCII characters",
+        given.chars().take(40).collect::<String>()
+    )))
+}

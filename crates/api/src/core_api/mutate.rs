@@ -62,6 +62,20 @@ impl Wait {
     }
 }
 
+/// What is asked for, without how long to wait for it and under which name: the same request may be sent again with
+/// more patience, or with its name in the header.
+macro_rules! asked {
+    ($request:expr) => {{
+        let mut asked = $request.clone();
+        asked.wait_for.clear();
+        asked.wait_timeout = None;
+        asked.request_id.clear();
+        asked
+    }};
+}
+
+pub(super) use asked;
+
 /// Who asks, and under which name of their own.
 pub(super) fn caller(
     access: &Access,
@@ -69,16 +83,25 @@ pub(super) fn caller(
     request_id: &str,
     method: &str,
     request: &impl Message,
-) -> Caller {
+) -> Result<Caller, ApiError> {
     let header = metadata.get(IDEMPOTENCY_KEY).and_then(|value| value.to_str().ok());
-    let id = Some(request_id).filter(|id| !id.is_empty()).or(header);
+    let id = match (request_id, header) {
+        ("", header) => header,
+        (given, Some(header)) if given != header => {
+            return Err(ApiError::invalid(format!(
+                "request_id is '{given:.40}' and {IDEMPOTENCY_KEY} '{header:.40}': leave one out"
+            )));
+        }
+        (given, _) => Some(given),
+    };
+    id.map_or(Ok(()), limits::request_id)?;
     let digest = || hash(&format!("{method} {}", URL_SAFE_NO_PAD.encode(request.encode_to_vec())));
-    Caller {
+    Ok(Caller {
         principal: access.principal().clone(),
         door: Door::Core,
         reason: String::new(),
         request: id.map(|id| (id.to_owned(), digest())),
-    }
+    })
 }
 
 impl CoreApi {

@@ -78,3 +78,22 @@ impl CoreApi {
         self.info.dev || own_user_only || principal.is_admin()
     }
 }
+
+/// Refuses variables and images that no process could be started with.
+pub(super) fn check_variables(given: &wire::Cluster) -> Result<(), ApiError> {
+    let spec = given.cluster_spec.as_ref();
+    let head = spec.and_then(|spec| spec.head_group_spec.as_ref());
+    let groups = spec.map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
+    let variables = given.envs.iter().chain(head.iter().flat_map(|head| &head.environment));
+    for (name, value) in variables.chain(groups.iter().flat_map(|group| &group.environment)) {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(ApiError::invalid(format!(
+                "environment variable {name:?} is not possible: a name without '=', and neither it nor its value with NUL"
+            )));
+        }
+    }
+    super::create::plain(
+        "image",
+        head.iter().map(|head| &head.image).chain(groups.iter().map(|group| &group.image)),
+    )
+}

@@ -8,6 +8,7 @@ use muster_core::node::Node;
 use muster_core::profile::Profile;
 
 use super::depend;
+use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
 use crate::transaction::{Command, Touched, Transaction};
@@ -102,6 +103,7 @@ impl Accept {
             Some(new) => make_cluster(tx, new).await?,
             None => {
                 if let Some(action) = self.settle_conflicts(tx).await? {
+                    self.remember_joined(tx, &action).await?;
                     return Ok(Accepted { action, replayed: true });
                 }
             }
@@ -130,6 +132,14 @@ impl Accept {
         }
     }
 
+    /// The request is answered by an action that was there before.
+    async fn remember_joined(&self, tx: &mut Transaction<'_>, joined: &Action) -> Result<(), StoreError> {
+        const JOIN: &str = "UPDATE idempotency SET action_id = $3 WHERE principal = $1 AND request_id = $2";
+        let Some(key) = &self.request else { return Ok(()) };
+        tx.execute(JOIN, args![&key.principal, &key.request_id, joined.id.to_string()]).await?;
+        Ok(())
+    }
+
     /// Healing gives way to users; among users the rule decides. A deletion joins one that is under way.
     async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
         let open = self.open_actions(tx).await?;
@@ -150,6 +160,13 @@ impl Accept {
         {
             return Ok(Some(deletion.clone()));
         }
+        // Whatever waited for a deletion would find nothing to be done to.
+        let deletion = |action: &&Action| action.kind == ActionKind::ClusterDelete;
+        if self.action.kind != ActionKind::ClusterDelete
+            && let Some(deletion) = users.iter().find(deletion)
+        {
+            return Err(StoreError::Conflict(vec![deletion.clone()]));
+        }
         let ends: Vec<Action> = match self.on_conflict {
             OnConflict::Reject if !users.is_empty() => return Err(StoreError::Conflict(users)),
             OnConflict::Reject | OnConflict::Queue => healing,
@@ -167,9 +184,16 @@ impl Accept {
             (Target::Cluster(id), _) | (Target::Node(_), Some(id)) => ("cluster_id", id.to_string()),
             (Target::Node(id), None) => ("target", id.to_string()),
         };
-        if tx.dialect() == crate::connection::Dialect::Postgres && column == "cluster_id" {
+        if column == "cluster_id" {
             // Two replicas that accept for one cluster at once have to see each other.
-            tx.row("SELECT id FROM clusters WHERE id = $1 FOR UPDATE", args![&id]).await?;
+            let lock = match tx.dialect() {
+                Dialect::Sqlite => "",
+                Dialect::Postgres => " FOR UPDATE",
+            };
+            let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS NULL{lock}");
+            if tx.row(sql, args![&id]).await?.is_none() {
+                return Err(StoreError::NotFound { kind: "cluster", given: id });
+            }
         }
         let rest = format!(
             "WHERE a.{column} = $1 AND a.parent_id IS NULL AND a.status NOT IN ($2, $3, $4) ORDER BY a.created_at, a.id"
@@ -201,7 +225,7 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
     }
     if let Some(limit) = quota {
         const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
-        if tx.dialect() == crate::connection::Dialect::Postgres {
+        if tx.dialect() == Dialect::Postgres {
             // Replicas that count at the same moment would all find room.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;
         }

@@ -40,6 +40,10 @@ impl Command for Signal {
             let action = find(tx, self.id).await?;
             let wrong =
                 |wanted| StoreError::WrongState { id: self.id, status: action.status.as_str(), wanted };
+            if action.status == ActionStatus::Cancelled && self.kind == SignalKind::Cancel {
+                // Asked again: it is as it was asked for.
+                return Ok(action);
+            }
             if action.status.is_final() {
                 return Err(wrong("it has ended, and nothing can be told to it any more"));
             }
