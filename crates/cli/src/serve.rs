@@ -77,7 +77,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let store = open_store(settings, &folder).await?;
     let mut operations = Operations::default();
     let environments = local::environments(folder.path());
-    let processes = local::processes(folder.path(), environments.clone())?;
+    let processes = local::processes(settings, folder.path(), environments.clone())?;
     let engine = start_engine(settings, processes, store, &mut operations).await?;
     let shutdown = CancellationToken::new();
     let info = ServerInfo {

@@ -29,6 +29,9 @@ const BLIND_LOOKS: u32 = 4;
 /// How often a node is stopped that the provider says is stopped, and that is there all the same: about a minute.
 const STOPS: u32 = 8;
 
+/// How many nodes are named, with what became of them, by an action that fails.
+const TOLD: usize = 3;
+
 /// What the members of a cluster should become.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Aim {
@@ -80,7 +83,7 @@ impl Work {
                 }
                 Verdict::Unreachable(reasons) => {
                     self.forget(&plan);
-                    return Err(Stop::Failed(reasons.join("; ")));
+                    return Err(Stop::Failed(in_one(reasons)));
                 }
             }
         }
@@ -406,6 +409,15 @@ impl Work {
         }
         let until = self.now().after(self.inner.config.pause(progress.blind));
         self.wait_for_world(Some(until)).await
+    }
+}
+
+/// The first few reasons: those of a thousand nodes are rarely a thousand different ones.
+fn in_one(reasons: &[String]) -> String {
+    let told = reasons.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
+    match reasons.len().saturating_sub(TOLD) {
+        0 => told,
+        more => format!("{told}; and {more} more"),
     }
 }
 

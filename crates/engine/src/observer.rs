@@ -25,6 +25,10 @@ use crate::submit;
 /// How long to wait before the stream of changes is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 
+/// Why a cluster is as good as gone whose nodes ended with their machine.
+const ENDED_WITH_MACHINE: &str = "HostRestarted: its machine was restarted, and its nodes ended with that. They are \
+                                  not brought back unasked: restart, scale or delete the cluster.";
+
 /// Changes that are taken in at once, if so many are there.
 const CHANGES_AT_ONCE: usize = 1024;
 
@@ -204,8 +208,12 @@ async fn look_at(
         events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
     };
     let told = lost.iter().map(tell).collect();
-    let heals = capabilities.heals_by_default && !lost.iter().any(restarted);
-    let seen = seen_cluster(&cluster, &nodes, lost, observed, now);
+    let with_machine = lost.iter().any(restarted);
+    let heals = capabilities.heals_by_default && !with_machine;
+    let mut seen = seen_cluster(&cluster, &nodes, lost, heals, observed, now);
+    if with_machine && seen.status.is_some() {
+        seen.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
+    }
     let healing = heals.then(|| submit::healing(inner, &cluster)).into_iter().collect();
     let command = Observe { duty, engine, clusters: vec![seen], events: told, healing, now };
     Ok(if inner.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
@@ -230,6 +238,7 @@ fn seen_cluster(
     cluster: &Cluster,
     nodes: &[Node],
     lost: Vec<Node>,
+    heals: bool,
     observed: Observed,
     now: muster_core::time::Timestamp,
 ) -> SeenCluster {
@@ -243,6 +252,8 @@ fn seen_cluster(
     summary.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
     summary.endpoints = observed.endpoints;
     summary.at = Some(now);
-    let status = (!busy).then(|| status::evaluate(cluster, active, head, "NODE_CHECK"));
+    // What brings it back is asked for in the same commit.
+    let told = if heals && head == status::HeadState::Lost { status::HeadState::Recovering } else { head };
+    let status = (!busy).then(|| status::evaluate(cluster, active, told, "NODE_CHECK"));
     SeenCluster { id: cluster.id, observed: summary, status, nodes: lost }
 }

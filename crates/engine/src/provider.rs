@@ -146,6 +146,12 @@ pub trait Provider: Send + Sync {
     /// Checks a recipe before anything is stored; the sentence says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
 
+    /// Looks whether what a recipe needs is there, such as a framework, before anything is stored. What is missing
+    /// for the moment only is no reason to refuse.
+    async fn admit(&self, _: &Profile) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// Individual: makes what the cluster needs beside its nodes. Delegated: makes the object, once; one of that name
     /// that is not this cluster's is an error for good.
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError>;

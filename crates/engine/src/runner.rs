@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_core::action::{Action, ActionStatus};
+use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::NodeStatus;
 use muster_core::status;
@@ -211,6 +211,10 @@ impl Work {
         let active = status::active_workers(&self.nodes);
         let head = status::head_state(&self.cluster, &self.nodes);
         let (mut word, mut words) = status::evaluate(&self.cluster, active, head, self.action.kind.as_str());
+        let created = status == ActionStatus::Succeeded || self.action.kind != ActionKind::ClusterCreate;
+        if !created && head == status::HeadState::Lost {
+            (word, words) = (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));
+        }
         if deleted {
             (word, words) = (ClusterStatus::Deleted, reason.to_owned());
             self.cluster.deleted_at = Some(now);

@@ -15,6 +15,7 @@ use crate::delegated;
 use crate::engine::{Engine, Inner};
 use crate::events;
 use crate::hub::Topic;
+use crate::provider::ProviderError;
 
 /// Who asks, through which door, and whether it was asked before.
 #[derive(Debug, Clone)]
@@ -77,6 +78,9 @@ pub enum SubmitError {
     /// A value is not possible.
     #[error("{0}")]
     Invalid(String),
+    /// What it needs is not there.
+    #[error(transparent)]
+    Missing(ProviderError),
 }
 
 impl Engine {
@@ -99,6 +103,10 @@ impl Engine {
         let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         if let Some(profile) = &profile {
             provider.check_profile(profile).map_err(SubmitError::Invalid)?;
+            let admitted = provider.admit(profile).await;
+            admitted.or_else(
+                |missing| if missing.transient { Ok(()) } else { Err(SubmitError::Missing(missing)) },
+            )?;
         }
         if cluster.groups.len() > 1 && !capabilities.several_groups {
             let groups = cluster.groups.len();

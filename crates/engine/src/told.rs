@@ -152,6 +152,10 @@ impl Provider for Told {
         self.provider.check_profile(profile)
     }
 
+    async fn admit(&self, profile: &Profile) -> Result<(), ProviderError> {
+        self.provider.admit(profile).await
+    }
+
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let telling = self.begin("create", call, 0);
         telling.end(self.provider.create(call).await)

@@ -4,13 +4,16 @@
 //! for all of them: folders, starting, waiting until a node works, looking, letting go.
 
 mod ask;
+mod ending;
 mod exits;
 mod head;
+mod kept;
 mod kind;
 mod launch;
 mod logs;
 mod look;
 mod place;
+mod ready;
 mod seat;
 mod start;
 mod stop;
@@ -75,6 +78,18 @@ impl Processes {
         let exits = Exits::new(shims.clone());
         Self { inner: Arc::new(Inner { instance, settings, places, shims, environments, http, exits }) }
     }
+
+    /// Removes logs of clusters that are gone, once they were kept for so long.
+    pub async fn purge_logs(&self, keep: Duration) {
+        let Some(folder) = self.inner.settings.kept_logs.clone() else { return };
+        let purge = move || kept::purge(&folder, keep, std::time::SystemTime::now());
+        match tokio::task::spawn_blocking(purge).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(count)) => tracing::info!(count, "logs of clusters that are long gone were removed"),
+            Ok(Err(error)) => tracing::warn!(%error, "old logs cannot be removed"),
+            Err(error) => tracing::warn!(%error, "old logs were not removed"),
+        }
+    }
 }
 
 #[async_trait]
@@ -107,6 +122,10 @@ impl Provider for Processes {
             Some(kind) => kind.check(profile),
             None => Err(format!("no local process is a {}", profile.kind)),
         }
+    }
+
+    async fn admit(&self, profile: &Profile) -> Result<(), ProviderError> {
+        self.inner.has_framework(profile).await
     }
 
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {

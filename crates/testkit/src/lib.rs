@@ -15,6 +15,7 @@
 //! for engines that are killed and stopped.
 
 mod databases;
+mod dice;
 mod disk;
 pub mod fake;
 mod kubernetes;
@@ -30,6 +31,7 @@ mod wire;
 pub mod world;
 
 pub use databases::{DatabaseKind, FreshStore};
+pub use dice::Dice;
 pub use disk::SmallDisk;
 pub use kubernetes::{Kubernetes, Namespace, kubernetes};
 pub use postgres::{Database, Postgres, postgres};

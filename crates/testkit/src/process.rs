@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -115,6 +116,14 @@ impl Process {
             panic!("{} did not end within {deadline:?}; its last lines:\n{}", self.name, self.tail())
         });
         in_time.expect("a child of this process can be waited for")
+    }
+
+    /// Writes a line to its standard input.
+    pub async fn write_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("its standard input was not closed");
+        let text = format!("{line}\n");
+        let written = stdin.write_all(text.as_bytes()).await;
+        written.unwrap_or_else(|error| panic!("{} does not read: {error}\n{}", self.name, self.tail()));
     }
 
     /// Closes its standard input.

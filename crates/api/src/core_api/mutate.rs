@@ -173,6 +173,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::UnknownType { .. } => Self::invalid(sentence).word("UnknownProfileType"),
             SubmitError::NotSupported(_) => Self::invalid(sentence).word("NotSupported"),
             SubmitError::Invalid(_) => Self::invalid(sentence),
+            SubmitError::Missing(error) => error.into(),
         }
     }
 }

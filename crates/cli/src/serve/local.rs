@@ -10,8 +10,10 @@ use muster_local::shim::{LogLimits, RuntimeFolder, Shims};
 use muster_local::{Processes, Settings};
 use uuid::Uuid;
 
-/// How long a node may take until it works: a cold disk and a busy machine are slow.
-const START_WITHIN: Duration = Duration::from_mins(3);
+use super::settings::Settings as ServerSettings;
+
+/// How often logs are looked for that are old enough to go.
+const TIDY: Duration = Duration::from_hours(24);
 
 /// The Python environments of this data folder, and around this process.
 pub(super) fn environments(data: &Path) -> Environments {
@@ -19,15 +21,31 @@ pub(super) fn environments(data: &Path) -> Environments {
 }
 
 /// Runs processes in this data folder.
-pub(super) fn processes(data: &Path, environments: Environments) -> Result<Processes> {
+pub(super) fn processes(
+    server: &ServerSettings,
+    data: &Path,
+    environments: Environments,
+) -> Result<Processes> {
     let runtime = RuntimeFolder::standard().context("local processes need a folder for their sockets")?;
     let settings = Settings {
         folder: data.join("local"),
         log: LogLimits::default(),
         kept_logs: Some(data.join("logs")),
-        start_within: START_WITHIN,
+        start_within: Duration::from_secs(server.node_start_seconds.into()),
     };
-    Ok(Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments))
+    let processes = Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments);
+    let keep = Duration::from_secs(u64::from(server.retention_days) * 86_400);
+    tokio::spawn(tidy(processes.clone(), keep));
+    Ok(processes)
+}
+
+/// Logs of clusters that are gone go too, in time; at the start, since not every server runs for a day.
+async fn tidy(processes: Processes, keep: Duration) {
+    let mut period = tokio::time::interval(TIDY);
+    loop {
+        period.tick().await;
+        processes.purge_logs(keep).await;
+    }
 }
 
 /// Which local instance this is: of this folder, on this machine.

@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) max_clusters_per_project: u32,
     pub(crate) parallel_actions: u32,
     pub(crate) retention_days: u32,
+    pub(crate) node_start_seconds: u32,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) dev: bool,
@@ -60,6 +61,7 @@ impl Default for Settings {
             max_clusters_per_project: 1_000,
             parallel_actions: 64,
             retention_days: 30,
+            node_start_seconds: 180,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             dev: false,
@@ -113,6 +115,9 @@ pub(crate) struct Flags {
     /// How long the history of what has ended is kept
     #[arg(long, env = "MUSTER_RETENTION_DAYS", value_name = "DAYS")]
     retention_days: Option<u32>,
+    /// How long a local node may take until it works
+    #[arg(long, env = "MUSTER_NODE_START_SECONDS", value_name = "SECONDS")]
+    node_start_seconds: Option<u32>,
     /// What is logged: error, warn, info, debug, trace, or a filter such as `info,muster_engine=debug`
     #[arg(long, env = "MUSTER_LOG", value_name = "FILTER")]
     log: Option<String>,
@@ -150,6 +155,7 @@ impl Flags {
             max_clusters_per_project,
             parallel_actions,
             retention_days,
+            node_start_seconds,
             log,
             log_format,
             dev,
@@ -169,6 +175,7 @@ impl Flags {
             max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
             parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
             retention_days: retention_days.unwrap_or(file.retention_days),
+            node_start_seconds: node_start_seconds.unwrap_or(file.node_start_seconds),
             log: log.unwrap_or(file.log),
             log_format: log_format.unwrap_or(file.log_format),
             dev: dev.unwrap_or(file.dev),
@@ -202,6 +209,9 @@ impl Settings {
             bail!(
                 "retention_days is 0: history would be gone before anybody has read it; at least 1 is needed"
             );
+        }
+        if self.node_start_seconds == 0 {
+            bail!("node_start_seconds is 0: no node starts in no time; at least 1 is needed");
         }
         let outside = [self.listen, self.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
         if let (true, Some(address)) = (self.dev, outside) {

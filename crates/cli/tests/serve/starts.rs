@@ -24,6 +24,7 @@ fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Opti
 #[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': local, none or tokens:FILE is expected")]
 #[case::no_tokens(&["--auth", "tokens:missing.toml"], "missing.toml")]
 #[case::no_history(&["--retention-days", "0"], "retention_days is 0")]
+#[case::no_time(&["--node-start-seconds", "0"], "node_start_seconds is 0")]
 #[case::no_hands(&["--parallel-actions", "0"], "parallel_actions is 0")]
 #[case::no_filter(&["--log", "a=b=c"], "log is 'a=b=c'")]
 #[case::no_postgres(&["--database-url", "mysql://u:secret@h/d"], "does not begin with postgres://")]

@@ -3,11 +3,11 @@
 use std::process::Command;
 use std::time::Duration;
 
+use muster_testkit::Dice;
 use muster_testkit::world::{Control, Outcome, Pace, Verb, WORLD_CLUSTER};
 use muster_testkit::{Database, Process};
 use rstest::rstest;
 
-use crate::dice::Dice;
 use crate::facts::{self, Expected};
 use crate::ground::{Ground, Kind, PACE, UNHURRIED, created, grow, new_cluster, succeeded};
 

@@ -5,10 +5,10 @@ mod deed;
 use std::env;
 use std::time::Duration;
 
+use muster_testkit::Dice;
 use muster_testkit::world::{Control, Outcome, Replica, Verb};
 use rstest::rstest;
 
-use crate::dice::Dice;
 use crate::facts;
 use crate::ground::{Ground, Kind};
 use deed::{Deed, Task};

@@ -4,7 +4,6 @@
 //! moments, `MUSTER_CHAOS_SEED` repeats a run.
 
 mod databases;
-mod dice;
 mod disk;
 mod facts;
 mod faults;

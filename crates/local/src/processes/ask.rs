@@ -28,7 +28,8 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn new() -> Self {
-        Self { client: Client::builder(TokioExecutor::new()).build_http() }
+        // A connection that was kept may be to a head that is gone, and who asks would take that for an answer.
+        Self { client: Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http() }
     }
 
     /// Asks, and reads the answer if it is a good one.

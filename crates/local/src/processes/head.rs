@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use muster_core::ids::{ClusterId, NodeId};
+use muster_engine::provider::ProviderError;
 use muster_frameworks::{Endpoints, LiveWorker, LocalFramework, Ports};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::Inner;
 use super::ask::AskError;
@@ -39,11 +43,43 @@ impl Head {
     }
 }
 
+/// Of other errors whoever listens there says more.
+fn is_taken(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+fn in_use(port: u16) -> String {
+    format!(
+        "port {port}, by which its clients know it, is used by another program: end that program, then restart the \
+         head of the cluster"
+    )
+}
+
 fn file(places: &Places, cluster: ClusterId) -> PathBuf {
     places.cluster(cluster).join("head.json")
 }
 
+/// How long ports of a head that ended may stay taken: by what it left, or by a passing connection.
+const PORTS_FREE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How soon such a port is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 impl Inner {
+    /// Waits until a head can have the ports again by which its clients know it. Nobody would find it on others.
+    pub(super) async fn ports_are_free(&self, cluster: ClusterId) -> Result<(), ProviderError> {
+        let ports = Head::of(&self.places, cluster).map(|head| head.ports).unwrap_or_default();
+        let deadline = Instant::now() + PORTS_FREE_WITHIN;
+        while let Some(port) = ports.values().copied().find(|port| is_taken(*port)) {
+            if Instant::now() >= deadline {
+                return Err(ProviderError::permanent("PortInUse", in_use(port)));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
     /// Where the head answers, if its process lives: asking one that does not would only take time.
     pub(super) fn living_head(&self, cluster: ClusterId) -> Option<Endpoints> {
         let head = Head::of(&self.places, cluster)?;

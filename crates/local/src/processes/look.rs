@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use muster_core::node::{Node, NodeRole, Seen};
 use muster_engine::provider::{Call, Observed, ProviderError};
 
+use super::ending::with_log;
 use super::seat::Seat;
-use super::start::with_log;
 use super::{Inner, on_disk};
 use crate::shim::{Found, NodeFolder};
 

@@ -122,18 +122,29 @@ impl Inner {
     pub(super) async fn clear(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let id = call.cluster.id;
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
-        for folder in self.places.nodes(id).map_err(disk)? {
-            let stopped = self.shims.stop(&folder, call.fence, Stop::within(CLEAR_WITHIN)).await;
-            stopped.map_err(|error| not_stopped(&error))?;
-            if let Some(kept) = &self.settings.kept_logs {
-                place::put_logs_away(&folder, &kept.join(format!("{}-{}", call.cluster.name, id.short())))
-                    .map_err(disk)?;
-            }
+        let folders = self.places.nodes(id).map_err(disk)?;
+        let mut cleared: FuturesUnordered<_> =
+            folders.into_iter().map(|folder| self.clear_node(call, folder)).collect();
+        while let Some(result) = cleared.next().await {
+            result?;
         }
-        match std::fs::remove_dir_all(self.places.cluster(id)) {
+        let cluster = self.places.cluster(id);
+        // Frameworks leave large folders.
+        let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(cluster)).await;
+        match removed.map_err(|error| disk(std::io::Error::other(error)))? {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(disk(error)),
             _ => Ok(()),
         }
+    }
+
+    async fn clear_node(&self, call: Call<'_>, folder: NodeFolder) -> Result<(), ProviderError> {
+        let stopped = self.shims.stop(&folder, call.fence, Stop::within(CLEAR_WITHIN)).await;
+        stopped.map_err(|error| not_stopped(&error))?;
+        // What a shim that was killed left where sockets are is known only as long as there is a folder.
+        self.remove(&folder, call).await?;
+        let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
+        let to = kept.join(format!("{}-{}", call.cluster.name, call.cluster.id.short()));
+        place::put_logs_away(&folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
     }
 }
 

@@ -4,13 +4,13 @@ use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Numbers that look random and follow from a seed (splitmix64).
-pub(crate) struct Dice {
+pub struct Dice {
     state: u64,
 }
 
 impl Dice {
     /// From `MUSTER_CHAOS_SEED`, else from the clock; says how to repeat it.
-    pub(crate) fn roll() -> Self {
+    pub fn roll() -> Self {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
         let seed =
             env::var("MUSTER_CHAOS_SEED").map_or_else(|_| now(), |seed| seed.parse().expect("a number"));
@@ -19,7 +19,7 @@ impl Dice {
     }
 
     /// A number below this one.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -28,12 +28,12 @@ impl Dice {
     }
 
     /// One of several.
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[usize::try_from(self.below(from.len() as u64)).expect("it is below a length")]
     }
 
     /// A moment before this one.
-    pub(crate) fn moment(&mut self, before: Duration) -> Duration {
+    pub fn moment(&mut self, before: Duration) -> Duration {
         Duration::from_micros(self.below(u64::try_from(before.as_micros()).expect("a moment in this life")))
     }
 }

@@ -1,0 +1,108 @@
+//! Dask from end to end, with a real client.
+
+use std::collections::BTreeSet;
+
+use reqwest::{Method, Response};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::laptop::{Laptop, PATIENCE, dask, state};
+use crate::traces::lives;
+
+#[tokio::test]
+async fn a_cluster_computes_grows_shrinks_without_losing_data_and_goes() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 2)).await;
+    assert_eq!((state(&created), created["readyWorkers"].as_i64()), ("ACTIVE", Some(2)), "{created}");
+    let mut client = Client::connect(&python, &created).await;
+    client.computes().await;
+    assert_eq!(laptop.scale("fred", 5).await["readyWorkers"], 5);
+    assert_eq!(client.run("len(client.scheduler_info(n_workers=-1)['workers'])").await, "5");
+    client.run("kept.update(parts=client.scatter(list(range(50))))").await;
+    let held = "len([1 for keys in client.has_what().values() if keys])";
+    assert_eq!(client.run(held).await, "5", "every worker holds a part");
+    let before = laptop.workers("fred").await;
+    assert_eq!(laptop.scale("fred", 1).await["readyWorkers"], 1);
+    assert_eq!(client.run("sum(client.gather(kept['parts']))").await, "1225");
+    let [stayed] = &laptop.workers("fred").await[..] else { panic!("one worker stays") };
+    for worker in before {
+        assert_eq!(
+            lives(worker.pid()),
+            worker.pid() == stayed.pid(),
+            "{worker:?}, of which {stayed:?} stayed"
+        );
+    }
+    let names = "[worker['name'] for worker in client.scheduler_info(n_workers=-1)['workers'].values()]";
+    assert_eq!(client.run(names).await, format!("['{}']", stayed.name));
+    client.computes().await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_cluster_tells_where_it_is_and_what_it_writes() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 1)).await;
+    let dashboard = created["endpoints"]["dashboard"].as_str().expect("a dashboard");
+    assert!(dashboard.starts_with("http://127.0.0.1:"), "{dashboard}");
+    let health = dashboard.replace("/status", "/health");
+    assert_eq!(reqwest::get(health).await.unwrap().text().await.unwrap(), "ok");
+    let environment = laptop.get("/namespaces/demo/clusters/fred/environment").await;
+    assert_eq!(environment["variables"]["DASK_SCHEDULER_ADDRESS"], created["endpoints"]["address"]);
+    assert_eq!(environment["variables"]["MUSTER_CLUSTER"], "fred");
+    let head = text(logs(&laptop, "").await).await;
+    assert!(head.contains("Scheduler at:"), "{head}");
+    let name = laptop.workers("fred").await[0].name.clone();
+    let mut followed = logs(&laptop, &format!("?node={name}&follow=true")).await;
+    let mut client = Client::connect(&python, &created).await;
+    client.run("client.run(lambda: print('a word of the worker'))").await;
+    let heard = async {
+        let mut heard = String::new();
+        while !heard.contains("a word of the worker") {
+            heard += &String::from_utf8_lossy(&followed.chunk().await.expect("a chunk").expect("more"));
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.expect("what it writes is told at once");
+    let last = text(logs(&laptop, &format!("?node={name}&tail=1")).await).await;
+    assert_eq!(last.matches("\\n").count(), 1, "one line, and no more: {last}");
+    laptop.delete_without_trace("fred").await;
+    let kept = walk(&laptop.data().join("logs"));
+    assert_eq!(kept.len(), 2, "the logs of head and worker stay: {kept:?}");
+}
+
+async fn logs(laptop: &Laptop, query: &str) -> Response {
+    let response =
+        laptop.call(Method::GET, &format!("/namespaces/demo/clusters/fred/logs{query}"), None).await;
+    assert!(response.status().is_success(), "{response:?}");
+    response
+}
+
+async fn text(response: Response) -> String {
+    tokio::time::timeout(PATIENCE, response.text()).await.expect("it ends").expect("a text")
+}
+
+fn walk(folder: &std::path::Path) -> BTreeSet<std::path::PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let below = if path.is_dir() { walk(&path) } else { BTreeSet::from([path]) };
+        found.extend(below);
+    }
+    found
+}
+
+#[tokio::test]
+async fn what_a_cluster_is_given_reaches_its_nodes() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let mut cluster = dask("fred", 1);
+    cluster["envs"] = json!({"GREETING": "hello"});
+    cluster["cluster_spec"]["worker_group_spec"][0]["args"] = json!(["--resources", "GPU=2"]);
+    cluster["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"cpu": "3", "memory": "1Gi"});
+    let created = laptop.create(&cluster).await;
+    let mut client = Client::connect(&python, &created).await;
+    let worker = "next(iter(client.scheduler_info(n_workers=-1)['workers'].values()))";
+    let line = format!("(lambda w: (w['nthreads'], w['memory_limit'], w['resources']))({worker})");
+    assert_eq!(client.run(&line).await, "(3, 1073741824, {'GPU': 2.0})");
+    let greeting = "client.submit(lambda: __import__('os').environ['GREETING']).result()";
+    assert_eq!(client.run(greeting).await, "hello");
+    laptop.delete_without_trace("fred").await;
+}

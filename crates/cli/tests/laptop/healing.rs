@@ -1,0 +1,98 @@
+//! What dies is seen at once, told, and brought back; up to a limit.
+
+use crate::client::Client;
+use crate::laptop::{Laptop, dask, reason, sleepers, state};
+use crate::traces::{kill, lives};
+
+#[tokio::test]
+async fn a_killed_worker_comes_back_twice_and_then_the_cluster_says_why_not() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 2)).await;
+    let mut client = Client::connect(&python, &created).await;
+    let [victim, other] = &laptop.workers("fred").await[..] else { panic!("two workers") };
+    for round in 1..=2 {
+        kill(laptop.workers("fred").await[0].pid());
+        let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", round).await;
+        assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
+        client.computes().await;
+    }
+    let told = laptop.told("fred", "NodeLost").await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
+    assert!(told[0].contains("its last lines:\n") && told[0].contains("distributed.worker"), "{told:?}");
+    kill(laptop.workers("fred").await[0].pid());
+    laptop.until_ended("fred", "CLUSTER_RECOVER", 3).await;
+    let given_up = laptop.cluster("fred").await;
+    assert_eq!(state(&given_up), "WARNING", "{given_up}");
+    let words = reason(&given_up);
+    assert!(words.contains("started 3 times in 10 minutes: it was ended by signal 9 (SIGKILL)"), "{words}");
+    assert!(words.contains(&victim.name), "{words}");
+    assert!(lives(other.pid()), "the other one has nothing to do with it");
+    client.computes().await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_killed_head_comes_back_where_it_was_with_new_workers_and_its_clients_find_it() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 2)).await;
+    let mut client = Client::connect(&python, &created).await;
+    client.computes().await;
+    let before = laptop.workers("fred").await;
+    kill(laptop.head("fred").await.pid());
+    let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
+    assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
+    let cluster = laptop.until_active("fred", 2).await;
+    assert_eq!(cluster["endpoints"], created["endpoints"], "the same addresses");
+    for (old, new) in before.iter().zip(laptop.workers("fred").await) {
+        assert_eq!(old.name, new.name);
+        assert!(!lives(old.pid()) && lives(new.pid()), "{old:?} {new:?}");
+    }
+    client.computes().await;
+    let head = laptop.head("fred").await;
+    let restarted = laptop.restart_head("fred").await;
+    assert_eq!(
+        (state(&restarted), &restarted["endpoints"]),
+        ("ACTIVE", &created["endpoints"]),
+        "{restarted}"
+    );
+    assert!(!lives(head.pid()));
+    client.computes().await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn killed_shims_take_their_nodes_along_and_everything_comes_back() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 1)).await;
+    let mut client = Client::connect(&python, &created).await;
+    let worker = laptop.workers("fred").await.remove(0);
+    kill(worker.shim());
+    let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
+    assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
+    assert!(!lives(worker.pid()), "it died with its shim");
+    let told = laptop.told("fred", "NodeLost").await;
+    assert!(told[0].contains("how is unknown (shim lost)"), "{told:?}");
+    client.computes().await;
+    laptop.traces().kill();
+    laptop.until("fred", |cluster| state(cluster) != "ACTIVE").await;
+    let cluster = laptop.until_active("fred", 1).await;
+    assert_eq!(cluster["endpoints"], created["endpoints"]);
+    client.computes().await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn plain_processes_are_told_when_they_end_and_come_back_when_asked_for() {
+    let laptop = Laptop::bare().await;
+    laptop.create(&sleepers("naps", 2)).await;
+    kill(laptop.workers("naps").await[0].pid());
+    let seen = laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
+    assert!(reason(&seen).contains("below desired_capacity (2)"), "{seen}");
+    let told = laptop.told("naps", "NodeLost").await;
+    assert!(told[0].contains("signal 9 (SIGKILL)"), "{told:?}");
+    assert_eq!(state(&laptop.scale("naps", 2).await), "ACTIVE");
+    kill(laptop.workers("naps").await[1].shim());
+    laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
+    laptop.delete_without_trace("naps").await;
+}

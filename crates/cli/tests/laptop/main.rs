@@ -1,0 +1,12 @@
+//! Clusters of real processes on one machine, under a real server: nothing is lost, and nothing is left.
+
+mod bad_luck;
+mod chaos;
+mod client;
+mod dask;
+mod healing;
+mod laptop;
+mod process;
+mod reboot;
+mod servers;
+mod traces;

@@ -1,0 +1,81 @@
+//! What there is of clusters outside the database: processes, sockets, folders.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable that everything inherits that a server of a test starts, because nodes inherit what begins so.
+pub(crate) const MARK: &str = "LC_MUSTER_TEST";
+
+#[derive(Debug)]
+pub(crate) struct Traces {
+    /// Nodes and their shims, with their commands.
+    pub(crate) processes: Vec<(i32, String)>,
+    pub(crate) sockets: Vec<PathBuf>,
+    /// Of clusters.
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+impl Traces {
+    /// Those of the server whose everything is below `folder`, but for the server itself.
+    pub(crate) fn of(folder: &Path, clusters: &Path, server: Option<i32>) -> Self {
+        let mark = format!("{MARK}={}", folder.display());
+        let ours = |pid: &i32| Some(*pid) != server && (has_mark(*pid, &mark) || has_open(*pid, folder));
+        let runtimes = entries(folder).into_iter().map(|entry| entry.join("muster"));
+        let is_socket =
+            |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+        Self {
+            processes: processes().filter(ours).map(|pid| (pid, command(pid))).collect(),
+            sockets: runtimes.flat_map(|runtime| entries(&runtime)).filter(is_socket).collect(),
+            folders: entries(clusters),
+        }
+    }
+
+    pub(crate) fn are_none(&self) {
+        let none = self.processes.is_empty() && self.sockets.is_empty() && self.folders.is_empty();
+        assert!(none, "something of a cluster is left: {self:#?}");
+    }
+
+    pub(crate) fn kill(&self) {
+        self.processes.iter().for_each(|(pid, _)| kill(*pid));
+    }
+}
+
+/// Kills a process without a word.
+pub(crate) fn kill(pid: i32) {
+    // It may have ended, which is as good.
+    let _ = kill_process(Pid::from_raw(pid).expect("a process has a number"), Signal::KILL);
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    entries(Path::new("/proc")).into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok())
+}
+
+fn has_mark(pid: i32, mark: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|text| text.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+}
+
+/// A shim has no variables, and the lock of its node open.
+fn has_open(pid: i32, folder: &Path) -> bool {
+    let is_below = |file: PathBuf| fs::read_link(file).is_ok_and(|target| target.starts_with(folder));
+    let is_shim = command(pid).starts_with("muster shim");
+    is_shim && entries(&PathBuf::from(format!("/proc/{pid}/fd"))).into_iter().any(is_below)
+}
+
+fn command(pid: i32) -> String {
+    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&text).replace('\0', " ")
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
