@@ -1,12 +1,13 @@
 //! Dask: a scheduler and its workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
 use muster_core::time::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::ask::{Ask, Unreadable, json as read};
@@ -150,6 +151,11 @@ impl LocalFramework for Dask {
     fn retire(&self, head: &Endpoints, workers: &[LiveWorker]) -> Ask {
         let addresses: Vec<&str> = workers.iter().map(|worker| worker.address.as_str()).collect();
         Ask::post(http(head, "/api/v1/retire_workers"), &json!({ "workers": addresses }))
+    }
+
+    fn retired(&self, answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
+        let workers: HashMap<String, IgnoredAny> = read("the scheduler's list of retired workers", answer)?;
+        Ok(workers.into_keys().collect())
     }
 
     fn ask_activity(&self, head: &Endpoints) -> Ask {

@@ -1,6 +1,6 @@
 //! How a framework runs as plain processes on one machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
@@ -116,6 +116,9 @@ pub trait LocalFramework: Send + Sync {
 
     /// Tells the head to let workers go, with what they hold moved to others first.
     fn retire(&self, head: &Endpoints, workers: &[LiveWorker]) -> Ask;
+
+    /// Reads its answer: the addresses of those that it let go. Others hold what could not be moved.
+    fn retired(&self, answer: &[u8]) -> Result<HashSet<String>, Unreadable>;
 
     /// Asks since when nothing runs.
     fn ask_activity(&self, head: &Endpoints) -> Ask;

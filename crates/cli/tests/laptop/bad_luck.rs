@@ -4,10 +4,13 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use reqwest::Method;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::laptop::{Laptop, dask, reason, state};
+use crate::clusters::{reason, state};
+use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::recipes::dask;
 use crate::traces::kill;
 
 #[tokio::test]
@@ -101,11 +104,11 @@ async fn a_head_whose_port_was_taken_meanwhile_waits_for_its_user() {
         loop {
             match TcpListener::bind(&address) {
                 Ok(taken) => return taken,
-                Err(_) => tokio::time::sleep(crate::laptop::SOON).await,
+                Err(_) => tokio::time::sleep(SOON).await,
             }
         }
     };
-    let taken = tokio::time::timeout(crate::laptop::PATIENCE, taken).await.expect("the head is gone");
+    let taken = tokio::time::timeout(PATIENCE, taken).await.expect("the head is gone");
     laptop.start().await;
     let lost = laptop.until("fred", |cluster| state(cluster) == "CRITICAL").await;
     let port = address.rsplit_once(':').unwrap().1;
@@ -138,5 +141,19 @@ async fn a_cluster_shrinks_and_goes_also_while_its_head_is_gone() {
     let resized = laptop.until_ended("fred", "CLUSTER_RESIZE", 1).await;
     assert_eq!(resized["status"], "FAILED", "its head is gone: {resized}");
     assert_eq!(laptop.workers("fred").await.len(), 1);
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_cluster_shrinks_also_while_its_head_does_not_answer() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 2)).await;
+    let mut client = Client::connect(&python, &created).await;
+    let head = Pid::from_raw(laptop.head("fred").await.pid()).unwrap();
+    kill_process(head, Signal::STOP).unwrap();
+    let scaled = laptop.scale("fred", 1).await;
+    kill_process(head, Signal::CONT).unwrap();
+    assert_eq!((state(&scaled), scaled["readyWorkers"].as_i64()), ("ACTIVE", Some(1)), "{scaled}");
+    client.computes().await;
     laptop.delete_without_trace("fred").await;
 }

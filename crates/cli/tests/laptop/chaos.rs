@@ -8,15 +8,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::laptop::{Laptop, PATIENCE, SOON, dask, sleepers, state};
+use crate::clusters::{CLUSTERS, Member, state};
+use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::recipes::{dask, sleepers};
 
 /// Servers that are killed while they start and stop plain processes.
-const KILLS: usize = 14;
+const KILLS: usize = 13;
 
-/// Servers that are killed while they resize a Dask cluster.
-const DASK_KILLS: usize = 6;
-
-const CLUSTERS: &str = "/namespaces/demo/clusters";
+/// Servers that are killed while they resize a Dask cluster; two more while they make and remove it.
+const DASK_KILLS: usize = 5;
 
 const NAME: &str = "naps";
 
@@ -25,6 +25,20 @@ async fn kill_during(laptop: &mut Laptop, method: Method, path: &str, body: Opti
     let deadline = tokio::time::Instant::now() + moment;
     drop(tokio::time::timeout_at(deadline, laptop.try_call(method, path, body)).await);
     tokio::time::sleep_until(deadline).await;
+    laptop.kill_and_start_again().await;
+}
+
+/// The same, after the server has accepted the request.
+async fn kill_once_accepted(
+    laptop: &mut Laptop,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+    moment: Duration,
+) {
+    let accepted = laptop.call(method, &format!("{path}?wait_for=accepted"), body).await;
+    assert!(accepted.status().is_success(), "{accepted:?}");
+    tokio::time::sleep(moment).await;
     laptop.kill_and_start_again().await;
 }
 
@@ -50,9 +64,9 @@ async fn settled(laptop: &Laptop) -> Option<Value> {
 
 /// What runs is what should run.
 async fn agrees(laptop: &Laptop, cluster: &Value, what: &str) -> BTreeSet<i32> {
-    let desired = usize::try_from(cluster["desiredWorkers"].as_i64().unwrap()).unwrap();
+    let desired = cluster["desiredWorkers"].as_u64().and_then(|size| size.try_into().ok()).unwrap_or(0);
     assert_eq!(state(cluster), "ACTIVE", "{what}: {cluster:#}");
-    let pids: BTreeSet<i32> = laptop.workers(NAME).await.iter().map(crate::laptop::Member::pid).collect();
+    let pids: BTreeSet<i32> = laptop.workers(NAME).await.iter().map(Member::pid).collect();
     let running: BTreeSet<i32> = laptop.traces().processes.into_iter().map(|(pid, _)| pid).collect();
     assert_eq!(
         (pids.len(), running.len()),
@@ -105,17 +119,20 @@ async fn a_server_that_is_killed_at_any_moment_loses_and_leaks_nothing() {
 async fn a_resize_finishes_whenever_the_server_is_killed_and_a_connected_client_goes_on() {
     let Some((mut laptop, python)) = Laptop::with_dask().await else { return };
     let mut dice = Dice::roll();
-    let created = laptop.create(&dask(NAME, 2)).await;
+    let moment = dice.moment(Duration::from_secs(2));
+    kill_once_accepted(&mut laptop, Method::POST, CLUSTERS, Some(dask(NAME, 2)), moment).await;
+    let created = settled(&laptop).await.expect("it was accepted");
+    assert_eq!(state(&created), "ACTIVE", "killed after {moment:?}: {created:#}");
     let head = laptop.head(NAME).await.pid();
     let mut client = Client::connect(&python, &created).await;
     client.run("kept.update(parts=client.scatter(list(range(50))))").await;
     let mut size = 2;
     for round in 0..DASK_KILLS {
         let moment = dice.moment(Duration::from_millis(1500));
-        size = [1, 2, 3, 4].into_iter().filter(|other| *other != size).nth(dice.below(3) as usize).unwrap();
+        let others: Vec<i64> = (1..=4).filter(|other| *other != size).collect();
+        size = dice.pick(&others);
         let body = json!({"replicas": size, "wait_for": "accepted"});
-        let accepted = laptop.post(&format!("{CLUSTERS}/{NAME}/scale"), body).await;
-        assert!(accepted["id"].is_string(), "{accepted}");
+        laptop.post(&format!("{CLUSTERS}/{NAME}/scale"), body).await;
         tokio::time::sleep(moment).await;
         laptop.kill().await;
         client.computes().await;
@@ -130,5 +147,9 @@ async fn a_resize_finishes_whenever_the_server_is_killed_and_a_connected_client_
         assert_eq!(client.run("sum(client.gather(kept['parts']))").await, "1225", "{what}");
     }
     assert_eq!(laptop.head(NAME).await.pid(), head, "the head was never touched");
-    laptop.delete_without_trace(NAME).await;
+    let moment = dice.moment(Duration::from_millis(500));
+    let path = format!("{CLUSTERS}/{NAME}");
+    kill_once_accepted(&mut laptop, Method::DELETE, &path, None, moment).await;
+    assert!(settled(&laptop).await.is_none(), "killed after {moment:?}");
+    laptop.traces().are_none();
 }

@@ -6,7 +6,9 @@ use reqwest::{Method, Response};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::laptop::{Laptop, PATIENCE, dask, state};
+use crate::clusters::state;
+use crate::laptop::{Laptop, PATIENCE};
+use crate::recipes::dask;
 use crate::traces::lives;
 
 #[tokio::test]
@@ -104,5 +106,18 @@ async fn what_a_cluster_is_given_reaches_its_nodes() {
     assert_eq!(client.run(&line).await, "(3, 1073741824, {'GPU': 2.0})");
     let greeting = "client.submit(lambda: __import__('os').environ['GREETING']).result()";
     assert_eq!(client.run(greeting).await, "hello");
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn the_last_worker_goes_too_and_others_come_after_it() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 1)).await;
+    let mut client = Client::connect(&python, &created).await;
+    client.run("kept.update(parts=client.scatter(list(range(5))))").await;
+    let scaled = laptop.scale("fred", 0).await;
+    assert_eq!((state(&scaled), scaled["readyWorkers"].as_i64()), ("ACTIVE", Some(0)), "{scaled}");
+    assert_eq!(laptop.scale("fred", 1).await["readyWorkers"], 1);
+    client.computes().await;
     laptop.delete_without_trace("fred").await;
 }

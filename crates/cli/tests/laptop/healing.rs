@@ -1,7 +1,9 @@
 //! What dies is seen at once, told, and brought back; up to a limit.
 
 use crate::client::Client;
-use crate::laptop::{Laptop, dask, reason, sleepers, state};
+use crate::clusters::{reason, state};
+use crate::laptop::Laptop;
+use crate::recipes::{dask, sleepers};
 use crate::traces::{kill, lives};
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use muster_testkit::Process;
 use reqwest::{Method, Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::traces::{self, Traces};
@@ -16,9 +16,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How soon something is looked at again that cannot tell.
 pub(crate) const SOON: Duration = Duration::from_millis(20);
-
-/// Where the clusters of the tests are.
-const CLUSTERS: &str = "/namespaces/demo/clusters";
 
 /// A server, its folders, and everything that it started. When it goes, so must have all of that.
 pub(crate) struct Laptop {
@@ -128,7 +125,7 @@ impl Laptop {
         }
     }
 
-    async fn answer(&self, method: Method, path: &str, body: Option<Value>) -> Value {
+    pub(crate) async fn answer(&self, method: Method, path: &str, body: Option<Value>) -> Value {
         let response = self.call(method, path, body).await;
         let status = response.status();
         let text = response.text().await.expect("a body");
@@ -144,132 +141,14 @@ impl Laptop {
         self.answer(Method::POST, path, Some(body)).await
     }
 
-    /// Asks for a cluster, and waits until it is there or cannot be.
-    pub(crate) async fn create(&self, cluster: &Value) -> Value {
-        let path = format!("{CLUSTERS}?wait_for=reached&wait_timeout=60s");
-        self.post(&path, cluster.clone()).await
-    }
-
-    /// Asks for a cluster that will not come to work, and waits until that is said.
-    pub(crate) async fn create_in_vain(&self, cluster: &Value) -> Value {
-        self.post(CLUSTERS, cluster.clone()).await;
-        let name = cluster["name"].as_str().expect("a name");
-        self.until_ended(name, "CLUSTER_CREATE", 1).await;
-        self.cluster(name).await
-    }
-
-    pub(crate) async fn scale(&self, name: &str, replicas: u32) -> Value {
-        let body = json!({"replicas": replicas, "wait_for": "reached", "wait_timeout": "60s"});
-        self.post(&format!("{CLUSTERS}/{name}/scale"), body).await
-    }
-
-    pub(crate) async fn restart_head(&self, name: &str) -> Value {
-        let body = json!({"wait_for": "reached", "wait_timeout": "60s"});
-        self.post(&format!("{CLUSTERS}/{name}/restart_head"), body).await
-    }
-
-    pub(crate) async fn delete(&self, name: &str) {
-        let path = format!("{CLUSTERS}/{name}?wait_for=reached&wait_timeout=60s");
-        self.answer(Method::DELETE, &path, None).await;
-    }
-
-    pub(crate) async fn cluster(&self, name: &str) -> Value {
-        self.get(&format!("{CLUSTERS}/{name}")).await
-    }
-
-    /// What a cluster has: `nodes`, `events` or `actions`.
-    pub(crate) async fn list(&self, name: &str, what: &str) -> Vec<Value> {
-        let list = self.get(&format!("{CLUSTERS}/{name}/{what}")).await;
-        list[what].as_array().cloned().unwrap_or_default()
-    }
-
-    /// The workers of a cluster by name.
-    pub(crate) async fn workers(&self, name: &str) -> Vec<Member> {
-        let nodes = self.list(name, "nodes").await;
-        let worker = |node: &&Value| node["role"] == "worker";
-        let mut workers: Vec<Member> = nodes.iter().filter(worker).map(|node| self.member(node)).collect();
-        workers.sort_by(|left, right| left.name.cmp(&right.name));
-        workers
-    }
-
-    pub(crate) async fn head(&self, name: &str) -> Member {
-        let nodes = self.list(name, "nodes").await;
-        self.member(nodes.iter().find(|node| node["role"] == "head").expect("a head"))
-    }
-
-    fn member(&self, node: &Value) -> Member {
-        let text = |key: &str| node[key].as_str().unwrap_or_default().to_owned();
-        let folder = self.data().join("local").join(text("clusterId")).join(text("id"));
-        Member {
-            name: text("name"),
-            state: text("state"),
-            reason: text("statusReason"),
-            pid: text("physicalId").parse().ok(),
-            folder,
-        }
-    }
-
-    /// What is told of a cluster with this word, oldest first.
-    pub(crate) async fn told(&self, name: &str, reason: &str) -> Vec<String> {
-        let events = self.list(name, "events").await;
-        let told = events.iter().filter(|event| event["reason"] == reason);
-        told.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
-    }
-
-    /// Looks at a cluster until it is as it should be.
-    pub(crate) async fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let mut last = Value::Null;
-        let seen = async {
-            loop {
-                last = self.cluster(name).await;
-                if good(&last) {
-                    return;
-                }
-                tokio::time::sleep(SOON).await;
-            }
-        };
-        let in_time = tokio::time::timeout(PATIENCE, seen).await;
-        assert!(in_time.is_ok(), "{last:#}\n{}", self.words());
-        last
-    }
-
-    /// Waits until so many workers work and no action is under way.
-    pub(crate) async fn until_active(&self, name: &str, workers: u32) -> Value {
-        self.until(name, |cluster| state(cluster) == "ACTIVE" && cluster["readyWorkers"] == workers).await
-    }
-
-    /// Waits until an action of this kind has ended, and shows the last one.
-    pub(crate) async fn until_ended(&self, name: &str, kind: &str, count: usize) -> Value {
-        let ended = async {
-            loop {
-                let path = format!("{CLUSTERS}/{name}/actions?action={kind}");
-                let actions = self.get(&path).await["actions"].as_array().cloned().unwrap_or_default();
-                let done: Vec<&Value> =
-                    actions.iter().filter(|action| !action["endedAt"].is_null()).collect();
-                let newest = done.iter().max_by_key(|action| action["endedAt"].as_str());
-                if let Some(newest) = newest.filter(|_| done.len() >= count) {
-                    return (**newest).clone();
-                }
-                tokio::time::sleep(SOON).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("{}", self.words()))
-    }
-
     /// The last words of the server.
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         self.server.as_ref().map(Process::tail).unwrap_or_default()
     }
 
     /// Everything that there is of clusters outside the database.
     pub(crate) fn traces(&self) -> Traces {
         Traces::of(self.path(), &self.data().join("local"), self.server_pid())
-    }
-
-    /// Deletes a cluster, and looks that nothing of it is left.
-    pub(crate) async fn delete_without_trace(&self, name: &str) {
-        self.delete(name).await;
-        self.traces().are_none();
     }
 }
 
@@ -282,63 +161,4 @@ impl Drop for Laptop {
             traces.are_none();
         }
     }
-}
-
-/// One node of a cluster.
-#[derive(Debug, Clone)]
-pub(crate) struct Member {
-    pub(crate) name: String,
-    pub(crate) state: String,
-    pub(crate) reason: String,
-    pub(crate) pid: Option<i32>,
-    folder: PathBuf,
-}
-
-impl Member {
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid.unwrap_or_else(|| panic!("{} runs", self.name))
-    }
-
-    /// What its shim has written down.
-    pub(crate) fn state_file(&self) -> PathBuf {
-        self.folder.join("state.json")
-    }
-
-    pub(crate) fn shim(&self) -> i32 {
-        let text = std::fs::read(self.state_file()).expect("its shim wrote its state");
-        let state: Value = serde_json::from_slice(&text).expect("JSON");
-        state["shim"]["pid"].as_i64().and_then(|pid| pid.try_into().ok()).expect("a number")
-    }
-}
-
-pub(crate) fn state(cluster: &Value) -> &str {
-    cluster["state"].as_str().unwrap_or_default()
-}
-
-pub(crate) fn reason(cluster: &Value) -> &str {
-    cluster["statusReason"].as_str().unwrap_or_default()
-}
-
-/// A cluster of Dask.
-pub(crate) fn dask(name: &str, workers: u32) -> Value {
-    json!({
-        "name": name,
-        "framework": "dask",
-        "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": workers}]},
-    })
-}
-
-/// A cluster of any command.
-pub(crate) fn processes(name: &str, workers: u32, properties: &Value) -> Value {
-    json!({
-        "name": name,
-        "profile": "local.process-1.0",
-        "profile_properties": properties,
-        "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": workers}]},
-    })
-}
-
-/// A cluster of commands that do nothing for long.
-pub(crate) fn sleepers(name: &str, workers: u32) -> Value {
-    processes(name, workers, &json!({"command": ["sleep", "1000"]}))
 }

@@ -3,10 +3,12 @@
 mod bad_luck;
 mod chaos;
 mod client;
+mod clusters;
 mod dask;
 mod healing;
 mod laptop;
 mod process;
 mod reboot;
+mod recipes;
 mod servers;
 mod traces;

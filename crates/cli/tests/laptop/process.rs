@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::laptop::{Laptop, PATIENCE, SOON, processes, reason, state};
+use crate::clusters::{reason, state};
+use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::recipes::processes;
 
 async fn read(file: std::path::PathBuf) -> String {
     let there = async {
@@ -25,7 +27,7 @@ async fn a_command_runs_where_and_with_what_its_profile_says_and_knows_no_secret
     let laptop = Laptop::with(&[("AWS_SECRET_ACCESS_KEY", "hunter2"), ("LC_TIME", "C.UTF-8")]).await;
     let place = laptop.path().join("place");
     std::fs::create_dir(&place).unwrap();
-    let script = r#"{ env; pwd; echo the end; } > out; exec sleep 1000"#;
+    let script = "{ env; pwd; echo the end; } > out; exec sleep 1000";
     let properties = json!({
         "command": ["sh", "-c", script],
         "env": {"GREETING": "hello", "HOME": "/nowhere"},

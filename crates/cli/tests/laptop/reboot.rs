@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::laptop::{Laptop, Member, dask, reason, sleepers, state};
+use crate::clusters::{Member, reason, state};
+use crate::laptop::Laptop;
+use crate::recipes::{dask, sleepers};
 
 /// What a machine leaves that was restarted: no process, and states of another boot.
 async fn reboot(laptop: &mut Laptop, nodes: &[Member]) {

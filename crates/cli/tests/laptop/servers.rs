@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use crate::client::Client;
-use crate::laptop::{Laptop, dask, processes, sleepers, state};
+use crate::clusters::state;
+use crate::laptop::{Laptop, SOON};
+use crate::recipes::{dask, processes, sleepers};
 use crate::traces::{kill, lives};
 
 #[tokio::test]
@@ -37,7 +39,7 @@ async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     let pid = rustix::process::Pid::from_raw(worker.pid()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
     while lives(worker.shim()) {
-        tokio::time::sleep(crate::laptop::SOON).await;
+        tokio::time::sleep(SOON).await;
     }
     laptop.start().await;
     laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
@@ -66,6 +68,9 @@ async fn two_servers_do_not_disturb_each_other() {
 async fn a_create_that_is_cancelled_and_deleted_leaves_nothing() {
     let Some((laptop, _)) = Laptop::with_dask().await else { return };
     laptop.post("/namespaces/demo/clusters", dask("fred", 2)).await;
+    while laptop.traces().processes.len() < 2 {
+        tokio::time::sleep(SOON).await;
+    }
     let actions = laptop.list("fred", "actions").await;
     let create = actions.iter().find(|action| action["action"] == "CLUSTER_CREATE").expect("a create");
     let id = create["id"].as_str().unwrap();

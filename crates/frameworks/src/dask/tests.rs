@@ -104,3 +104,11 @@ fn workers_are_counted_by_the_scheduler() {
 fn what_is_not_known_to_be_idle_is_not(#[case] answer: &[u8], #[case] expected: Activity) {
     assert_eq!(Dask.activity(answer), expected);
 }
+
+#[test]
+fn those_that_were_let_go_are_named_by_their_addresses() {
+    let answer = br#"{"tcp://127.0.0.1:1": {"name": "w1", "status": "closing"}}"#;
+    assert_eq!(Dask.retired(answer).unwrap(), HashSet::from(["tcp://127.0.0.1:1".to_owned()]));
+    assert_eq!(Dask.retired(b"{}").unwrap(), HashSet::new(), "what it holds could not be moved");
+    assert!(Dask.retired(b"[]").is_err());
+}

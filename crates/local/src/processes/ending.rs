@@ -62,8 +62,8 @@ mod tests {
         let folder = NodeFolder::new(parent.path(), NodeId::from_uuid(uuid::Uuid::from_u128(7)));
         assert_eq!(with_log(&folder, "it ended"), "it ended");
         folder.make().unwrap();
-        let lines = (0..20).map(|number| format!("{number} {}\n", "é".repeat(10_000))).collect::<String>();
-        std::fs::write(folder.log(), lines).unwrap();
+        let lines: Vec<String> = (0..20).map(|number| format!("{number} {}", "é".repeat(10_000))).collect();
+        std::fs::write(folder.log(), lines.join("\n")).unwrap();
         let told = with_log(&folder, "it ended");
         let told: Vec<&str> = told.lines().collect();
         assert_eq!((told.len(), told[0]), (11, "it ended; its last lines:"));

@@ -18,10 +18,13 @@ use crate::shim::NodeFolder;
 /// How often a framework is asked whether a node works: it cannot tell by itself.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
+/// When it was given, and who was counted.
+type Answer = (Instant, Arc<Vec<LiveWorker>>);
+
 /// What a head last said of its workers: all that are started together ask one question.
 #[derive(Clone, Default)]
 pub(super) struct Count {
-    last: Arc<Mutex<Option<(Instant, Arc<Vec<LiveWorker>>)>>>,
+    last: Arc<Mutex<Option<Answer>>>,
 }
 
 impl Count {

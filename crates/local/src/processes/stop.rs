@@ -88,11 +88,19 @@ impl Inner {
             let seat = Seat::of(&self.places.node(call.cluster.id, node.id))?;
             Some((node.id, alive.remove(&seat.name)?))
         };
-        let (leaving, workers): (HashSet<NodeId>, Vec<LiveWorker>) = nodes.iter().filter_map(seated).unzip();
-        if !workers.is_empty() {
-            self.http.ask_within(&framework.retire(head, &workers), RETIRE_WITHIN).await?;
+        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) = nodes.iter().filter_map(seated).unzip();
+        if workers.is_empty() {
+            return Ok(HashSet::new());
         }
-        Ok(leaving)
+        let answer = self.http.ask_within(&framework.retire(head, &workers), RETIRE_WITHIN).await?;
+        let retired = framework.retired(&answer).map_err(|error| AskError(error.to_string()))?;
+        let (gone, held): (Vec<_>, Vec<_>) =
+            leaving.into_iter().zip(workers).partition(|(_, worker)| retired.contains(&worker.address));
+        if !held.is_empty() {
+            let (cluster, count) = (call.cluster.id, held.len());
+            tracing::warn!(%cluster, count, "what workers hold goes with them: nobody else could take it");
+        }
+        Ok(gone.into_iter().map(|(id, _)| id).collect())
     }
 
     async fn stop_one(&self, call: Call<'_>, node: &Node, retired: bool) -> Result<(), ProviderError> {

@@ -1,0 +1,166 @@
+//! What is done with clusters of a laptop, and how they are.
+
+use std::path::PathBuf;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::laptop::{Laptop, PATIENCE, SOON};
+
+/// Where the clusters of the tests are.
+pub(crate) const CLUSTERS: &str = "/namespaces/demo/clusters";
+
+impl Laptop {
+    /// Asks for a cluster, and waits until it is there or cannot be.
+    pub(crate) async fn create(&self, cluster: &Value) -> Value {
+        let path = format!("{CLUSTERS}?wait_for=reached&wait_timeout=60s");
+        self.post(&path, cluster.clone()).await
+    }
+
+    /// Asks for a cluster that will not come to work, and waits until that is said.
+    pub(crate) async fn create_in_vain(&self, cluster: &Value) -> Value {
+        self.post(CLUSTERS, cluster.clone()).await;
+        let name = cluster["name"].as_str().expect("a name");
+        self.until_ended(name, "CLUSTER_CREATE", 1).await;
+        self.cluster(name).await
+    }
+
+    pub(crate) async fn scale(&self, name: &str, replicas: u32) -> Value {
+        let body = json!({"replicas": replicas, "wait_for": "reached", "wait_timeout": "60s"});
+        self.post(&format!("{CLUSTERS}/{name}/scale"), body).await
+    }
+
+    pub(crate) async fn restart_head(&self, name: &str) -> Value {
+        let body = json!({"wait_for": "reached", "wait_timeout": "60s"});
+        self.post(&format!("{CLUSTERS}/{name}/restart_head"), body).await
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let path = format!("{CLUSTERS}/{name}?wait_for=reached&wait_timeout=60s");
+        self.answer(Method::DELETE, &path, None).await;
+    }
+
+    pub(crate) async fn cluster(&self, name: &str) -> Value {
+        self.get(&format!("{CLUSTERS}/{name}")).await
+    }
+
+    /// What a cluster has: `nodes`, `events` or `actions`.
+    pub(crate) async fn list(&self, name: &str, what: &str) -> Vec<Value> {
+        let list = self.get(&format!("{CLUSTERS}/{name}/{what}")).await;
+        list[what].as_array().cloned().unwrap_or_default()
+    }
+
+    /// The workers of a cluster by name.
+    pub(crate) async fn workers(&self, name: &str) -> Vec<Member> {
+        let nodes = self.list(name, "nodes").await;
+        let worker = |node: &&Value| node["role"] == "worker";
+        let mut workers: Vec<Member> = nodes.iter().filter(worker).map(|node| self.member(node)).collect();
+        workers.sort_by(|left, right| left.name.cmp(&right.name));
+        workers
+    }
+
+    pub(crate) async fn head(&self, name: &str) -> Member {
+        let nodes = self.list(name, "nodes").await;
+        self.member(nodes.iter().find(|node| node["role"] == "head").expect("a head"))
+    }
+
+    fn member(&self, node: &Value) -> Member {
+        let text = |key: &str| node[key].as_str().unwrap_or_default().to_owned();
+        let folder = self.data().join("local").join(text("clusterId")).join(text("id"));
+        Member {
+            name: text("name"),
+            state: text("state"),
+            reason: text("statusReason"),
+            pid: text("physicalId").parse().ok(),
+            folder,
+        }
+    }
+
+    /// What is told of a cluster with this word, oldest first.
+    pub(crate) async fn told(&self, name: &str, reason: &str) -> Vec<String> {
+        let events = self.list(name, "events").await;
+        let told = events.iter().filter(|event| event["reason"] == reason);
+        told.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Looks at a cluster until it is as it should be.
+    pub(crate) async fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let seen = async {
+            loop {
+                last = self.cluster(name).await;
+                if good(&last) {
+                    return;
+                }
+                tokio::time::sleep(SOON).await;
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(in_time.is_ok(), "{last:#}\n{}", self.words());
+        last
+    }
+
+    /// Waits until so many workers work and no action is under way.
+    pub(crate) async fn until_active(&self, name: &str, workers: u32) -> Value {
+        self.until(name, |cluster| state(cluster) == "ACTIVE" && cluster["readyWorkers"] == workers).await
+    }
+
+    /// Waits until an action of this kind has ended, and shows the last one.
+    pub(crate) async fn until_ended(&self, name: &str, kind: &str, count: usize) -> Value {
+        let ended = async {
+            loop {
+                let path = format!("{CLUSTERS}/{name}/actions?action={kind}");
+                let actions = self.get(&path).await["actions"].as_array().cloned().unwrap_or_default();
+                let done: Vec<&Value> =
+                    actions.iter().filter(|action| !action["endedAt"].is_null()).collect();
+                let newest = done.iter().max_by_key(|action| action["endedAt"].as_str());
+                if let Some(newest) = newest.filter(|_| done.len() >= count) {
+                    return (**newest).clone();
+                }
+                tokio::time::sleep(SOON).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("{}", self.words()))
+    }
+
+    /// Deletes a cluster, and looks that nothing of it is left.
+    pub(crate) async fn delete_without_trace(&self, name: &str) {
+        self.delete(name).await;
+        self.traces().are_none();
+    }
+}
+
+/// One node of a cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) reason: String,
+    pub(crate) pid: Option<i32>,
+    folder: PathBuf,
+}
+
+impl Member {
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.unwrap_or_else(|| panic!("{} runs", self.name))
+    }
+
+    /// What its shim has written down.
+    pub(crate) fn state_file(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    pub(crate) fn shim(&self) -> i32 {
+        let text = std::fs::read(self.state_file()).expect("its shim wrote its state");
+        let state: Value = serde_json::from_slice(&text).expect("JSON");
+        state["shim"]["pid"].as_i64().and_then(|pid| pid.try_into().ok()).expect("a number")
+    }
+}
+
+pub(crate) fn state(cluster: &Value) -> &str {
+    cluster["state"].as_str().unwrap_or_default()
+}
+
+pub(crate) fn reason(cluster: &Value) -> &str {
+    cluster["statusReason"].as_str().unwrap_or_default()
+}

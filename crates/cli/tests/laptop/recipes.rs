@@ -1,0 +1,27 @@
+//! Clusters to ask for.
+
+use serde_json::{Value, json};
+
+/// A cluster of Dask.
+pub(crate) fn dask(name: &str, workers: u32) -> Value {
+    json!({
+        "name": name,
+        "framework": "dask",
+        "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": workers}]},
+    })
+}
+
+/// A cluster of any command.
+pub(crate) fn processes(name: &str, workers: u32, properties: &Value) -> Value {
+    json!({
+        "name": name,
+        "profile": "local.process-1.0",
+        "profile_properties": properties,
+        "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": workers}]},
+    })
+}
+
+/// A cluster of commands that do nothing for long.
+pub(crate) fn sleepers(name: &str, workers: u32) -> Value {
+    processes(name, workers, &json!({"command": ["sleep", "1000"]}))
+}
