@@ -69,6 +69,10 @@ impl Provider for Fake {
         Ok(())
     }
 
+    async fn admit(&self, _: &Profile) -> Result<(), ProviderError> {
+        self.world.refusal()
+    }
+
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         self.world.touch(Verb::Create, call).await
     }

@@ -4,6 +4,7 @@ use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_engine::Change;
+use muster_engine::provider::ProviderError;
 use muster_store::reads::{ActionQuery, EventQuery};
 use muster_testkit::fake::Verb;
 use rstest::rstest;
@@ -115,4 +116,49 @@ async fn restarting_the_head_replaces_the_workers_that_cannot_outlive_it(#[case]
         before.iter().map(|node| node.id).collect::<Vec<_>>(),
         after.iter().map(|node| node.id).collect::<Vec<_>>()
     );
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_ended_with_its_machine_waits_for_its_user(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (headless, _) = world.created(2).await;
+    for cluster in [world.created_with_head(2).await, headless] {
+        world.world.reboot();
+        world.until_status(cluster.id, ClusterStatus::Critical).await;
+        let row = world.cluster(cluster.id).await;
+        assert!(row.status_reason.starts_with("HostRestarted: its machine was restarted"), "{row:?}");
+        let query = EventQuery { cluster: Some(cluster.id), ..EventQuery::default() };
+        let events = world.store().events(&query).await.unwrap().items;
+        let told = events.iter().filter(|event| event.reason == "HostRestarted").count();
+        assert_eq!(told, world.nodes(cluster.id).await.len(), "each of them");
+        let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
+        let actions = world.store().actions(&query).await.unwrap().items;
+        assert!(actions.iter().all(|action| action.cause != Cause::Healing), "{actions:?}");
+        assert_eq!(world.resized(&row, 3).await.status, ActionStatus::Succeeded);
+        assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+        let deleted = world.submit(ActionKind::ClusterDelete, &row, json!({})).await;
+        assert_eq!(world.ended(deleted).await.status, ActionStatus::Succeeded);
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_lost_head_is_critical_only_once_it_was_given_up(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let cluster = world.created_with_head(1).await;
+    let head = world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
+    world.world.hold(Verb::Start);
+    world.world.kill(head.id, "killed by signal 9");
+    world.until_status(cluster.id, ClusterStatus::Recovering).await;
+    world.world.fail_next(Verb::Start, ProviderError::permanent("PortInUse", "port 1 is in use"));
+    world.world.release();
+    world.until_healed(cluster.id).await;
+    let row = world.cluster(cluster.id).await;
+    assert_eq!(row.status, ClusterStatus::Critical);
+    assert!(row.status_reason.contains("port 1 is in use"), "{}", row.status_reason);
 }

@@ -3,13 +3,16 @@
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{NodeRole, NodeStatus};
+use muster_core::profile::Profile;
+use muster_core::sample;
+use muster_engine::SubmitError;
 use muster_engine::provider::ProviderError;
-use muster_store::reads::ActionQuery;
-use muster_testkit::fake::Verb;
+use muster_store::reads::{ActionQuery, ClusterQuery};
+use muster_testkit::fake::{FAKE_NODE, Verb};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::fixture::{Fixture, Kind, exactly};
+use crate::fixture::{self, Fixture, Kind, exactly};
 
 #[rstest]
 #[case::sqlite(Kind::Sqlite)]
@@ -185,4 +188,54 @@ async fn a_delete_that_preempts_ends_the_resize_and_leaves_nothing(#[case] kind:
     world.world.release();
     assert_eq!(world.ended(delete).await.status, ActionStatus::Succeeded);
     assert_eq!(world.world.running(), []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_cluster_whose_head_never_worked_is_an_error(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    world.world.fail_next(Verb::Start, ProviderError::permanent("NodeExited", "it exited with code 3"));
+    let cluster = world.created_with_head(2).await;
+    let row = world.cluster(cluster.id).await;
+    assert_eq!(row.status, ClusterStatus::Error);
+    assert!(row.status_reason.starts_with("CLUSTER_CREATE: the head did not start. "), "{row:?}");
+    assert!(row.status_reason.ends_with("it exited with code 3"), "{}", row.status_reason);
+    assert_eq!(world.world.count(Verb::Start), 1, "workers have nothing to work for");
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn of_many_failures_the_first_few_are_told(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    for _ in 0..5 {
+        world.world.fail_next(Verb::Start, ProviderError::permanent("NoImage", "there is no image 'x'"));
+    }
+    let (_, action) = world.created(5).await;
+    assert_eq!(action.status_reason.matches("there is no image 'x'").count(), 3, "{}", action.status_reason);
+    assert!(action.status_reason.ends_with("; and 2 more"), "{}", action.status_reason);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_is_missing_for_good_is_said_before_anything_is_stored(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let create = async |error: ProviderError| {
+        world.world.fail_next(Verb::Admit, error);
+        let cluster = fixture::cluster(FAKE_NODE, 1);
+        let profile =
+            Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
+        world.engine.create_cluster(cluster, Some(profile), true, fixture::caller()).await
+    };
+    let refused = create(ProviderError::permanent("FrameworkMissing", "dask is not installed")).await;
+    let Err(SubmitError::Missing(missing)) = refused else { panic!("{refused:?}") };
+    assert_eq!(missing.reason, "FrameworkMissing");
+    let stored = world.store().clusters(&ClusterQuery::default()).await.unwrap().items;
+    assert!(stored.is_empty(), "{stored:?}");
+    create(ProviderError::transient("Busy", "nobody can tell now")).await.unwrap();
 }

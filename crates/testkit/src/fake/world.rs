@@ -14,6 +14,8 @@ use tokio::sync::{broadcast, watch};
 /// What a provider is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
+    /// Say whether what a recipe needs is there.
+    Admit,
     /// Make what a cluster needs.
     Create,
     /// Remove what is left of a cluster.
@@ -50,6 +52,8 @@ pub struct World {
 struct State {
     running: HashMap<NodeId, ClusterId>,
     exited: HashMap<NodeId, String>,
+    /// Ended with the machine.
+    rebooted: HashSet<NodeId>,
     fences: HashMap<ClusterId, Fence>,
     log: Vec<Entry>,
     failures: HashMap<Verb, Vec<ProviderError>>,
@@ -108,6 +112,22 @@ impl World {
         if let Some(cluster) = cluster {
             // Nobody may be listening; whoever looks will see.
             drop(self.changes.send(Change::Cluster(cluster)));
+        }
+    }
+
+    /// The machine is restarted, and everything ends with it.
+    pub fn reboot(&self) {
+        let mut state = self.state();
+        let ended: Vec<NodeId> = state.running.drain().map(|(node, _)| node).collect();
+        state.rebooted.extend(ended);
+        drop(self.changes.send(Change::Everything));
+    }
+
+    /// Whether a recipe is refused.
+    pub(super) fn refusal(&self) -> Result<(), ProviderError> {
+        match self.state().failures.get_mut(&Verb::Admit).and_then(Vec::pop) {
+            Some(error) => Err(error),
+            None => Ok(()),
         }
     }
 
@@ -180,6 +200,7 @@ impl World {
             return Ok((verb == Verb::Start).then(|| physical_id(node.id)));
         }
         state.exited.remove(&node.id);
+        state.rebooted.remove(&node.id);
         if verb == Verb::Stop {
             state.running.remove(&node.id);
             return Ok(None);
@@ -194,6 +215,7 @@ impl World {
         let look = |node: &Node| {
             let seen = match (state.running.get(&node.id), state.exited.get(&node.id)) {
                 (Some(_), _) => Seen::Running { physical_id: physical_id(node.id) },
+                (None, _) if state.rebooted.contains(&node.id) => Seen::HostRestarted,
                 (None, Some(reason)) => Seen::Exited { reason: reason.clone() },
                 (None, None) => Seen::Absent,
             };
