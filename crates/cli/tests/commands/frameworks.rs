@@ -40,9 +40,9 @@ async fn dask_is_installed_once_and_the_next_cluster_runs_in_it() {
     }
     let home = Home::new();
     let early = home.muster(&["create", "early"]);
-    assert_eq!(early.code, 1, "{early:?}");
+    assert_eq!(early.code, 3, "{early:?}");
     assert!(early.err.contains("`muster framework install dask` installs it"), "{early:?}");
-    home.muster(&["delete", "early"]).done();
+    assert_eq!(home.muster(&["get", "early"]).code, 4, "nothing is stored");
     let before = home.announced().unwrap()["pid"].clone();
 
     let said = home.muster(&["framework", "install", "dask"]).done();
