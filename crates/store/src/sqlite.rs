@@ -37,6 +37,8 @@ pub(crate) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;
+    // A file for what is sorted would be left behind by a process that is killed while it makes it.
+    connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }

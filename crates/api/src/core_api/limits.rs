@@ -52,6 +52,21 @@ pub(super) fn between(field: &str, given: wkt::Duration, least: Span, most: Span
     Err(ApiError::invalid(format!("{field} is {given}: between {least} and {most} is possible")))
 }
 
+/// The longest name that a caller may give a request.
+const LONGEST_REQUEST_ID: usize = 255;
+
+/// A caller's name for a request: short, and visible.
+pub(super) fn request_id(given: &str) -> Result<(), ApiError> {
+    if given.len() <= LONGEST_REQUEST_ID && given.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "request_id {:?} is not possible: at most {LONGEST_REQUEST_ID} printable ASCII characters",
+        given.chars().take(40).collect::<String>()
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -81,19 +96,4 @@ mod tests {
         let error = timeout(wkt::Duration { seconds, nanos }).unwrap_err();
         assert!(error.sentence.contains(words), "{error}");
     }
-}
-
-/// The longest name that a caller may give a request.
-const LONGEST_REQUEST_ID: usize = 255;
-
-/// A caller's name for a request: short, and visible.
-pub(super) fn request_id(given: &str) -> Result<(), ApiError> {
-    if given.len() <= LONGEST_REQUEST_ID && given.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
-    {
-        return Ok(());
-    }
-    Err(ApiError::invalid(format!(
-        "request_id {:?} is not possible: at most {LONGEST_REQUEST_ID} printable ASCII characters",
-        given.chars().take(40).collect::<String>()
-    )))
 }

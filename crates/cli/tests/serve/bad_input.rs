@@ -245,3 +245,31 @@ async fn deletes_that_meet_end_alike() {
         "{statuses:?}"
     );
 }
+
+#[tokio::test]
+async fn a_request_is_the_same_however_long_one_waits_and_its_name_is_short() {
+    let server = Server::dev().await;
+    let create = |query: &str| format!("{CLUSTERS}?request_id=r1&{query}");
+    let first = server.post(&create("wait_for=accepted"), cluster("fred", 1)).await;
+    let again = server.post(&create("wait_for=reached&wait_timeout=20s"), cluster("fred", 1)).await;
+    assert_eq!(first["id"], again["id"]);
+    let long = format!("{CLUSTERS}?request_id={}", "x".repeat(256));
+    let (status, _, said) = server.refusal(Method::POST, &long, Some(cluster("long", 1))).await;
+    assert_eq!(status, 400, "{said}");
+    assert!(said.contains("at most 255 printable ASCII characters"), "{said}");
+}
+
+#[tokio::test]
+async fn an_id_and_a_path_that_disagree_change_nothing() {
+    let server = Server::dev().await;
+    let one = server.post(&format!("{CLUSTERS}?wait_for=reached"), cluster("one", 1)).await;
+    server.post(&format!("{CLUSTERS}?wait_for=reached"), cluster("two", 1)).await;
+    let id = one["id"].as_str().expect("an id");
+    let (status, _, said) = server.refusal(Method::DELETE, &format!("{CLUSTERS}/two?id={id}"), None).await;
+    assert_eq!(status, 400, "{said}");
+    assert!(said.starts_with("id is that of 'one' in namespace 'demo'"), "{said}");
+    for name in ["one", "two"] {
+        assert_eq!(server.get(&format!("{CLUSTERS}/{name}")).await["state"], "ACTIVE");
+    }
+    assert_eq!(server.get(&format!("/namespaces/-/clusters/-?id={id}")).await["name"], "one");
+}

@@ -124,8 +124,10 @@ async fn a_running_action_is_found_cancelled_and_shown() {
         (ended["status"].as_str(), ended["statusReason"].as_str()),
         (Some("CANCELLED"), Some("Action execution cancelled"))
     );
-    let (status, _, sentence) =
-        server.refusal(Method::POST, &format!("/actions/{id}/cancel"), Some(json!({}))).await;
+    let again = server.post(&format!("/actions/{id}/cancel"), json!({})).await;
+    assert_eq!(again["status"], "CANCELLED", "asked again, it is as it was asked for");
+    let suspend = Some(json!({"signal": "suspend"}));
+    let (status, _, sentence) = server.refusal(Method::POST, &format!("/actions/{id}/signal"), suspend).await;
     assert_eq!(status, 400, "{sentence}");
     assert!(sentence.contains("it has ended"), "{sentence}");
 }

@@ -12,7 +12,7 @@ use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::policy::Policies;
-use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts};
+use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, SubmitError};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::FreshStore;
@@ -92,6 +92,14 @@ impl Fixture {
         let change =
             Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
         self.engine.submit(change, caller()).await.expect("accepted").action.id
+    }
+
+    /// Why it is not accepted.
+    pub(crate) async fn refused(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> SubmitError {
+        let on_conflict = OnConflict::Queue;
+        let change =
+            Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
+        self.engine.submit(change, caller()).await.expect_err("refused")
     }
 
     pub(crate) async fn resized(&self, cluster: &Cluster, workers: u32) -> Action {

@@ -10,6 +10,10 @@ use rstest::rstest;
 
 use crate::fixture::{self, Fixture, Kind, claim, creation, living, record, request};
 
+fn key(name: &str) -> RequestKey {
+    RequestKey { principal: "sample/ann".into(), request_id: name.into(), digest: "x".into() }
+}
+
 #[rstest]
 #[case::sqlite(Kind::Sqlite)]
 #[case::postgres(Kind::Postgres)]
@@ -17,7 +21,7 @@ use crate::fixture::{self, Fixture, Kind, claim, creation, living, record, reque
 async fn one_request_sent_many_times_at_once_is_done_once_and_answered_alike(#[case] kind: Kind) {
     let Some(world) = Fixture::open(kind).await else { return };
     let other = world.replica().await.unwrap_or_else(|| world.store.clone());
-    let key = RequestKey { principal: "sample/ann".into(), request_id: "r1".into(), digest: "x".into() };
+    let key = key("r1");
     let send = |number: u128, store: Store| {
         let mut accept = Accept { request: Some(key.clone()), ..creation(number) };
         accept.cluster.as_mut().expect("a cluster").cluster.name = "same".to_owned();
@@ -39,9 +43,12 @@ async fn a_deletion_joins_the_one_that_is_under_way(#[case] kind: Kind) {
     let delete =
         |number| request(number, ActionKind::ClusterDelete, fixture::cluster(1).id, OnConflict::Preempt);
     let first = world.store.accept(delete(2)).await.unwrap();
-    let second = world.store.accept(delete(3)).await.unwrap();
+    let named = || Accept { request: Some(key("again")), ..delete(3) };
+    let second = world.store.accept(named()).await.unwrap();
     assert!(second.replayed);
     assert_eq!(second.action.id, first.action.id);
+    let third = world.store.accept(named()).await.unwrap();
+    assert_eq!(third.action.id, first.action.id, "the request's name stands for what it joined");
     assert_eq!(world.store.action(first.action.id).await.unwrap().unwrap().status, ActionStatus::Ready);
 }
 
