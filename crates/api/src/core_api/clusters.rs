@@ -15,6 +15,7 @@ use muster_proto::v1alpha2::{
     ScaleClusterRequest, UpdateClusterRequest, WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt::Empty;
+use muster_store::Direction;
 use muster_store::reads::{
     ActionQuery, ActionSort, ClusterQuery, EventQuery, EventSort, NodeQuery, NodeSort,
 };
@@ -70,6 +71,9 @@ impl CoreApi {
     }
 }
 
+/// Events that are shown within a cluster.
+const SHOWN_EVENTS: u32 = 10;
+
 /// The filters of a list request, whatever its type.
 macro_rules! filters {
     ($request:expr) => {
@@ -107,7 +111,15 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        Ok(Response::new(convert::cluster(cluster)))
+        let latest = EventQuery {
+            cluster: Some(cluster.id),
+            sort: vec![(EventSort::At, Direction::Descending)],
+            limit: Some(SHOWN_EVENTS),
+            ..EventQuery::default()
+        };
+        let events = self.engine.store().events(&latest).await.map_err(ApiError::from)?.items;
+        let events = events.into_iter().map(convert::cluster_event).collect();
+        Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
     }
 
     async fn list_cluster(&self, request: Request<ListClustersRequest>) -> Answer<ListClustersResponse> {

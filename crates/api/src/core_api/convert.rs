@@ -2,7 +2,7 @@
 
 use muster_core::action::{Action, Milestone, Target};
 use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
-use muster_core::event::Event;
+use muster_core::event::{Event, Level};
 use muster_core::node::Node;
 use muster_core::shape::Shape;
 use muster_core::time::Timestamp;
@@ -151,6 +151,23 @@ pub(super) fn event(event: Event) -> wire::Event {
         project: event.project,
         door: event.door.as_str().to_owned(),
         data: object(event.data),
+    }
+}
+
+/// An event as it is shown within its cluster.
+pub(super) fn cluster_event(event: Event) -> wire::ClusterEvent {
+    let at = Some(moment(event.at));
+    wire::ClusterEvent {
+        id: event.id.to_string(),
+        name: event.object_name,
+        created_at: at,
+        first_timestamp: at,
+        last_timestamp: at,
+        reason: event.reason,
+        message: event.message,
+        r#type: if matches!(event.level, Level::Info | Level::Debug) { "Normal" } else { "Warning" }
+            .to_owned(),
+        count: 1,
     }
 }
 

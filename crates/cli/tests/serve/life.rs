@@ -147,4 +147,10 @@ async fn events_say_who_did_what_through_which_door() {
         })
         .collect();
     assert_eq!(told, [("CLUSTER_CREATE", "start", "dev", "core"), ("CLUSTER_CREATE", "end", "dev", "core")]);
+    let shown = &server.get("/namespaces/demo/clusters/fred").await["events"];
+    assert_eq!(
+        (shown[0]["message"].as_str(), shown[0]["type"].as_str()),
+        (Some("Cluster creation succeeded."), Some("Normal")),
+        "the newest is shown first within the cluster"
+    );
 }
