@@ -17,14 +17,17 @@ pub(crate) mod restart;
 pub(crate) mod scale;
 mod watch;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, GetClusterRequest};
+use tonic::{Response, Status};
 use uuid::Uuid;
 
 use crate::connect::Client;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::format::{self, FormatFlag};
 use crate::wait::{Deadline, Subject};
 
 /// How many rows are asked for at a time; all pages are read.
@@ -77,22 +80,23 @@ async fn pages<T>(
     }
 }
 
-/// Waits for an accepted change if that is wanted, and gives the cluster as it then is.
-async fn finish(
+/// Asks for a change of a cluster, waits for it if that is wanted, and shows the cluster as it then is.
+async fn carry_out(
     client: &mut Client,
-    cluster: Cluster,
-    action: String,
+    change: impl AsyncFn(&Client) -> Result<Response<Cluster>, Status>,
     no_wait: bool,
     deadline: Deadline,
-) -> Result<Cluster, Failure> {
+    format: &FormatFlag,
+) -> Result<ExitCode> {
+    let (mut cluster, action) = deadline.submit(client, change).await?;
     let subject = Subject::new(&cluster, action);
     if no_wait {
-        let (id, name) = (&subject.action_id, &subject.name);
-        say!("{name}: accepted as action {id}; `muster action show {id}` says how far it is");
-        return Ok(cluster);
+        subject.tell_accepted();
+    } else {
+        subject.reached(client, deadline).await?;
+        cluster = find_by_id(client, &subject.cluster_id).await?;
     }
-    subject.reached(client, deadline).await?;
-    find_by_id(client, &subject.cluster_id).await
+    format::one(format.format, &cluster, |wide| get::described(&cluster, wide))
 }
 
 /// A number as the wire counts; no list is longer.

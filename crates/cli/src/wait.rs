@@ -16,6 +16,7 @@ use tonic::{Response, Status, Streaming};
 
 use crate::connect::Client;
 use crate::failure::{Exit, Failure, is_passing};
+use crate::output::say;
 use progress::Progress;
 
 /// How often an action is looked at of which nothing was heard: a safety net, changes are told.
@@ -104,6 +105,12 @@ impl Subject {
             cluster_id: cluster.id.clone(),
             action_id,
         }
+    }
+
+    /// Says that it was accepted, to whoever does not wait.
+    pub(crate) fn tell_accepted(&self) {
+        let Self { name, action_id: id, .. } = self;
+        say!("{name}: accepted as action {id}; `muster action show {id}` says how far it is");
     }
 
     /// How the cluster is named in a command.

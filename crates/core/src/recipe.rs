@@ -89,6 +89,13 @@ impl NodeRecipe {
         serde_json::to_value(self).map(|value| Map::from_iter([(NODE.to_owned(), value)])).unwrap_or_default()
     }
 
+    /// What a group says of its own: its recipe, then its shape.
+    fn of_group(group: &WorkerGroup) -> Self {
+        let own = group.spec.get(NODE).and_then(|own| Self::deserialize(own).ok()).unwrap_or_default();
+        let Shape { cpu, memory, gpu, .. } = group.shape;
+        own.or(Self { cpu, memory, gpu, ..Self::default() })
+    }
+
     /// What it says, and where it says nothing, what `other` says.
     fn or(self, other: Self) -> Self {
         Self {
@@ -119,12 +126,10 @@ impl ClusterRecipe {
         self.head.clone().or(self.common())
     }
 
-    /// How the workers of a group are made: as the group says, then its shape, then as all workers.
-    pub fn workers(&self, group: &WorkerGroup) -> NodeRecipe {
-        let own = group.spec.get(NODE).and_then(|own| NodeRecipe::deserialize(own).ok()).unwrap_or_default();
-        let Shape { cpu, memory, gpu, .. } = group.shape;
-        let shape = NodeRecipe { cpu, memory, gpu, ..NodeRecipe::default() };
-        own.or(shape).or(self.worker.clone()).or(self.common())
+    /// How the workers of a group are made: as the group says, then as all workers.
+    pub fn workers(&self, group: Option<&WorkerGroup>) -> NodeRecipe {
+        let own = group.map(NodeRecipe::of_group).unwrap_or_default();
+        own.or(self.worker.clone()).or(self.common())
     }
 
     fn common(&self) -> NodeRecipe {
@@ -155,7 +160,7 @@ mod tests {
         .unwrap();
         let own = NodeRecipe { env: BTreeMap::from([("A".into(), "group".into())]), ..NodeRecipe::default() };
         let shape = Shape { cpu: "2".parse().ok(), ..Shape::default() };
-        let made = recipe.workers(&group(shape, own));
+        let made = recipe.workers(Some(&group(shape, own)));
         assert_eq!(
             made.shape(),
             Shape { cpu: "2".parse().ok(), memory: "1Gi".parse().ok(), ..Shape::default() }

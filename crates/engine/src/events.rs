@@ -5,6 +5,7 @@ use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::EventId;
 use muster_core::node::Node;
+use muster_core::principal::Door;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -42,23 +43,8 @@ pub(crate) fn of_action(
     if !action.reason.is_empty() {
         data.insert("reason".to_owned(), Value::from(action.reason.clone()));
     }
-    Event {
-        id: EventId::from_uuid(Uuid::now_v7()),
-        at,
-        level,
-        object_kind: ObjectKind::Cluster,
-        object_id: cluster.id.to_string(),
-        object_name: cluster.name.clone(),
-        cluster_id: Some(cluster.id),
-        action_id: Some(action.id),
-        reason: action.kind.as_str().to_owned(),
-        phase: phase.to_owned(),
-        message: message.to_owned(),
-        user: action.principal.id.clone(),
-        project: cluster.project.clone(),
-        door: action.door,
-        data,
-    }
+    let kind = action.kind.as_str();
+    Event { phase: phase.to_owned(), data, ..of_cluster(Some(action), cluster, level, kind, message, at) }
 }
 
 /// What happened to a cluster, during an action or outside any.
@@ -71,21 +57,12 @@ pub(crate) fn of_cluster(
     at: Timestamp,
 ) -> Event {
     Event {
-        id: EventId::from_uuid(Uuid::now_v7()),
-        at,
-        level,
         object_kind: ObjectKind::Cluster,
         object_id: cluster.id.to_string(),
         object_name: cluster.name.clone(),
         cluster_id: Some(cluster.id),
-        action_id: action.map(|action| action.id),
-        reason: reason.to_owned(),
-        phase: String::new(),
-        message: message.to_owned(),
-        user: action.map_or_else(|| "muster".to_owned(), |action| action.principal.id.clone()),
         project: cluster.project.clone(),
-        door: action.map_or(muster_core::principal::Door::Engine, |action| action.door),
-        data: Map::new(),
+        ..told(action, level, reason, message, at)
     }
 }
 
@@ -99,20 +76,33 @@ pub(crate) fn of_node(
     at: Timestamp,
 ) -> Event {
     Event {
-        id: EventId::from_uuid(Uuid::now_v7()),
-        at,
-        level,
         object_kind: ObjectKind::Node,
         object_id: node.id.to_string(),
         object_name: node.name.clone(),
         cluster_id: node.cluster_id,
+        phase: if level >= Level::Error { "error".to_owned() } else { String::new() },
+        project: node.project.clone(),
+        ..told(action, level, reason, message, at)
+    }
+}
+
+/// Something that happened, still to nothing; outside any action it is ours.
+fn told(action: Option<&Action>, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
+    Event {
+        id: EventId::from_uuid(Uuid::now_v7()),
+        at,
+        level,
+        object_kind: ObjectKind::Cluster,
+        object_id: String::new(),
+        object_name: String::new(),
+        cluster_id: None,
         action_id: action.map(|action| action.id),
         reason: reason.to_owned(),
-        phase: if level >= Level::Error { "error".to_owned() } else { String::new() },
+        phase: String::new(),
         message: message.to_owned(),
         user: action.map_or_else(|| "muster".to_owned(), |action| action.principal.id.clone()),
-        project: node.project.clone(),
-        door: action.map_or(muster_core::principal::Door::Engine, |action| action.door),
+        project: String::new(),
+        door: action.map_or(Door::Engine, |action| action.door),
         data: Map::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Where nodes run on this machine.
 
 pub mod environments;
+mod files;
 mod processes;
 pub mod shim;
 mod simulated;

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, ValueEnum};
-use muster_core::cluster::DEFAULT_GROUP;
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_proto::v1alpha2::{Cluster, ClusterSpec, CreateClusterRequest, HeadGroupSpec, WorkerGroupSpec};
 use serde_json::{Map, Value};
 
-use super::get::described;
-use super::{NamespaceFlag, finish, python, request_id};
+use super::{NamespaceFlag, carry_out, python, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
-use crate::format::{self, FormatFlag};
+use crate::format::FormatFlag;
 use crate::output;
 use crate::wait::WaitFlags;
 
@@ -38,8 +38,8 @@ pub(crate) struct Create {
 #[derive(Debug, Parser)]
 struct Spec {
     /// What runs on it
-    #[arg(long, env = "MUSTER_FRAMEWORK", value_name = "FRAMEWORK", default_value = "dask")]
-    framework: Framework,
+    #[arg(long, env = "MUSTER_FRAMEWORK", value_name = "FRAMEWORK", default_value = "dask", value_parser = frameworks())]
+    framework: String,
     /// How many workers
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     workers: i32,
@@ -57,21 +57,8 @@ struct Spec {
     profile_properties: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Framework {
-    Dask,
-    Ray,
-    Spark,
-}
-
-impl Framework {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Dask => "dask",
-            Self::Ray => "ray",
-            Self::Spark => "spark",
-        }
-    }
+fn frameworks() -> PossibleValuesParser {
+    PossibleValuesParser::new(Framework::ALL.iter().map(|framework| framework.as_str()))
 }
 
 impl Create {
@@ -88,10 +75,8 @@ impl Create {
                 request_id: request_id(),
                 ..CreateClusterRequest::default()
             };
-            let submit = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
-            let (cluster, action) = deadline.submit(&mut client, submit).await?;
-            let cluster = finish(&mut client, cluster, action, wait.no_wait, deadline).await?;
-            format::one(format.format, &cluster, |wide| described(&cluster, wide))
+            let change = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
+            carry_out(&mut client, change, wait.no_wait, deadline, &format).await
         })
     }
 }
@@ -114,7 +99,7 @@ impl Spec {
         };
         Cluster {
             name,
-            framework: if of_framework { framework.word().to_owned() } else { String::new() },
+            framework: if of_framework { framework } else { String::new() },
             profile: profile.unwrap_or_default(),
             profile_properties: properties.map(Into::into),
             provider,

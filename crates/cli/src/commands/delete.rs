@@ -8,7 +8,7 @@ use muster_proto::v1alpha2::{Cluster, DeleteClusterRequest};
 use super::{NamespaceFlag, find, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
-use crate::output::{self, say};
+use crate::output;
 use crate::wait::{Deadline, Subject, WaitFlags};
 
 /// Delete a cluster
@@ -36,8 +36,7 @@ impl Delete {
             let cluster = find(&mut client, &namespace.namespace, &name).await?;
             let subject = submit(&mut client, &cluster, force, deadline).await?;
             if wait.no_wait {
-                let id = &subject.action_id;
-                say!("{name}: accepted as action {id}; `muster action show {id}` says how far it is");
+                subject.tell_accepted();
                 return Ok(ExitCode::SUCCESS);
             }
             subject.reached(&mut client, deadline).await?;

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::RestartHeadRequest;
 
-use super::get::described;
-use super::{NamespaceFlag, find, finish, request_id};
+use super::{NamespaceFlag, carry_out, find, request_id};
 use crate::connect::{Client, ServerFlags};
-use crate::format::{self, FormatFlag};
+use crate::format::FormatFlag;
 use crate::output;
 use crate::wait::WaitFlags;
 
@@ -40,10 +39,8 @@ impl Restart {
                 request_id: request_id(),
                 ..RestartHeadRequest::default()
             };
-            let submit = async |client: &Client| client.clusters().restart_head(request.clone()).await;
-            let (cluster, action) = deadline.submit(&mut client, submit).await?;
-            let cluster = finish(&mut client, cluster, action, wait.no_wait, deadline).await?;
-            format::one(format.format, &cluster, |wide| described(&cluster, wide))
+            let change = async |client: &Client| client.clusters().restart_head(request.clone()).await;
+            carry_out(&mut client, change, wait.no_wait, deadline, &format).await
         })
     }
 }

@@ -17,9 +17,9 @@ const LONGEST_LINE: usize = 300;
 pub(super) fn ended(folder: &NodeFolder, outcome: io::Result<Outcome>) -> ProviderError {
     match outcome {
         Ok(Outcome::Ended(end)) => {
-            let log = last_lines(folder);
-            let reason = if is_port_in_use(&log) { "PortInUse" } else { "NodeExited" };
-            ProviderError::permanent(reason, with_log(folder, &format!("it {end}")))
+            let message = with_log(folder, &format!("it {end}"));
+            let reason = if is_port_in_use(&message) { "PortInUse" } else { "NodeExited" };
+            ProviderError::permanent(reason, message)
         }
         Ok(Outcome::Lost) => ProviderError::transient("ShimLost", "its shim was killed while it started"),
         Ok(Outcome::Replaced) => ProviderError::transient("Replaced", "it was started by somebody else"),

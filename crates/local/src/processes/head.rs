@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::Inner;
 use super::ask::AskError;
 use super::place::{self, Places};
+use crate::files;
 use crate::shim::Found;
 
 /// What is kept of a head: its next start uses the same ports, so that clients find it again.
@@ -22,7 +23,7 @@ use crate::shim::Found;
 pub(super) struct Head {
     node: NodeId,
     endpoints: BTreeMap<String, String>,
-    pub(super) ports: Ports,
+    ports: Ports,
 }
 
 impl Head {
@@ -35,7 +36,7 @@ impl Head {
     }
 
     pub(super) fn keep(&self, places: &Places, cluster: ClusterId) -> io::Result<()> {
-        place::write(&file(places, cluster), self)
+        files::write(&file(places, cluster), self)
     }
 
     pub(super) fn endpoints(&self) -> Endpoints {
@@ -69,7 +70,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 impl Inner {
     /// Waits until a head can have the ports again by which its clients know it. Nobody would find it on others.
     pub(super) async fn ports_are_free(&self, cluster: ClusterId) -> Result<(), ProviderError> {
-        let ports = Head::of(&self.places, cluster).map(|head| head.ports).unwrap_or_default();
+        let ports = self.ports(cluster);
         let deadline = Instant::now() + PORTS_FREE_WITHIN;
         while let Some(port) = ports.values().copied().find(|port| is_taken(*port)) {
             if Instant::now() >= deadline {
@@ -78,6 +79,17 @@ impl Inner {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         Ok(())
+    }
+
+    /// The ports that the head had before.
+    pub(super) fn ports(&self, cluster: ClusterId) -> Ports {
+        Head::of(&self.places, cluster).map(|head| head.ports).unwrap_or_default()
+    }
+
+    /// Where the head answers.
+    pub(super) fn head(&self, cluster: ClusterId) -> Result<Endpoints, ProviderError> {
+        let unknown = || ProviderError::transient("NoHead", "its head does not answer yet");
+        Head::of(&self.places, cluster).map(|head| head.endpoints()).ok_or_else(unknown)
     }
 
     /// Where the head answers, if its process lives: asking one that does not would only take time.

@@ -1,18 +1,19 @@
 //! What a node is started with.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use muster_core::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
 use muster_core::node::{Node, NodeRole};
+use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_engine::provider::{Call, ProviderError};
-use muster_frameworks::{Endpoints, LocalFramework, Ports, Seat as Place};
+use muster_frameworks::{LocalFramework, Seat as Place};
 
 use super::Inner;
 use super::kind::{Kind, ProcessRecipe};
 use super::place;
 use super::seat::Seat;
+use crate::environments::Missing;
 use crate::shim::{Launch, NodeFolder};
 
 /// What a node inherits of the server's environment; everything else stays with the server.
@@ -24,7 +25,7 @@ const INHERITED_PREFIX: &str = "LC_";
 /// The variable that names the cluster to whatever runs in it.
 const CLUSTER: &str = "MUSTER_CLUSTER";
 
-/// A folder in which Python finds its own programs, from its interpreter.
+/// Has Python write its log as it goes.
 const PYTHON_UNBUFFERED: &str = "PYTHONUNBUFFERED";
 
 fn inherited() -> BTreeMap<String, String> {
@@ -42,31 +43,33 @@ fn invalid(why: String) -> ProviderError {
 }
 
 /// How the nodes of a role are made.
-pub(super) fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
+fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     let recipe = ClusterRecipe::of(&call.profile.properties).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
-        NodeRole::Worker => recipe.workers(group(call.cluster, node).unwrap_or(&no_group())),
+        NodeRole::Worker => recipe.workers(node.group.as_deref().and_then(|group| call.cluster.group(group))),
     })
 }
 
-fn group<'c>(cluster: &'c Cluster, node: &Node) -> Option<&'c WorkerGroup> {
-    cluster.group(node.group.as_deref()?)
-}
-
-/// What a node is made from whose group is gone.
-fn no_group() -> WorkerGroup {
-    WorkerGroup {
-        name: DEFAULT_GROUP.to_owned(),
-        desired: 0,
-        min: 0,
-        max: None,
-        shape: muster_core::shape::Shape::default(),
-        spec: serde_json::Map::new(),
-    }
-}
-
 impl Inner {
+    /// Says so if the framework of a profile is not installed.
+    pub(super) async fn has_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
+        let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
+        let recipe = ClusterRecipe::of(&profile.properties).map_err(invalid)?;
+        self.python(framework, &recipe.head()).await.map(drop)
+    }
+
+    /// The interpreter that has the framework: the one that is asked for, or ours.
+    async fn python(
+        &self,
+        framework: &dyn LocalFramework,
+        recipe: &NodeRecipe,
+    ) -> Result<PathBuf, ProviderError> {
+        let found = self.environments.find(framework, recipe.image.as_deref().map(Path::new)).await;
+        let missing = |missing: Missing| ProviderError::permanent("FrameworkMissing", missing.to_string());
+        Ok(found.map_err(missing)?.python)
+    }
+
     /// The command, environment and folder of a node of any kind.
     pub(super) async fn launch(
         &self,
@@ -93,18 +96,14 @@ impl Inner {
         seat: &Seat,
     ) -> Result<Launch, ProviderError> {
         let recipe = recipe(call, node)?;
-        let asked = recipe.image.as_deref().map(PathBuf::from);
-        let python = self.environments.find(framework, asked.as_deref()).await;
-        let python = python
-            .map_err(|missing| ProviderError::permanent("FrameworkMissing", missing.to_string()))?
-            .python;
+        let python = self.python(framework, &recipe).await?;
         let work = place::work(folder);
-        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
         let (python_text, work_text, shape) = (text(&python), text(&work), recipe.shape());
         let at = Place { name: &seat.name, python: &python_text, folder: &work_text, shape: &shape };
         let mut launch = match node.role {
-            NodeRole::Head => framework.head(at, &self.ports(call)),
-            NodeRole::Worker => framework.worker(at, &self.head(call)?),
+            NodeRole::Head => framework.head(at, &self.ports(call.cluster.id)),
+            NodeRole::Worker => framework.worker(at, &self.head(call.cluster.id)?),
         };
         launch.command.extend(recipe.args);
         let environment = inherited()
@@ -135,22 +134,10 @@ impl Inner {
         let (generation, log) = (call.fence, self.settings.log);
         Launch { generation, command, environment, working_folder, log, oom_counter: None }
     }
-
-    /// The ports that the head had before.
-    fn ports(&self, call: Call<'_>) -> Ports {
-        super::head::Head::of(&self.places, call.cluster.id).map(|head| head.ports).unwrap_or_default()
-    }
-
-    /// Where the head answers.
-    pub(super) fn head(&self, call: Call<'_>) -> Result<Endpoints, ProviderError> {
-        let known = super::head::Head::of(&self.places, call.cluster.id);
-        let unknown = || ProviderError::transient("NoHead", "its head does not answer yet");
-        known.map(|head| head.endpoints()).ok_or_else(unknown)
-    }
 }
 
 /// What an active virtual environment looks like to programs that are started from it.
-fn venv(python: &std::path::Path) -> Vec<(String, String)> {
+fn venv(python: &Path) -> Vec<(String, String)> {
     let unbuffered = (PYTHON_UNBUFFERED.to_owned(), "1".to_owned());
     let Some(programs) = python.parent() else { return vec![unbuffered] };
     let path = std::env::var("PATH").unwrap_or_default();

@@ -28,7 +28,7 @@ impl Inner {
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Seen::Running { .. })));
         let endpoints: BTreeMap<String, String> =
-            if up { self.head(call).map(Into::into).unwrap_or_default() } else { BTreeMap::new() };
+            if up { self.head(call.cluster.id).map(Into::into).unwrap_or_default() } else { BTreeMap::new() };
         Ok(Observed { nodes: seen, endpoints, ..Observed::default() })
     }
 }

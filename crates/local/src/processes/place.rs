@@ -7,15 +7,15 @@
 //!  <folder>/<cluster id>/<node id>/work/      where it runs
 //! ```
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use muster_core::ids::{ClusterId, NodeId};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::files;
 use crate::shim::NodeFolder;
 
 /// The folders of all clusters.
@@ -39,38 +39,13 @@ impl Places {
 
     /// All nodes that ever ran in a cluster and whose files are still there.
     pub(super) fn nodes(&self, cluster: ClusterId) -> io::Result<Vec<NodeFolder>> {
-        let folder = self.cluster(cluster);
-        let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            if let Some(id) = name.to_str().and_then(|name| name.parse().ok()) {
-                found.push(NodeFolder::new(&folder, id));
-            }
-        }
-        Ok(found)
+        NodeFolder::all(&self.cluster(cluster))
     }
 }
 
 /// Where a node runs.
 pub(super) fn work(folder: &NodeFolder) -> PathBuf {
     folder.path().join("work")
-}
-
-/// Makes a folder for its owner only; one that is there is what is wanted.
-pub(super) fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// Writes a file as a whole or not at all, for its owner only.
-pub(super) fn write(file: &Path, value: &impl Serialize) -> io::Result<()> {
-    let draft = file.with_extension("new");
-    let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    open.write_all(&serde_json::to_vec_pretty(value)?)?;
-    fs::rename(draft, file)
 }
 
 /// Reads a file; nothing if it is not there, or not readable as what it should be.
@@ -80,18 +55,10 @@ pub(super) fn read<T: DeserializeOwned>(file: &Path) -> Option<T> {
 
 /// Moves the logs of a node to where they are kept: `<node id>.log`, `<node id>.log.1`, ….
 pub(super) fn put_logs_away(folder: &NodeFolder, to: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(folder.path()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| *name == "log" || name.starts_with("log.")) else {
-            continue;
-        };
-        make(to)?;
-        fs::rename(entry.path(), to.join(format!("{}.{name}", folder.node())))?;
+    for log in folder.logs()? {
+        let Some(name) = log.file_name().and_then(OsStr::to_str) else { continue };
+        files::make_folder(to)?;
+        fs::rename(&log, to.join(format!("{}.{name}", folder.node())))?;
     }
     Ok(())
 }

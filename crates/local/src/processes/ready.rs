@@ -48,12 +48,13 @@ impl Inner {
         call: Call<'_>,
         node: &Node,
         folder: &NodeFolder,
+        seat: &Seat,
         count: &Count,
     ) -> Result<(), ProviderError> {
         let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else { return Ok(()) };
         match node.role {
             NodeRole::Head => self.head_works(call, framework, folder).await,
-            NodeRole::Worker => self.worker_works(call, framework, folder, count).await,
+            NodeRole::Worker => self.worker_works(call, framework, &seat.name, count).await,
         }
     }
 
@@ -83,13 +84,10 @@ impl Inner {
         &self,
         call: Call<'_>,
         framework: &dyn LocalFramework,
-        folder: &NodeFolder,
+        name: &str,
         count: &Count,
     ) -> Result<(), ProviderError> {
-        let head = self.head(call)?;
-        let Some(Seat { name, .. }) = Seat::of(folder) else {
-            return Err(ProviderError::transient("Replaced", "its folder was removed while it started"));
-        };
+        let head = self.head(call.cluster.id)?;
         loop {
             // A head that does not answer counts nobody.
             let ask = async || self.workers(framework, &head).await.unwrap_or_default();

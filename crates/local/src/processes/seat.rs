@@ -8,6 +8,7 @@ use muster_core::node::Node;
 use serde::{Deserialize, Serialize};
 
 use super::place;
+use crate::files;
 use crate::shim::NodeFolder;
 
 /// What the framework calls a node, and whether it has worked since it was started.
@@ -30,7 +31,7 @@ impl Seat {
     }
 
     pub(super) fn keep(&self, folder: &NodeFolder) -> io::Result<()> {
-        place::write(&file(folder), self)
+        files::write(&file(folder), self)
     }
 }
 

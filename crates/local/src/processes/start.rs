@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
-use muster_core::profile::Profile;
-use muster_core::recipe::ClusterRecipe;
 use muster_engine::provider::{Call, NodeResult, ProviderError};
 
 use super::ending::{ended, with_log};
-use super::kind::Kind;
 use super::ready::Count;
 use super::seat::Seat;
 use super::{Inner, on_disk, place};
+use crate::files;
 use crate::shim::{Found, NodeFolder, Running, StartError, Stop};
 
 /// Nodes that are started at the same time, a core: they keep the cores busy while they start, so more would only
@@ -25,20 +23,10 @@ const GIVE_UP_WITHIN: Duration = Duration::from_secs(2);
 impl Inner {
     /// Makes what a cluster needs beside its nodes, and says at once if its framework is missing.
     pub(super) async fn prepare(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        place::make(&self.places.cluster(call.cluster.id))
+        files::make_folder(&self.places.cluster(call.cluster.id))
             .map_err(|error| on_disk("the cluster's folder cannot be made", &error))?;
         // It was there when the cluster was asked for, which may be a while ago.
         self.has_framework(call.profile).await
-    }
-
-    /// Says so if the framework of a profile is not installed.
-    pub(super) async fn has_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
-        let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
-        let recipe = ClusterRecipe::of(&profile.properties)
-            .map_err(|why| ProviderError::permanent("InvalidProfile", why))?;
-        let asked = recipe.head().image.map(std::path::PathBuf::from);
-        let found = self.environments.find(framework, asked.as_deref()).await;
-        found.map(drop).map_err(|missing| ProviderError::permanent("FrameworkMissing", missing.to_string()))
     }
 
     /// Starts nodes, a result each as they come.
@@ -61,23 +49,27 @@ impl Inner {
 
     async fn start_one(&self, call: Call<'_>, node: &Node, count: &Count) -> Result<String, ProviderError> {
         let folder = self.places.node(call.cluster.id, node.id);
-        let running = self.run(call, node, &folder).await?;
+        let (running, seat) = self.run(call, node, &folder).await?;
         self.exits.watch(call.cluster.id, &running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
         tokio::select! {
-            works = self.works(call, node, &folder, count) => works?,
+            works = self.works(call, node, &folder, &seat, count) => works?,
             outcome = running.exited() => return Err(ended(&folder, outcome)),
             () = tokio::time::sleep(self.settings.start_within) => {
                 return Err(self.too_slow(call, &folder).await);
             }
         }
-        let seat = Seat::of(&folder).unwrap_or_else(|| Seat::new(node, call.fence));
         Seat { works: true, ..seat }.keep(&folder).map_err(|error| on_disk("the node's folder", &error))?;
         Ok(pid)
     }
 
     /// Starts the process, or finds the one that runs.
-    async fn run(&self, call: Call<'_>, node: &Node, folder: &NodeFolder) -> Result<Running, ProviderError> {
+    async fn run(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        folder: &NodeFolder,
+    ) -> Result<(Running, Seat), ProviderError> {
         let disk = |error: std::io::Error| on_disk("the node's folder cannot be used", &error);
         let runs = matches!(self.shims.find(folder).map_err(disk)?, Found::Running(_));
         let seat = match Seat::of(folder).filter(|_| runs) {
@@ -92,14 +84,15 @@ impl Inner {
                 // What an earlier start left there would be taken for this one's.
                 match std::fs::remove_dir_all(&work) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(disk(error)),
-                    _ => place::make(&work).map_err(disk)?,
+                    _ => files::make_folder(&work).map_err(disk)?,
                 }
                 seat.keep(folder).map_err(disk)?;
                 seat
             }
         };
         let launch = self.launch(call, node, folder, &seat).await?;
-        self.shims.start(folder, &launch).await.map_err(|error| not_started(&error))
+        let running = self.shims.start(folder, &launch).await.map_err(|error| not_started(&error))?;
+        Ok((running, seat))
     }
 
     /// One that did not come to work in time is ended: nobody waits for it any more.

@@ -1,15 +1,14 @@
 //! A node's folder: what is where.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use muster_core::ids::NodeId;
-use serde::Serialize;
 
 use super::launch::Launch;
 use super::state::State;
+use crate::files;
 
 /// The folder of one node, for its owner only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +55,7 @@ impl NodeFolder {
 
     /// Makes it. Only the server does: a shim that comes late must not bring back what was removed.
     pub fn make(&self) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
+        files::make_folder(&self.path)
     }
 
     /// The newest log; older ones are beside it.
@@ -104,21 +103,12 @@ impl NodeFolder {
     }
 
     pub(super) fn write_state(&self, state: &State) -> io::Result<()> {
-        write(&self.state(), state)
+        files::write(&self.state(), state)
     }
 
     pub(super) fn write_launch(&self, launch: &Launch) -> io::Result<()> {
-        write(&self.path.join("launch.json"), launch)
+        files::write(&self.path.join("launch.json"), launch)
     }
-}
-
-/// Writes a file as a whole or not at all, for its owner only.
-fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(&serde_json::to_vec_pretty(value)?)?;
-    // Not synced: what runs does not survive the machine, and a process that dies takes no written page along.
-    fs::rename(draft, path)
 }
 
 #[cfg(test)]

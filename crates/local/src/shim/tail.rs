@@ -13,23 +13,23 @@ impl NodeFolder {
     /// The last lines that the node wrote, oldest first; none if it never wrote any. What is not text is replaced.
     pub fn tail(&self, lines: usize) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
-        let mut age = 0;
-        while found.len() < lines {
-            let path = if age == 0 { self.log() } else { self.older_log(age) };
-            let Some(mut older) = last_lines(&path, lines - found.len())? else { break };
+        for file in self.logs()?.iter().rev() {
+            if found.len() >= lines {
+                break;
+            }
+            let mut older = last_lines(file, lines - found.len())?;
             older.append(&mut found);
             found = older;
-            age += 1;
         }
         Ok(found)
     }
 }
 
-/// The last lines of one file; nothing if there is no such file.
-fn last_lines(path: &Path, lines: usize) -> io::Result<Option<Vec<String>>> {
+/// The last lines of one file; none if it was moved meanwhile.
+fn last_lines(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let size = file.metadata()?.len();
@@ -38,7 +38,7 @@ fn last_lines(path: &Path, lines: usize) -> io::Result<Option<Vec<String>>> {
     file.take(MOST).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
-    Ok(Some(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect()))
+    Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect())
 }
 
 #[cfg(test)]

@@ -61,12 +61,11 @@ pub(super) fn remove_socket(shims: &Shims, folder: &NodeFolder) {
 }
 
 fn remove_all_but_logs(folder: &NodeFolder) -> io::Result<()> {
+    let mut stays = folder.logs()?;
+    stays.push(folder.lock());
     for entry in fs::read_dir(folder.path())? {
         let entry = entry?;
-        let name = entry.file_name();
-        let stays =
-            name.to_str().is_some_and(|name| name == "lock" || name == "log" || name.starts_with("log."));
-        if stays {
+        if stays.contains(&entry.path()) {
             continue;
         }
         if entry.file_type()?.is_dir() {
