@@ -67,6 +67,9 @@ struct Prepared<'c> {
     action: Rows,
     nodes: Rows,
     children: Rows,
+    /// The action once it runs, and the cluster while it does.
+    running: Rows,
+    creating: Rows,
 }
 
 impl<'c> Prepared<'c> {
@@ -79,6 +82,8 @@ impl<'c> Prepared<'c> {
             action: created.action.with(&[status("READY"), none("owner"), none("ended_at")])?,
             nodes: created.nodes.with(&[status("CREATING"), none("physical_id"), none("created_at")])?,
             children: created.children.with(&[status("RUNNING"), none("ended_at")])?,
+            running: created.action.with(&[status("RUNNING")])?,
+            creating: created.cluster.with(&[status("CREATING")])?,
         })
     }
 }
@@ -95,10 +100,8 @@ fn accept(rows: &Prepared, to: &Connection) -> Result<()> {
 fn claim(rows: &Prepared, to: &Connection) -> Result<()> {
     const LOCK: &str = "INSERT INTO locks (target, action_id, exclusive) SELECT target, id, 1 FROM actions WHERE id = \
                         (SELECT id FROM actions WHERE target = ? AND parent_id IS NULL)";
-    let running = ("status", Value::from("RUNNING".to_owned()));
-    rows.created.action.with(&[running])?.update(to, &["status", "owner", "fence", "started_at"])?;
-    let creating = ("status", Value::from("CREATING".to_owned()));
-    rows.created.cluster.with(&[creating])?.update(to, &["status", "fence", "change", "updated_at"])?;
+    rows.running.update(to, &["status", "owner", "fence", "started_at"])?;
+    rows.creating.update(to, &["status", "fence", "change", "updated_at"])?;
     to.prepare_cached(LOCK)?.execute([&rows.created.id])?;
     count(to, "fence")?;
     count(to, "change")

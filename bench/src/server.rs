@@ -92,12 +92,22 @@ impl Drop for Server {
     }
 }
 
-fn serve(muster: &Path, data: &Path) -> Command {
-    let mut command = Command::new(muster);
-    // Settings of whoever runs this would be measured otherwise.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MUSTER_")) {
+/// A command of this program without the settings of whoever runs this, which would be measured otherwise.
+pub fn muster(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(&name.to_string_lossy())) {
         command.env_remove(name);
     }
+    command
+}
+
+/// Whether Muster does something else because of a variable.
+fn is_setting(variable: &str) -> bool {
+    variable.starts_with("MUSTER_") || variable == "VIRTUAL_ENV"
+}
+
+fn serve(program: &Path, data: &Path) -> Command {
+    let mut command = muster(program);
     command
         .args(["serve", "--dev", "--log", "error", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"])
         .args(["--max-clusters-per-project", MOST_CLUSTERS])
@@ -119,26 +129,14 @@ async fn is_ready(address: SocketAddr) -> bool {
     client.try_get("/readyz").await.is_ok_and(|(status, _)| status.is_success())
 }
 
-/// The server's program: the one that is given, or this tree's, built now.
+/// The server's program: the one that is given, or this tree's, which is built together with the benchmark.
 pub fn program(given: Option<PathBuf>) -> Result<PathBuf> {
     if let Some(program) = given {
         return Ok(program);
     }
-    let folder = beside()?;
-    let target = folder.parent().context("the program is not in a target folder")?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Cargo describes our own build in these; a nested cargo must not take them for its own.
-    let ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| ours(&name.to_string_lossy())) {
-        cargo.env_remove(name);
-    }
-    cargo
-        .args(["build", "--release", "--locked", "--quiet", "--package", "muster-cli", "--bin", "muster"])
-        .env("CARGO_TARGET_DIR", target)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null());
-    ensure!(cargo.status()?.success(), "the server could not be built");
-    Ok(folder.join("muster"))
+    let program = beside()?.join("muster");
+    ensure!(program.exists(), "{} is not there: `cargo xtask bench` builds it", program.display());
+    Ok(program)
 }
 
 /// A folder for a database, which goes with the value. Not in /tmp: that is memory on many machines.
@@ -150,4 +148,17 @@ pub fn folder() -> Result<TempDir> {
 fn beside() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.parent().context("a program is in a folder")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_whoever_measures_are_not_measured() {
+        for name in ["MUSTER_LOG", "MUSTER_PYTHON", "VIRTUAL_ENV"] {
+            assert!(is_setting(name), "{name}");
+        }
+        assert!(!is_setting("PATH"));
+    }
 }

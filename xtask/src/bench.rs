@@ -28,15 +28,24 @@ impl Bench {
                 None => bail!("there are no benchmarks yet: each is a file in bench/src/bin"),
             }
         }
+        build(&chosen)?;
         for bench in chosen {
-            // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
-            let build = ["build", "--release", "--locked", "--workspace", "--bin", bench];
-            step::run(&format!("building the benchmark {bench}"), layout::cargo()?.args(build))?;
             let mut program = Command::new(layout::target()?.join("release").join(bench));
             step::run(&format!("benchmark {bench}"), program.current_dir(layout::root()).args(&arguments))?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Builds them, and beside them what they measure.
+fn build(benchmarks: &[&String]) -> Result<()> {
+    let mut cargo = layout::cargo()?;
+    // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
+    cargo.args(["build", "--release", "--locked", "--workspace", "--bin", "muster"]);
+    for bench in benchmarks {
+        cargo.args(["--bin", bench]);
+    }
+    step::run("building what is measured, and what measures", &mut cargo)
 }
 
 fn benchmarks() -> Result<Vec<String>> {

@@ -1,8 +1,8 @@
 //! `cargo xtask testbed`: the real things that tests run against.
 //!
-//! Every part is made from pins in `testbed/`, into a folder of the cache whose name carries their hash: so
-//! changed pins make a new folder, and what is there is not made again. A part that cannot be had is no
-//! error here: the inventory says why, and the tests that need it say so too.
+//! Every part is made from pins in `testbed/`, those of Python in `crates/frameworks/pins`, into a folder of the
+//! cache whose name carries their hash: so changed pins make a new folder, and what is there is not made again. A
+//! part that cannot be had is no error here: the inventory says why, and the tests that need it say so too.
 
 mod go;
 mod inventory;

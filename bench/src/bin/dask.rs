@@ -54,12 +54,13 @@ struct Round {
 async fn measure(muster: &Path, python: &Path, rounds: usize) -> Result<()> {
     let folder = server::folder()?;
     let server = Server::start_with(muster, folder.path(), &[("MUSTER_PYTHON", python)]).await?;
+    let caller = Caller { muster, data: folder.path(), python };
     // Python compiles what it imports for the first time; nobody is to pay for that here.
     by_hand(python).await?;
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for number in 0..rounds {
         bare.push(by_hand(python).await?);
-        ours.push(through(muster, folder.path(), &format!("round-{number}")).await?);
+        ours.push(through(&caller, &format!("round-{number}")).await?);
     }
     drop(server);
     println!("Dask, a head and {WORKERS} workers, {rounds} rounds in turn");
@@ -83,23 +84,32 @@ async fn by_hand(python: &Path) -> Result<Round> {
     Ok(Round { create, remove: started.elapsed() })
 }
 
-async fn through(muster: &Path, data: &Path, name: &str) -> Result<Round> {
+async fn through(caller: &Caller<'_>, name: &str) -> Result<Round> {
     let workers = WORKERS.to_string();
-    let create =
-        command(muster, data, &["create", name, "--framework", "dask", "--workers", &workers]).await?;
+    let create = caller.run(&["create", name, "--framework", "dask", "--workers", &workers]).await?;
     let fewer = (WORKERS - 1).to_string();
-    let remove = command(muster, data, &["scale", name, "--workers", &fewer]).await?;
-    command(muster, data, &["delete", name]).await?;
+    let remove = caller.run(&["scale", name, "--workers", &fewer]).await?;
+    caller.run(&["delete", name]).await?;
     Ok(Round { create, remove })
 }
 
-/// How long a command took, which has to work.
-async fn command(muster: &Path, data: &Path, arguments: &[&str]) -> Result<Duration> {
-    let started = Instant::now();
-    let mut command = Command::new(muster);
-    command.args(arguments).arg("--data-dir").arg(data).env("MUSTER_NO_AUTOSTART", "1");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-    let said = command.output().await.context("cannot run muster")?;
-    ensure!(said.status.success(), "muster {arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
-    Ok(started.elapsed())
+/// Who runs commands, and with what.
+struct Caller<'p> {
+    muster: &'p Path,
+    data: &'p Path,
+    python: &'p Path,
+}
+
+impl Caller<'_> {
+    /// How long a command took, which has to work.
+    async fn run(&self, arguments: &[&str]) -> Result<Duration> {
+        let mut command = Command::from(server::muster(self.muster));
+        command.args(arguments).arg("--data-dir").arg(self.data);
+        command.env("MUSTER_NO_AUTOSTART", "1").env("MUSTER_PYTHON", self.python);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        let started = Instant::now();
+        let said = command.output().await.context("cannot run muster")?;
+        ensure!(said.status.success(), "muster {arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+        Ok(started.elapsed())
+    }
 }

@@ -1,6 +1,6 @@
 //! One-node clusters to ACTIVE, as many as go, over 16 connections.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -32,15 +32,15 @@ const BATCHES: u32 = 5;
 const LIMIT: Duration = Duration::from_mins(3);
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    let Args { clusters, connections, muster } = Args::parse();
+    let muster = server::program(muster)?;
     machine::tell()?;
-    run::run(LIMIT, measure(args))
+    run::run(LIMIT, measure(&muster, clusters, connections))
 }
 
-async fn measure(args: Args) -> Result<()> {
-    let Args { clusters, connections, muster } = args;
+async fn measure(muster: &Path, clusters: u32, connections: u32) -> Result<()> {
     let folder = server::folder()?;
-    let server = Server::start(&server::program(muster)?, folder.path()).await?;
+    let server = Server::start(muster, folder.path()).await?;
     let reader = database::read(folder.path())?;
     let floor = Floor::new(&folder.path().join("floor.db"), &reader)?;
     let file = database::file(folder.path());

@@ -1,6 +1,5 @@
 //! Who is calling: one authenticator per configured scheme, all giving a principal.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -19,7 +18,7 @@ mod tokens;
 mod tests;
 
 pub use authorize::{Denied, Resource, Rule, authorize};
-pub use local::{Local, OsUser, TOKEN_FILE};
+pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
 pub use none::{Nobody, NotAllowed};
 pub use secret::{hash, new_token};
 pub use tokens::{TokenEntry, Tokens, TokensFile};
@@ -29,8 +28,6 @@ pub use tokens::{TokenEntry, Tokens, TokensFile};
 pub struct Caller<'a> {
     /// The headers of the request.
     pub headers: &'a HeaderMap,
-    /// Where it comes from, if that is known.
-    pub peer: Option<SocketAddr>,
 }
 
 impl Caller<'_> {
@@ -53,16 +50,12 @@ pub enum AuthError {
     /// The credentials are this scheme's, and they are not good.
     #[error("{0}")]
     Refused(String),
-    /// Whoever could tell does not answer.
-    #[error("{0}")]
-    Unavailable(String),
 }
 
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(sentence) => Self::unauthenticated(sentence),
-            AuthError::Unavailable(sentence) => Self::unavailable(sentence),
         }
     }
 }

@@ -1,22 +1,18 @@
 //! `grpc.health.v1` and reflection, as gRPC tools expect them.
 
-use muster_proto::FILE_DESCRIPTOR_SET;
+use muster_proto::descriptor::{FILE_DESCRIPTOR_SET, POOL};
 use tonic::service::Routes;
 
-/// The package whose services are healthy while they are served at all.
-const SERVICES: &[&str] = &[
-    "",
-    "muster.v1alpha2.ClusterService",
-    "muster.v1alpha2.ActionService",
-    "muster.v1alpha2.FrameworkService",
-    "muster.v1alpha2.AdminService",
-];
+/// The name by which a client asks for the server as a whole.
+const WHOLE_SERVER: &str = "";
 
 /// Adds health and both versions of reflection: older clients ask for the second.
 pub(crate) async fn add_to(routes: Routes) -> Routes {
     let (reporter, health) = tonic_health::server::health_reporter();
-    for service in SERVICES {
-        reporter.set_service_status(*service, tonic_health::ServingStatus::Serving).await;
+    // Our services are healthy while they are served at all.
+    let services = POOL.services().map(|service| service.full_name().to_owned());
+    for service in services.chain([WHOLE_SERVER.to_owned()]) {
+        reporter.set_service_status(service, tonic_health::ServingStatus::Serving).await;
     }
     let mut routes = routes.add_service(health);
     let reflection = || {

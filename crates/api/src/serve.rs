@@ -1,10 +1,9 @@
 //! The doors put together: routes behind the guard and behind authentication.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use muster_proto::rest::Endpoint;
@@ -62,8 +61,7 @@ async fn authenticate(
     if guard::is_probe(request.uri().path()) {
         return next.run(request).await;
     }
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let caller = Caller { headers: request.headers(), peer };
+    let caller = Caller { headers: request.headers() };
     match authenticators.identify(caller).await {
         Ok(principal) => {
             requests::known(&principal);

@@ -118,7 +118,7 @@ async fn listen(
     tls: Option<Tls>,
     handle: Handle<SocketAddr>,
 ) -> io::Result<()> {
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    let service = router.into_make_service();
     match tls {
         Some(Tls(tls)) => axum_server::from_tcp_rustls(port, tls)?.handle(handle).serve(service).await,
         None => axum_server::from_tcp(port)?.handle(handle).serve(service).await,

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use muster_core::ids::InstanceId;
 use muster_proto::v1alpha2::{Cluster, GetClusterRequest};
 use tonic::{Response, Status};
 use uuid::Uuid;
@@ -97,6 +98,12 @@ async fn carry_out(
         cluster = find_by_id(client, &subject.cluster_id).await?;
     }
     format::one(format.format, &cluster, |wide| get::described(&cluster, wide))
+}
+
+/// Whether this instance of a provider, as the wire writes it, is a Kubernetes.
+fn is_on_kubernetes(instance: &str) -> bool {
+    let Ok(instance) = instance.parse::<InstanceId>();
+    instance.provider() == "kubernetes"
 }
 
 /// A number as the wire counts; no list is longer.

@@ -75,24 +75,29 @@ impl ServerFlags {
     pub(crate) async fn connect(&self) -> Result<Client> {
         let place = self.place()?;
         let way = match &place {
-            Place::Address(address) => channel::reach(address, self.token.as_deref()).await?,
-            Place::Folder(folder) => match folder.settled(self.token.as_deref()).await? {
+            Place::Address(address) => channel::reach(address, self.token()).await?,
+            Place::Folder(folder) => match folder.settled(self.token()).await? {
                 Some(way) => way,
-                None => autostart::start(folder, self.token.as_deref()).await?,
+                None => autostart::start(folder, self.token()).await?,
             },
         };
         warn_of_another_version(&way);
-        Ok(Client { place, token: self.token.clone(), way, lost: None })
+        Ok(Client { place, token: self.token().map(str::to_owned), way, lost: None })
     }
 
     /// The server, if one runs.
     pub(crate) async fn find(&self) -> Result<Option<Client>> {
         let place = self.place()?;
         let way = match &place {
-            Place::Address(address) => Some(channel::reach(address, self.token.as_deref()).await?),
-            Place::Folder(folder) => folder.settled(self.token.as_deref()).await?,
+            Place::Address(address) => Some(channel::reach(address, self.token()).await?),
+            Place::Folder(folder) => folder.settled(self.token()).await?,
         };
-        Ok(way.map(|way| Client { place, token: self.token.clone(), way, lost: None }))
+        Ok(way.map(|way| Client { place, token: self.token().map(str::to_owned), way, lost: None }))
+    }
+
+    /// A variable that is set to nothing is not set.
+    fn token(&self) -> Option<&str> {
+        self.token.as_deref().filter(|token| !token.is_empty())
     }
 
     /// Where it is looked for, in words.

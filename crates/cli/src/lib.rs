@@ -1,8 +1,10 @@
 //! The command line of Muster, and the place where its parts are wired together.
 
+mod announcement;
 mod commands;
 mod connect;
 mod failure;
+mod files;
 mod format;
 mod output;
 mod serve;

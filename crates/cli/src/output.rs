@@ -1,8 +1,11 @@
 //! What commands print, and how they end.
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
 
 use crate::failure::Failure;
 
@@ -30,6 +33,50 @@ pub(crate) use say;
 /// Text of others for a terminal: a log line may hold what would move its cursor or change its title.
 pub(crate) fn harmless(text: &str) -> String {
     text.replace(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t'), " ")
+}
+
+/// How often a spinner turns.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How far something is: one changing line on a terminal, a line a change in a pipe; on standard error.
+pub(crate) struct Spinner {
+    bar: Option<ProgressBar>,
+}
+
+impl Spinner {
+    /// A pipe is told nothing before the first change.
+    pub(crate) fn new(line: String) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner().with_message(line);
+            bar.enable_steady_tick(TURN);
+            bar
+        });
+        Self { bar }
+    }
+
+    pub(crate) fn show(&self, line: String) {
+        match &self.bar {
+            Some(bar) => bar.set_message(line),
+            None => say!("{line}"),
+        }
+    }
+
+    /// Something that stays.
+    pub(crate) fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => say!("{text}"),
+        }
+    }
+}
+
+impl Drop for Spinner {
+    /// Leaves the terminal as it was.
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// The exit code of a command; an error is told on standard error, with its causes and what to do.

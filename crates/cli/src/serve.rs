@@ -16,7 +16,6 @@ use clap::Parser;
 use muster_api::operations::Operations;
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
-use muster_core::time::Span;
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::policy::Policies;
 use muster_engine::provider::Provider;
@@ -27,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use data::DataFolder;
-pub(crate) use data::{ANNOUNCEMENT_FILE, LOCK_FILE, default_folder, make_folder};
-use doors::Announcement;
+pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
+use doors::Announced;
 use settings::Settings;
 
 use crate::failure::Failure;
@@ -51,7 +50,7 @@ impl Serve {
     pub(crate) fn run(self) -> ExitCode {
         let Self { flags, print_config, detached } = self;
         if print_config {
-            return crate::output::print(&settings::default_file());
+            return crate::output::print(settings::DEFAULT_FILE);
         }
         let settings = flags.resolve().map_err(|error| Failure::bad_value(error).into());
         crate::output::exit(settings.and_then(|settings| run(&settings, detached)))
@@ -96,9 +95,9 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         allowed_hosts: settings.allowed_hosts.clone(),
         tls,
     };
-    let announcement = Announcement::write(&folder, &info, &ports, server.tls.is_some())?;
+    let announced = Announced::new(&folder, &info, &ports, server.tls.is_some())?;
     let served = server.run(ports, doors::told_to_stop(shutdown)?).await;
-    drop(announcement);
+    drop(announced);
     // Doors are closed: what runs is handed over, and nothing new comes.
     engine.stop().await;
     engine.store().close().await;
@@ -147,7 +146,7 @@ async fn start_engine(
         max_nodes_per_cluster: settings.max_nodes_per_cluster,
         max_clusters_per_project: settings.max_clusters_per_project,
         parallel_actions: settings.parallel_actions,
-        retention: Span::from_secs(settings.retention_days.saturating_mul(86_400)),
+        retention: settings.retention(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         version: version::LINE.to_owned(),
         ..Config::default()

@@ -1,8 +1,6 @@
 //! `muster token create`: a token for a server that knows callers by a tokens file.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +10,7 @@ use muster_api::auth::{TokenEntry, TokensFile, hash, new_token};
 use muster_core::principal::Role;
 
 use crate::failure::Failure;
+use crate::files::write_private;
 use crate::output;
 
 /// Make tokens for servers with `--auth tokens:FILE`
@@ -69,7 +68,7 @@ impl Create {
         let token = new_token()?;
         let roles = roles.into_iter().collect::<BTreeSet<_>>();
         tokens.token.push(TokenEntry { name, project, roles, sha256: hash(&token) });
-        write(&file, &toml::to_string_pretty(&tokens)?)?;
+        write_private(&file, toml::to_string_pretty(&tokens)?.as_bytes())?;
         Ok(output::print(&format!("{token}\n")))
     }
 }
@@ -80,15 +79,4 @@ fn read(file: &Path) -> Result<TokensFile> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(TokensFile::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     }
-}
-
-/// Whole or not at all, for its owner only: a server may be reading it.
-fn write(file: &Path, text: &str) -> Result<()> {
-    let new = file.with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    let opened = options.create(true).truncate(true).write(true).mode(0o600).open(&new);
-    let mut opened = opened.with_context(|| format!("cannot write {}", new.display()))?;
-    opened.write_all(text.as_bytes())?;
-    opened.sync_all()?;
-    std::fs::rename(&new, file).with_context(|| format!("cannot write {}", file.display()))
 }

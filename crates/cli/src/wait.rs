@@ -123,19 +123,15 @@ impl Subject {
     }
 
     /// Waits until the action has done what it was asked for.
-    pub(crate) async fn reached(&self, client: &mut Client, deadline: Deadline) -> Result<Action, Failure> {
+    pub(crate) async fn reached(&self, client: &mut Client, deadline: Deadline) -> Result<(), Failure> {
         let mut progress = Progress::new(&self.name);
         let ended = tokio::select! {
             ended = self.ended(client, &mut progress) => Some(ended?),
             () = deadline.passed() => None,
-            _ = tokio::signal::ctrl_c() => {
-                progress.end();
-                return Err(self.interrupted());
-            }
+            _ = tokio::signal::ctrl_c() => return Err(self.interrupted()),
         };
-        progress.end();
         let Some(action) = ended else { return Err(self.timed_out(deadline, progress.last())) };
-        if action.status == "SUCCEEDED" { Ok(action) } else { Err(self.failed(&action)) }
+        if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
     }
 
     /// Follows the action to its end, through as many connections as it takes.

@@ -61,26 +61,18 @@ words! {
 }
 
 impl ActionKind {
-    /// Whether its target is a node.
-    pub const fn is_of_node(self) -> bool {
-        matches!(
-            self,
-            Self::NodeCreate
-                | Self::NodeDelete
-                | Self::NodeUpdate
-                | Self::NodeJoin
-                | Self::NodeLeave
-                | Self::NodeCheck
-                | Self::NodeRecover
-                | Self::NodeOperation
-        )
-    }
-}
-
-impl ActionKind {
-    /// Whether it needs its cluster alone: all of a cluster's own do, and bringing a node back may take others along.
+    /// Whether, on a node, it needs the node's cluster alone: bringing one back may take others along.
     pub const fn takes_cluster(self) -> bool {
-        !self.is_of_node() || matches!(self, Self::NodeRecover)
+        matches!(self, Self::NodeRecover)
+    }
+
+    /// Who goes first when several wait for the same target.
+    pub const fn priority(self, cause: Cause) -> i64 {
+        match (self, cause) {
+            (_, Cause::Healing) => -10,
+            (Self::ClusterDelete | Self::NodeDelete, _) => 10,
+            _ => 0,
+        }
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) ->
 async fn after_panic(inner: &Arc<Inner>, life: &Arc<Life>, action: &Action, words: &str) -> Result<(), Stop> {
     let tries = action.tries.saturating_add(1);
     if tries < TRIES {
-        let ticket = Ticket { action: action.id, engine: life.id, fence: action.fence };
+        let ticket = life.ticket(action);
         return Ok(put_back(inner, ticket, action, &format!("it crashed: {words}")).await?);
     }
     let reason = format!(

@@ -22,7 +22,7 @@ use crate::events::{self, reason};
 use crate::handlers::provider_failed;
 use crate::members::LOOK_AGAIN;
 use crate::naming;
-use crate::provider::{Call, Object, Observed};
+use crate::provider::{Call, MemberId, Object, Observed};
 use crate::work::{Stop, Work};
 use mirror::Mirror;
 use plan::{Complete, Memory, Verdict, Write};
@@ -32,7 +32,7 @@ pub(crate) use observer::look_at;
 pub(crate) use refusal::refusal;
 
 /// Works until the goal of the action is seen.
-pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
+pub(crate) async fn run(work: &mut Work) -> Result<(), Stop> {
     let mut drive = Drive {
         memory: Memory { acknowledged: work.action.applied_at.is_some(), ..Memory::default() },
         task: Task::kept(work),
@@ -43,7 +43,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
         waits_for: Vec::new(),
     };
     match drive.reach(work).await {
-        Ok(()) => Ok(done(work.action.kind).to_owned()),
+        Ok(()) => Ok(()),
         Err(Stop::TimedOut) if !drive.waits_for.is_empty() => {
             let (seconds, why) = (work.action.timeout.secs(), drive.waits_for.join("; "));
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
@@ -55,18 +55,6 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
             }
             Err(stop)
         }
-    }
-}
-
-const fn done(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::ClusterCreate => "Cluster creation succeeded.",
-        ActionKind::ClusterDelete => "Cluster deletion succeeded.",
-        ActionKind::ClusterResize => "Cluster resize succeeded.",
-        ActionKind::ClusterUpdate => "Cluster update completed.",
-        ActionKind::ClusterCheck => "Cluster checking completed.",
-        ActionKind::ClusterRecover => "Cluster recovery succeeded.",
-        _ => "Recovery succeeded",
     }
 }
 
@@ -180,13 +168,14 @@ impl Drive {
         self.commit(work, false).await?;
         work.check()?;
         let intent = task.intend(&work.cluster, &work.action)?;
+        let old: Vec<MemberId> = task.goal.old.iter().cloned().collect();
         let victims: Vec<Node> = task.victims.iter().filter_map(|id| work.node(*id).cloned()).collect();
         let call = Call { cluster: &intent, ..work.call() };
         let written = async {
             match task.goal.write {
                 Write::Create => work.provider.create(call).await,
                 Write::Update => work.provider.update(call, &work.cluster, &victims).await,
-                Write::RestartHead => work.provider.restart_head(call, &task.goal.old).await,
+                Write::RestartHead => work.provider.restart_head(call, &old).await,
                 Write::Delete => work.provider.delete(call).await,
                 Write::Nothing => Ok(()),
             }

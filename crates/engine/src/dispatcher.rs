@@ -8,7 +8,7 @@ use std::time::Duration;
 use muster_core::action::{Action, ActionStatus, Fence};
 use muster_core::ids::ActionId;
 use muster_store::StoreError;
-use muster_store::commands::{Claim, Claimed, PutBack, Ticket};
+use muster_store::commands::{Claim, Claimed, PutBack};
 use muster_store::reads::ActionQuery;
 use tokio::sync::Semaphore;
 
@@ -66,7 +66,7 @@ impl Held {
         };
         for action in running.into_iter().filter(stray) {
             tracing::warn!(action = %action.id, "put back: it was ours, and nobody ran it");
-            let ticket = Ticket { action: action.id, engine: life.id, fence: action.fence };
+            let ticket = life.ticket(&action);
             let reason = "The action was put back: its engine had lost hold of it.".to_owned();
             let now = inner.clock.now();
             let put = PutBack { ticket, not_before: None, suspend: false, count: false, reason, now };

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use muster_core::action::Action;
 use muster_core::ids::{EngineId, InstanceId};
 use muster_core::time::{Span, Timestamp};
-use muster_store::commands::{Heartbeat, Register, Retire};
+use muster_store::commands::{Heartbeat, Register, Retire, Ticket};
 use muster_store::{Store, StoreError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -72,6 +73,11 @@ impl Life {
     fn new() -> Arc<Self> {
         let id = EngineId::from_uuid(Uuid::now_v7());
         Arc::new(Self { id, lost: CancellationToken::new(), until: AtomicI64::new(0) })
+    }
+
+    /// What an action that this life has claimed is written with.
+    pub(crate) fn ticket(&self, action: &Action) -> Ticket {
+        Ticket { action: action.id, engine: self.id, fence: action.fence }
     }
 
     /// Whether others may think that this engine is dead. Checked right before each write.

@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// Words that stand in events, status reasons, metrics and docs alike.
-pub mod reason {
+pub(crate) mod reason {
     /// A node stopped working without having been asked to.
-    pub const NODE_LOST: &str = "NodeLost";
+    pub(crate) const NODE_LOST: &str = "NodeLost";
     /// A node ended with its machine, and is not brought back unasked.
-    pub const HOST_RESTARTED: &str = "HostRestarted";
+    pub(crate) const HOST_RESTARTED: &str = "HostRestarted";
     /// Somebody changed the spec of record of a cluster, not through Muster.
-    pub const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
+    pub(crate) const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
     /// Somebody deleted a cluster, not through Muster.
-    pub const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
+    pub(crate) const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
     /// Nodes run with an older recipe than their cluster has, until they are restarted.
-    pub const RESTART_NEEDED: &str = "RestartNeeded";
+    pub(crate) const RESTART_NEEDED: &str = "RestartNeeded";
     /// A row was ended whose instance no engine serves any more.
-    pub const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
+    pub(crate) const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }
 
 /// What an action did, told of its cluster.

@@ -28,8 +28,14 @@ pub(crate) fn deletes(action: &Action) -> bool {
 /// Does it, and says how it went.
 pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     if work.is_delegated() {
-        return delegated::run(work).await;
+        delegated::run(work).await?;
+    } else {
+        run_individual(work).await?;
     }
+    Ok(done(work.action.kind).to_owned())
+}
+
+async fn run_individual(work: &mut Work) -> Result<(), Stop> {
     match work.action.kind {
         ActionKind::ClusterCreate => create(work).await,
         ActionKind::ClusterDelete => delete(work).await,
@@ -42,39 +48,47 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     }
 }
 
+const fn done(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::ClusterCreate => "Cluster creation succeeded.",
+        ActionKind::ClusterDelete => "Cluster deletion succeeded.",
+        ActionKind::ClusterResize => "Cluster resize succeeded.",
+        ActionKind::ClusterUpdate => "Cluster update completed.",
+        ActionKind::ClusterCheck => "Cluster checking completed.",
+        ActionKind::ClusterRecover => "Cluster recovery succeeded.",
+        _ => "Recovery succeeded",
+    }
+}
+
 pub(crate) fn provider_failed(error: crate::provider::ProviderError) -> Stop {
     if error.transient { Stop::NotNow(error.message) } else { Stop::Failed(error.message) }
 }
 
-async fn create(work: &mut Work) -> Result<String, Stop> {
+async fn create(work: &mut Work) -> Result<(), Stop> {
     work.call_provider(work.provider.create(work.call())).await?.map_err(provider_failed)?;
-    work.reach(&Aim { start: true, ..Aim::default() }).await?;
-    Ok("Cluster creation succeeded.".to_owned())
+    work.reach(&Aim { start: true, ..Aim::default() }).await
 }
 
-async fn delete(work: &mut Work) -> Result<String, Stop> {
+async fn delete(work: &mut Work) -> Result<(), Stop> {
     let leaving = work.nodes.iter().map(|node| node.id).collect();
     work.reach(&Aim { leaving, ..Aim::default() }).await?;
-    work.call_provider(work.provider.delete(work.call())).await?.map_err(provider_failed)?;
-    Ok("Cluster deletion succeeded.".to_owned())
+    work.call_provider(work.provider.delete(work.call())).await?.map_err(provider_failed)
 }
 
 /// Brings back what is lost, and the size to what it should be.
-async fn recover(work: &mut Work) -> Result<String, Stop> {
+async fn recover(work: &mut Work) -> Result<(), Stop> {
     // What an action before left half removed is not brought back beyond the size.
     let leaving = resize::surplus(work);
-    work.reach(&Aim { leaving, start: true, ..Aim::default() }).await?;
-    Ok("Cluster recovery succeeded.".to_owned())
+    work.reach(&Aim { leaving, start: true, ..Aim::default() }).await
 }
 
 /// Only looks; what it sees is written at the end.
-async fn check(work: &mut Work) -> Result<String, Stop> {
-    work.reach(&Aim::default()).await?;
-    Ok("Cluster checking completed.".to_owned())
+async fn check(work: &mut Work) -> Result<(), Stop> {
+    work.reach(&Aim::default()).await
 }
 
 /// Restarts a head, and with it those workers that cannot find a new one; or brings one node back.
-async fn restart(work: &mut Work) -> Result<String, Stop> {
+async fn restart(work: &mut Work) -> Result<(), Stop> {
     use muster_core::action::Target;
     use muster_core::node::NodeRole;
     let Target::Node(id) = work.action.target else {
@@ -88,6 +102,5 @@ async fn restart(work: &mut Work) -> Result<String, Stop> {
         work.cluster.incarnation += 1;
         work.cluster.generation += 1;
     }
-    work.reach(&Aim { start: true, new_intent: !begun, ..Aim::default() }).await?;
-    Ok("Recovery succeeded".to_owned())
+    work.reach(&Aim { start: true, new_intent: !begun, ..Aim::default() }).await
 }

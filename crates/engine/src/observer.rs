@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::status;
 use muster_store::commands::{Observe, SeenCluster, TakeDuty};
@@ -60,10 +60,7 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
             for id in &clusters {
                 inner.hub.wake(Topic::World(*id));
             }
-            for id in clusters {
-                let looked = look_at(&inner, provider.as_ref(), id, true).await;
-                open.note(id, looked);
-            }
+            open.look_at_changed(&inner, provider.as_ref(), clusters).await;
         }
         tokio::select! {
             () = tokio::time::sleep(REOPEN) => {}
@@ -105,11 +102,7 @@ impl Open {
         match looked {
             Ok(Looked::Settled) => drop(self.clusters.remove(&id)),
             Ok(Looked::Open) => drop(self.clusters.insert(id)),
-            Ok(Looked::NotOurs) => {
-                // Everything is more than any number of clusters.
-                self.clusters.clear();
-                self.everything = true;
-            }
+            Ok(Looked::NotOurs) => self.note_everything(),
             Err(error) => {
                 tracing::warn!(%error, "cannot write what was seen");
                 self.clusters.insert(id);
@@ -117,7 +110,49 @@ impl Open {
         }
     }
 
+    fn note_everything(&mut self) {
+        // Everything is more than any number of clusters.
+        self.clusters.clear();
+        self.everything = true;
+    }
+
+    /// Whether it is for this engine to look; if not, or if nobody can tell, it stays noted what is to be looked at.
+    async fn is_ours(&mut self, inner: &Inner, provider: &dyn Provider) -> bool {
+        let duty = TakeDuty { name: duty(provider), engine: inner.life().id };
+        let name = duty.name.clone();
+        match inner.store.take_duty(duty).await {
+            Ok(ours) => {
+                inner.metrics.duty(&name, ours);
+                if !ours {
+                    self.note_everything();
+                }
+                ours
+            }
+            Err(error) => {
+                tracing::warn!(%error, duty = name, "cannot tell who looks");
+                false
+            }
+        }
+    }
+
+    async fn look_at_changed(&mut self, inner: &Inner, provider: &dyn Provider, changed: HashSet<ClusterId>) {
+        self.clusters.extend(&changed);
+        if !self.is_ours(inner, provider).await {
+            return;
+        }
+        for id in changed {
+            if inner.stopping.is_cancelled() {
+                return;
+            }
+            let looked = look_at(inner, provider, id, true).await;
+            self.note(id, looked);
+        }
+    }
+
     async fn look_again(&mut self, inner: &Inner, provider: &dyn Provider) {
+        if !self.is_ours(inner, provider).await {
+            return;
+        }
         if std::mem::take(&mut self.everything)
             && let Err(error) = self.look_at_all(inner, provider).await
         {
@@ -163,6 +198,11 @@ impl Open {
     }
 }
 
+/// What one engine at a time does for an instance.
+fn duty(provider: &dyn Provider) -> String {
+    format!("observer/{}", provider.instance())
+}
+
 /// Looks at one cluster, writes what changed, and asks for healing where something is lost.
 ///
 /// Only the first look tells of what is lost while an action has the cluster: later ones would tell it again.
@@ -172,13 +212,6 @@ async fn look_at(
     id: ClusterId,
     first: bool,
 ) -> Result<Looked, StoreError> {
-    let duty = format!("observer/{}", provider.instance());
-    let engine = inner.life().id;
-    let ours = inner.store.take_duty(TakeDuty { name: duty.clone(), engine }).await?;
-    inner.metrics.duty(&duty, ours);
-    if !ours {
-        return Ok(Looked::NotOurs);
-    }
     let Some(cluster) = inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()) else {
         return Ok(Looked::Settled);
     };
@@ -186,14 +219,18 @@ async fn look_at(
     let Some(capabilities) = provider.capabilities(&profile.kind, cluster.flavor.as_deref()) else {
         return Ok(Looked::Settled);
     };
-    if matches!(capabilities.membership, Membership::Delegated(_)) {
-        return delegated::look_at(inner, provider, duty, cluster, &profile).await;
-    }
     let nodes = inner.store.members(id).await?;
     let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
+    let delegated = matches!(capabilities.membership, Membership::Delegated(_));
+    // An operator's members are recognised by their identities: the rows add nothing to a look.
+    let known = if delegated { &[] } else { nodes.as_slice() };
+    let look = inner.stopping.run_until_cancelled(provider.observe(call, known));
     // Nobody can tell how it is: the last word stays.
-    let look = inner.stopping.run_until_cancelled(provider.observe(call, &nodes));
     let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
+    let duty = duty(provider);
+    if delegated {
+        return delegated::look_at(inner, duty, cluster, nodes, observed).await;
+    }
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {
         return Ok(Looked::Settled);
@@ -215,6 +252,7 @@ async fn look_at(
         seen.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
     }
     let healing = heals.then(|| submit::healing(inner, &cluster)).into_iter().collect();
+    let engine = inner.life().id;
     let command = Observe { duty, engine, clusters: vec![seen], events: told, healing, now };
     Ok(if inner.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
 }
@@ -242,8 +280,8 @@ fn seen_cluster(
     observed: Observed,
     now: muster_core::time::Timestamp,
 ) -> SeenCluster {
-    let is_lost = |node: &Node| lost.iter().any(|gone| gone.id == node.id);
-    let left: Vec<Node> = nodes.iter().filter(|node| !is_lost(node)).cloned().collect();
+    let gone: HashSet<NodeId> = lost.iter().map(|node| node.id).collect();
+    let left: Vec<Node> = nodes.iter().filter(|node| !gone.contains(&node.id)).cloned().collect();
     let active = status::active_workers(&left);
     let head = status::head_state(cluster, &left);
     let busy = ClusterStatus::is_transitional(cluster.status);

@@ -11,52 +11,52 @@ use crate::provider::Observed;
 
 /// What an action remembers between two looks at the world.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Nodes that failed for good, and why: no new try in this action.
-    pub given_up: HashMap<NodeId, String>,
+    pub(crate) given_up: HashMap<NodeId, String>,
     /// Nodes that failed for the moment: not before.
-    pub not_before: HashMap<NodeId, Timestamp>,
+    pub(crate) not_before: HashMap<NodeId, Timestamp>,
     /// Nodes that were stopped, and should be gone: not stopped again before.
-    pub not_stopped_before: HashMap<NodeId, Timestamp>,
+    pub(crate) not_stopped_before: HashMap<NodeId, Timestamp>,
 }
 
 /// What is to be reached.
 #[derive(Debug, Clone, Copy)]
-pub struct Goal<'a> {
+pub(crate) struct Goal<'a> {
     /// The cluster as it should be.
-    pub cluster: &'a Cluster,
+    pub(crate) cluster: &'a Cluster,
     /// Members that shall go.
-    pub leaving: &'a HashSet<NodeId>,
+    pub(crate) leaving: &'a HashSet<NodeId>,
     /// Workers find a new head by themselves.
-    pub workers_outlive_head: bool,
-    /// Nothing is started any more: the cluster goes, or only looks.
-    pub start: bool,
+    pub(crate) workers_outlive_head: bool,
+    /// What is missing is started; not where the cluster goes, or is only looked at.
+    pub(crate) start: bool,
 }
 
 /// What to do next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// A head is to be added.
-    pub add_head: bool,
+    pub(crate) add_head: bool,
     /// So many workers are to be added, by group.
-    pub add: BTreeMap<String, u32>,
+    pub(crate) add: BTreeMap<String, u32>,
     /// Members to start.
-    pub start: Vec<NodeId>,
+    pub(crate) start: Vec<NodeId>,
     /// Members to stop.
-    pub stop: Vec<NodeId>,
+    pub(crate) stop: Vec<NodeId>,
     /// Members that are gone and whose rows go too.
-    pub gone: Vec<NodeId>,
+    pub(crate) gone: Vec<NodeId>,
     /// Members that work, with what they are in the world.
-    pub up: Vec<(NodeId, String)>,
+    pub(crate) up: Vec<(NodeId, String)>,
     /// Members that do not, and why, as far as that is known.
-    pub down: Vec<(NodeId, String)>,
+    pub(crate) down: Vec<(NodeId, String)>,
     /// Where that leaves us.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 /// Where a plan leaves the action.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// There is something to do.
     #[default]
     Act,
@@ -72,7 +72,7 @@ pub enum Verdict {
 pub(crate) const HOST_RESTARTED: &str = "its machine was restarted";
 
 /// Decides the next steps for the members of a cluster.
-pub fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Memory, now: Timestamp) -> Plan {
+pub(crate) fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Memory, now: Timestamp) -> Plan {
     let mut planner = Planner {
         goal,
         memory,

@@ -8,7 +8,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::node::NodeStatus;
 use muster_core::status;
 use muster_store::StoreError;
-use muster_store::commands::{Claimed, End, PutBack, Ticket};
+use muster_store::commands::{Claimed, End, PutBack};
 use tracing::Instrument as _;
 
 use crate::again;
@@ -250,7 +250,7 @@ impl Work {
 
 /// Ends an action whose target is not there: there is nothing to settle.
 async fn end_without_work(inner: &Inner, life: &Life, action: &Action, reason: String) -> Result<(), Stop> {
-    let ticket = Ticket { action: action.id, engine: life.id, fence: action.fence };
+    let ticket = life.ticket(action);
     let mut record = muster_store::commands::Record::new(ticket, inner.clock.now());
     record.end = Some(End { status: ActionStatus::Failed, reason: reason.clone() });
     record.end_other_children = record.end.clone();

@@ -123,26 +123,10 @@ impl Engine {
         }
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
         let action = self.inner.action(ActionKind::ClusterCreate, &cluster, None, &caller);
-        let accept = Accept {
-            events: vec![events::of_action(
-                &action,
-                &cluster,
-                "start",
-                &action.id.short(),
-                action.created_at,
-            )],
-            action,
-            on_conflict: OnConflict::Queue,
-            nodes: Vec::new(),
-            depends_on: Vec::new(),
-            request: caller.request_key(),
-            cluster: Some(NewCluster {
-                cluster,
-                profile,
-                unique_name,
-                quota: Some(self.inner.config.max_clusters_per_project),
-            }),
-        };
+        let accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
+        let quota = Some(self.inner.config.max_clusters_per_project);
+        let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
+        let accept = Accept { cluster, ..accept };
         Ok(told(self.inner.store.accept(accept).await?))
     }
 
@@ -166,21 +150,7 @@ impl Engine {
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
-        let accept = Accept {
-            events: vec![events::of_action(
-                &action,
-                &cluster,
-                "start",
-                &action.id.short(),
-                action.created_at,
-            )],
-            action,
-            on_conflict,
-            cluster: None,
-            nodes: Vec::new(),
-            depends_on: Vec::new(),
-            request: caller.request_key(),
-        };
+        let accept = accept(action, &cluster, on_conflict, caller.request_key());
         Ok(told(self.inner.store.accept(accept).await?))
     }
 
@@ -295,14 +265,19 @@ pub(crate) fn healing(inner: &Inner, cluster: &Cluster) -> Accept {
         Caller { principal, door: Door::Engine, reason: events::reason::NODE_LOST.to_owned(), request: None };
     let mut action = inner.action(ActionKind::ClusterRecover, cluster, None, &caller);
     action.cause = Cause::Healing;
+    accept(action, cluster, OnConflict::Queue, None)
+}
+
+/// An action of a cluster that is there, with the event of its beginning.
+fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: Option<RequestKey>) -> Accept {
     Accept {
         events: vec![events::of_action(&action, cluster, "start", &action.id.short(), action.created_at)],
         action,
-        on_conflict: OnConflict::Queue,
+        on_conflict,
         cluster: None,
         nodes: Vec::new(),
         depends_on: Vec::new(),
-        request: None,
+        request,
     }
 }
 

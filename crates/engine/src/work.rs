@@ -172,7 +172,7 @@ impl Work {
     }
 
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket { action: self.action.id, engine: self.life.id, fence: self.action.fence }
+        self.life.ticket(&self.action)
     }
 
     pub(crate) fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
@@ -319,7 +319,7 @@ impl Work {
         }
     }
 
-    /// A commit that carries what is behind: nodes, children, events, data.
+    /// A commit that carries what is behind: nodes, children, events.
     pub(crate) fn pending(&mut self) -> Record {
         let mut record = Record::new(self.ticket(), self.now());
         let (dirty, unborn) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.unborn));

@@ -55,9 +55,9 @@ fn endpoints(service: &Service, first: usize) -> String {
             _ if method.streaming => format!("streaming({method_ref}, {call}),\n"),
             Some((field, json)) => {
                 let is_empty = format!("|answer: &{}| answer.{field}.is_empty()", method.response_type);
-                format!("listing({method_ref}, {call}, {json:?}, {is_empty}),\n")
+                format!("unary({method_ref}, {call}, Some(({json:?}, {is_empty}))),\n")
             }
-            None => format!("unary({method_ref}, {call}),\n"),
+            None => format!("unary({method_ref}, {call}, None),\n"),
         };
         code.push_str(&row);
     }

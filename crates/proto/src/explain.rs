@@ -1,7 +1,7 @@
 //! Says what is wrong with a JSON request in the words of its fields, not of the parser.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use crate::{descriptor, query};
@@ -10,7 +10,7 @@ use crate::{descriptor, query};
 const SHOWN: usize = 80;
 
 /// The sentence for a request of this message that cannot be read at this path.
-pub(crate) fn sentence(message: &str, request: &Map<String, Value>, path: &Path, error: &str) -> String {
+pub(crate) fn sentence(message: &str, request: &Value, path: &Path, error: &str) -> String {
     let Some(message) = descriptor::message(message) else {
         return format!("the request cannot be read: {error}");
     };
@@ -29,18 +29,15 @@ struct Place<'r> {
     expected: Option<String>,
 }
 
-fn find<'r>(message: MessageDescriptor, request: &'r Map<String, Value>, path: &Path) -> Place<'r> {
-    let mut place = Place { name: String::new(), value: None, expected: None };
+fn find<'r>(message: MessageDescriptor, request: &'r Value, path: &Path) -> Place<'r> {
+    let mut place = Place { name: String::new(), value: Some(request), expected: None };
     // Beyond the last message that is ours, fields are not known, but values are.
     let mut within = Some(message);
     let mut field: Option<FieldDescriptor> = None;
     for segment in path {
         match segment {
             Segment::Map { key } => {
-                place.value = match place.value {
-                    None if place.name.is_empty() => request.get(key),
-                    value => value.and_then(|value| value.get(key)),
-                };
+                place.value = place.value.and_then(|value| value.get(key));
                 if !place.name.is_empty() {
                     place.name.push('.');
                 }

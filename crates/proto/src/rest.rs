@@ -126,31 +126,11 @@ impl Endpoint {
     }
 }
 
-/// An endpoint with one answer.
-fn unary<Q, A, F, Fut>(method: &'static Method, service: F) -> Endpoint
-where
-    Q: DeserializeOwned + Send + 'static,
-    A: Serialize + Send + 'static,
-    F: Fn(Request<Q>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Response<A>, Status>> + Send + 'static,
-{
-    let service = Arc::new(service);
-    Endpoint::new(method, move |call| {
-        let service = Arc::clone(&service);
-        async move {
-            let (metadata, answer, _) = service(typed(method, call)?).await?.into_parts();
-            Ok(Answer { metadata, content: Content::One(json(&answer)?) })
-        }
-    })
-}
+/// The array of an answer that is a list: its name, and whether it is empty.
+type Array<A> = (&'static str, fn(&A) -> bool);
 
-/// An endpoint whose answer always has its array, even if that is empty.
-fn listing<Q, A, F, Fut>(
-    method: &'static Method,
-    service: F,
-    array: &'static str,
-    is_empty: fn(&A) -> bool,
-) -> Endpoint
+/// An endpoint with one answer; a list always has its array, even if that is empty.
+fn unary<Q, A, F, Fut>(method: &'static Method, service: F, array: Option<Array<A>>) -> Endpoint
 where
     Q: DeserializeOwned + Send + 'static,
     A: Serialize + Send + 'static,
@@ -163,7 +143,7 @@ where
         async move {
             let (metadata, answer, _) = service(typed(method, call)?).await?.into_parts();
             let mut json = json(&answer)?;
-            if is_empty(&answer) {
+            if let Some((array, _)) = array.filter(|(_, is_empty)| is_empty(&answer)) {
                 let comma = if json.as_slice() == b"{}" { "" } else { "," };
                 json.splice(..1, format!("{{\"{array}\":[]{comma}").into_bytes());
             }
@@ -197,7 +177,6 @@ fn typed<Q: DeserializeOwned>(method: &Method, call: Call) -> Result<Request<Q>,
     let request = Value::Object(request);
     let message = serde_path_to_error::deserialize(&request).map_err(|error| {
         let (path, why) = (error.path(), error.inner().to_string());
-        let request = request.as_object().cloned().unwrap_or_default();
         Status::invalid_argument(explain::sentence(method.request, &request, path, &why))
     })?;
     Ok(Request::from_parts(metadata, extensions, message))

@@ -26,8 +26,7 @@ CREATE TABLE engines (
 -- Single duties: the observer of an instance, the janitor.
 CREATE TABLE duties (
     name      TEXT PRIMARY KEY,
-    engine_id TEXT   NOT NULL,
-    fence     BIGINT NOT NULL
+    engine_id TEXT NOT NULL
 );
 
 CREATE TABLE instances (

@@ -19,6 +19,22 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// Appended to a SELECT whose rows are about to be written: other replicas wait meanwhile.
+    pub(crate) const fn for_update(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " FOR UPDATE",
+        }
+    }
+
+    /// The members of a JSON list as rows: one argument, however many they are.
+    pub(crate) fn each_of(self, place: &str) -> String {
+        match self {
+            Self::Sqlite => format!("SELECT value FROM json_each({place})"),
+            Self::Postgres => format!("SELECT json_array_elements_text({place}::json)"),
+        }
+    }
+
     /// Appended to a SELECT whose rows are about to be taken: other replicas look elsewhere meanwhile.
     pub(crate) const fn skip_locked(self) -> &'static str {
         match self {

@@ -161,7 +161,7 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Where the next one begins, if there is one.
     pub next: Option<Cursor>,
-    /// How many there are on all pages, if that was asked or is known anyway.
+    /// How many there are on all pages: on the last one, or if that was asked.
     pub total: Option<u64>,
 }
 

@@ -78,8 +78,7 @@ async fn version(tx: &mut Transaction<'_>) -> Result<Present, StoreError> {
     if tx.row(exists, args![]).await?.is_none() {
         return Ok(Present { version: 0, min_reader: 0 });
     }
-    let row = tx.row("SELECT version, min_reader FROM muster", args![]).await?;
-    let row = row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?;
+    let row = tx.one("SELECT version, min_reader FROM muster", args![]).await?;
     Ok(Present { version: row.int(0)?, min_reader: row.int(1)? })
 }
 

@@ -62,8 +62,8 @@ impl Listing<'_> {
         let total = if last && self.after.is_none() {
             Some(items.len() as u64)
         } else if last || self.with_total {
-            let row = tx.row(format!("SELECT count(*) FROM {} {}", self.table, all.0), all.1).await?;
-            Some(row.ok_or_else(|| StoreError::corrupt("no count"))?.number(0)?)
+            let row = tx.one(format!("SELECT count(*) FROM {} {}", self.table, all.0), all.1).await?;
+            Some(row.number(0)?)
         } else {
             None
         };

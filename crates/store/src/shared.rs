@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::metrics::Metrics;
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
 }
 
 struct Inner {
+    /// What other replicas know us by.
+    id: String,
     metrics: Metrics,
     touched: broadcast::Sender<Touched>,
     /// Why the last write failed, until one works again.
@@ -26,7 +29,14 @@ struct Inner {
 impl Shared {
     pub(crate) fn new() -> Self {
         let (touched, _) = broadcast::channel(BACKLOG);
-        Self { inner: Arc::new(Inner { metrics: Metrics::default(), touched, broken: Mutex::default() }) }
+        let id = Uuid::new_v4().simple().to_string();
+        let (metrics, broken) = (Metrics::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { id, metrics, touched, broken }) }
+    }
+
+    /// What our notices to other replicas begin with.
+    pub(crate) fn id(&self) -> &str {
+        &self.inner.id
     }
 
     /// Counts a commit of ours, if it wrote anything, and tells whoever listens.

@@ -144,14 +144,12 @@ impl Store {
 
     /// Which database this is: an id that it was given when it was made.
     pub async fn database_id(&self) -> Result<String, StoreError> {
-        let row = self.read(async |tx| tx.row("SELECT database_id FROM muster", args![]).await).await?;
-        row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?.text(0)
+        self.read(async |tx| tx.one("SELECT database_id FROM muster", args![]).await?.text(0)).await
     }
 
     /// What tokens that doors give out are signed with: the same on every replica, and after a restart.
     pub async fn token_key(&self) -> Result<String, StoreError> {
-        let row = self.read(async |tx| tx.row("SELECT token_key FROM muster", args![]).await).await?;
-        row.ok_or_else(|| StoreError::corrupt("the table muster is empty"))?.text(0)
+        self.read(async |tx| tx.one("SELECT token_key FROM muster", args![]).await?.text(0)).await
     }
 
     /// Ends all connections to a server; a file is left when its last handle goes.
@@ -198,7 +196,7 @@ impl Store {
         let mut connection = begin(pool, "BEGIN").await?;
         let mut tx = Transaction::new(Connection::Postgres(&mut connection));
         let output = command.run(&mut tx).await?;
-        tx.notify(CHANNEL).await?;
+        tx.notify(CHANNEL, self.shared.id()).await?;
         let effects = tx.into_effects();
         connection.commit().await?;
         self.shared.committed(&effects);
@@ -251,7 +249,12 @@ async fn listen(pool: PgPool, shared: Shared) {
         // Notices were missed while there was no listener, and nobody knows which.
         shared.tell(&[Touched::Everything]);
         while let Ok(Some(notice)) = listener.try_recv().await {
-            let touched: Vec<Touched> = touched_in(notice.payload()).collect();
+            // Of our own commits everybody here was told when they were made.
+            let Some((_, others)) = notice.payload().split_once(' ').filter(|(from, _)| *from != shared.id())
+            else {
+                continue;
+            };
+            let touched: Vec<Touched> = touched_in(others).collect();
             shared.tell(&touched);
         }
     }

@@ -98,6 +98,12 @@ impl<'c> Transaction<'c> {
         self.connection.row(sql, arguments).await
     }
 
+    /// Runs a query that always has its row.
+    pub(crate) async fn one(&mut self, sql: impl Sql, arguments: Vec<Value>) -> Result<Row, StoreError> {
+        let row = self.row(sql, arguments).await?;
+        row.ok_or_else(|| StoreError::corrupt("a row is missing that is always there"))
+    }
+
     /// Tells whoever waits, once this is committed.
     pub(crate) fn touch(&mut self, touched: Touched) {
         if !self.touched.contains(&touched) {
@@ -105,10 +111,11 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// Tells other replicas, once this is committed.
-    pub(crate) async fn notify(&mut self, channel: &str) -> Result<(), StoreError> {
+    /// Tells other replicas, once this is committed, and says by whom.
+    pub(crate) async fn notify(&mut self, channel: &str, from: &str) -> Result<(), StoreError> {
         if !self.touched.is_empty() {
-            self.row("SELECT pg_notify($1, $2)", args![channel, notice::payload(&self.touched)]).await?;
+            let payload = format!("{from} {}", notice::payload(&self.touched));
+            self.row("SELECT pg_notify($1, $2)", args![channel, payload]).await?;
         }
         Ok(())
     }
@@ -128,8 +135,7 @@ impl<'c> Transaction<'c> {
             // Sequences are drawn before commits and in another order; transaction ids can be compared with
             // the oldest one that still runs.
             Dialect::Postgres => {
-                let row = self.row("SELECT pg_current_xact_id()::text::bigint", args![]).await?;
-                row.ok_or_else(|| StoreError::corrupt("no transaction id"))?.int(0)?
+                self.one("SELECT pg_current_xact_id()::text::bigint", args![]).await?.int(0)?
             }
         };
         self.change = Some(change);
@@ -140,10 +146,7 @@ impl<'c> Transaction<'c> {
     pub(crate) async fn next_fence(&mut self) -> Result<i64, StoreError> {
         match self.dialect() {
             Dialect::Sqlite => self.next("fence").await,
-            Dialect::Postgres => {
-                let row = self.row("SELECT nextval('fences')", args![]).await?;
-                row.ok_or_else(|| StoreError::corrupt("no fence"))?.int(0)
-            }
+            Dialect::Postgres => self.one("SELECT nextval('fences')", args![]).await?.int(0),
         }
     }
 
@@ -159,6 +162,6 @@ impl<'c> Transaction<'c> {
             Dialect::Sqlite => "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
             Dialect::Postgres => "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
         };
-        self.row(now, args![]).await?.ok_or_else(|| StoreError::corrupt("no clock"))?.int(0)
+        self.one(now, args![]).await?.int(0)
     }
 }

@@ -14,6 +14,7 @@
 //! makes, and [`world`] one in a process of its own,
 //! for engines that are killed and stopped.
 
+mod changes;
 mod databases;
 mod dice;
 mod disk;
@@ -25,6 +26,7 @@ mod postgres;
 mod process;
 mod python;
 mod shared;
+mod stdin;
 pub mod testbed;
 mod tls;
 mod wire;

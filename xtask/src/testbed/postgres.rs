@@ -41,8 +41,7 @@ fn version(folder: &Path) -> u32 {
 }
 
 fn install(testbed: &Path) -> Result<PathBuf> {
-    let root = step::version_of("id", "-u").is_some_and(|id| id == "0");
-    if !root || step::version_of("apt-get", "--version").is_none() {
+    if !rustix::process::geteuid().is_root() || step::version_of("apt-get", "--version").is_none() {
         bail!(
             "needs a PostgreSQL server: install it with `sudo apt-get install postgresql`, or set MUSTER_TEST_POSTGRES_URL"
         );

@@ -15,6 +15,9 @@ use super::{AuthError, Authenticator, Caller};
 /// The file of the data folder that has the token.
 pub const TOKEN_FILE: &str = "token";
 
+/// The scheme's name.
+pub const LOCAL_SCHEME: &str = "local";
+
 /// The project of whoever uses its own server.
 const PROJECT: &str = "default";
 
@@ -110,7 +113,7 @@ fn write_new(data_dir: &Path) -> io::Result<()> {
 #[async_trait]
 impl Authenticator for Local {
     fn scheme(&self) -> &'static str {
-        "local"
+        LOCAL_SCHEME
     }
 
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {

@@ -1,4 +1,5 @@
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 
 use http::HeaderValue;
@@ -17,7 +18,7 @@ fn headers(authorization: Option<&str>) -> HeaderMap {
 }
 
 async fn identify(by: &Authenticators, authorization: Option<&str>) -> Result<Principal, AuthError> {
-    by.identify(Caller { headers: &headers(authorization), peer: None }).await
+    by.identify(Caller { headers: &headers(authorization) }).await
 }
 
 fn user() -> OsUser {
@@ -43,7 +44,7 @@ fn entry(name: &str, role: Role, token: &str) -> String {
 #[case(Some("Basic dDp0"), None)]
 #[case(Some(""), None)]
 fn a_token_comes_with_or_without_bearer(#[case] given: Option<&str>, #[case] token: Option<&str>) {
-    assert_eq!(Caller { headers: &headers(given), peer: None }.token(), token);
+    assert_eq!(Caller { headers: &headers(given) }.token(), token);
 }
 
 #[tokio::test]

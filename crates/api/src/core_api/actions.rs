@@ -13,7 +13,7 @@ use muster_store::reads::ActionQuery;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::clusters::ACTION_SORTS;
-use super::find::{optional_id, word};
+use super::find::{optional, optional_id, optional_word, word};
 use super::mutate::{Wait, with_action};
 use super::{CoreApi, access, convert, forms, pages};
 use crate::error::ApiError;
@@ -96,17 +96,16 @@ impl ActionService for CoreApi {
     async fn list_actions(&self, request: Request<ListActionsRequest>) -> Answer<ListActionsResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let kind = Some(&request.action).filter(|word| !word.is_empty());
         let statuses = request.state.iter().map(|given| word("state", given));
         let query = ActionQuery {
             project: access.scope().map(str::to_owned),
-            namespace: Some(request.namespace.clone()).filter(|namespace| !namespace.is_empty()),
-            user: Some(request.user.clone()).filter(|user| !user.is_empty()),
+            namespace: optional(&request.namespace),
+            user: optional(&request.user),
             with_total: request.with_total,
             cluster: optional_id::<ClusterId>("cluster_id", &request.cluster_id)?,
             node: optional_id::<NodeId>("target", &request.target)?,
             parent: optional_id::<ActionId>("parent", &request.parent)?,
-            kinds: kind.map(|given| word("action", given)).transpose()?.into_iter().collect(),
+            kinds: optional_word("action", &request.action)?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()

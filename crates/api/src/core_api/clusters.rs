@@ -22,7 +22,7 @@ use muster_store::reads::{
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::find::{named, optional_id, word};
+use super::find::{named, optional, optional_id, optional_word, word};
 use super::mutate::{self, Wait, asked, with_action};
 use super::pages::{self, ClusterFilters, Paging};
 use super::{CoreApi, access, convert, create, forms, update};
@@ -97,6 +97,9 @@ impl ClusterService for CoreApi {
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
         let caller =
             mutate::caller(&access, &metadata, &request.request_id, "CreateCluster", &asked!(request))?;
+        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
+            return with_action(convert::cluster(cluster), &action);
+        }
         let given = request.cluster.unwrap_or_default();
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
         create::may_go_to(&access, &namespace)?;
@@ -150,8 +153,7 @@ impl ClusterService for CoreApi {
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
         let caller =
             mutate::caller(&access, &metadata, &request.request_id, "DeleteCluster", &asked!(request))?;
-        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
-            let (_, action) = self.answer(action, &wait).await?;
+        if let Some((_, action)) = self.again(&caller, &wait).await? {
             return with_action(Empty {}, &action);
         }
         let cluster = self.find(&access, &named!(request)).await?;
@@ -172,8 +174,7 @@ impl ClusterService for CoreApi {
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
         let caller =
             mutate::caller(&access, &metadata, &request.request_id, "UpdateCluster", &asked!(request))?;
-        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
-            let (cluster, action) = self.answer(action, &wait).await?;
+        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
             return with_action(convert::cluster(cluster), &action);
         }
         let cluster = self.find(&access, &named!(request)).await?;
@@ -191,8 +192,7 @@ impl ClusterService for CoreApi {
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
         let caller =
             mutate::caller(&access, &metadata, &request.request_id, "ScaleCluster", &asked!(request))?;
-        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
-            let (cluster, action) = self.answer(action, &wait).await?;
+        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
             return with_action(convert::cluster(cluster), &action);
         }
         let cluster = self.find(&access, &named!(request)).await?;
@@ -208,13 +208,18 @@ impl ClusterService for CoreApi {
         let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
         let caller =
             mutate::caller(&access, &metadata, &request.request_id, "RestartHead", &asked!(request))?;
-        if let Some(action) = self.engine.replayed(&caller).await.map_err(ApiError::from)? {
-            let (cluster, action) = self.answer(action, &wait).await?;
+        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
             return with_action(convert::cluster(cluster), &action);
         }
         let cluster = self.find(&access, &named!(request)).await?;
-        let members = self.engine.store().members(cluster.id).await.map_err(ApiError::from)?;
-        let head = members.iter().find(|node| node.role == NodeRole::Head).map(|node| node.id);
+        let query = NodeQuery {
+            cluster: Some(cluster.id),
+            role: Some(NodeRole::Head),
+            limit: Some(1),
+            ..NodeQuery::default()
+        };
+        let heads = self.engine.store().nodes(&query).await.map_err(ApiError::from)?.items;
+        let head = heads.first().map(|node| node.id);
         if head.is_none() {
             let sentence = format!("clusters of type {} have no head to restart", cluster.profile_type);
             return Err(ApiError::invalid(sentence).word("NoHead").into());
@@ -235,11 +240,10 @@ impl ClusterService for CoreApi {
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
         let statuses = request.state.iter().map(|given| word("state", given));
-        let role = Some(&request.role).filter(|word| !word.is_empty());
         let query = NodeQuery {
             cluster: Some(cluster.id),
-            group: Some(request.group_name.clone()).filter(|name| !name.is_empty()),
-            role: role.map(|given| word("role", given)).transpose()?,
+            group: optional(&request.group_name),
+            role: optional_word("role", &request.role)?,
             with_total: request.with_total,
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
@@ -262,12 +266,11 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let level = Some(&request.level).filter(|word| !word.is_empty());
         let query = EventQuery {
             cluster: Some(cluster.id),
             action: optional_id("action_id", &request.action_id)?,
             with_total: request.with_total,
-            levels: level.map(|given| word("level", given)).transpose()?.into_iter().collect(),
+            levels: optional_word("level", &request.level)?.into_iter().collect(),
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
         };
@@ -286,12 +289,11 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let kind = Some(&request.action).filter(|word| !word.is_empty());
         let statuses = request.state.iter().map(|given| word("state", given));
         let query = ActionQuery {
             cluster: Some(cluster.id),
             with_total: request.with_total,
-            kinds: kind.map(|given| word("action", given)).transpose()?.into_iter().collect(),
+            kinds: optional_word("action", &request.action)?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()

@@ -25,8 +25,8 @@ fn number<N: TryFrom<u32> + Default>(count: u32) -> N {
 }
 
 /// What a door kept as JSON, read back; what cannot be read is as if it had not been given.
-fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key: &str) -> T {
-    spec.get(key).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
+pub(super) fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key: &str) -> T {
+    spec.get(key).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
 }
 
 pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
@@ -81,7 +81,7 @@ const fn state(status: ClusterStatus) -> &'static str {
     }
 }
 
-fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
+pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
     wire::WorkerGroupSpec {
         group_name: group.name.clone(),
         replicas: number(group.desired),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
-use super::find::{is_of, word};
+use super::find::{is_of, optional, optional_word};
 use super::{CoreApi, limits, recipe};
 use crate::access::Access;
 use crate::auth::{Denied, Resource};
@@ -107,7 +107,10 @@ impl CoreApi {
         plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
         plain("version", [&given.version])?;
         plain("app", [&given.app])?;
-        recipe::check_variables(&given)?;
+        recipe::check_variables(&given.envs)?;
+        if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
+            recipe::check_node(&head.image, &head.environment)?;
+        }
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
         let instance = self.instance_for(&given.provider, &kind)?;
@@ -137,7 +140,7 @@ impl CoreApi {
             profile_id: profile.id,
             profile_type: kind,
             framework,
-            flavor: Some(given.flavor.clone()).filter(|flavor| !flavor.is_empty()),
+            flavor: optional(&given.flavor),
             has_head: false,
             groups: groups(given.cluster_spec.as_ref())?,
             status: ClusterStatus::Init,
@@ -189,10 +192,7 @@ impl CoreApi {
 
 /// The type that is asked for: by itself, or as the framework's.
 fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
-    let framework = match given.framework.as_str() {
-        "" => None,
-        given => Some(word::<Framework>("framework", given)?),
-    };
+    let framework = optional_word("framework", &given.framework)?;
     if given.profile.is_empty() {
         let framework = framework.unwrap_or(Framework::Ray);
         return Ok((cluster_type(framework), Some(framework)));
@@ -246,10 +246,11 @@ fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError
     given.iter().map(worker_group).collect()
 }
 
-/// Checks one group: its name, its numbers, its shape.
+/// Checks one group: its name, its numbers, its shape, what its nodes are started with.
 pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup, ApiError> {
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
+    recipe::check_node(&given.image, &given.environment)?;
     let count = |what: &str, value: i32| {
         let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: from 0 up is possible"));
         u32::try_from(value).map_err(|_| why())

@@ -132,14 +132,26 @@ pub(super) fn word<T: FromStr<Err = UnknownWord>>(field: &str, given: &str) -> R
     given.parse().map_err(|error: UnknownWord| ApiError::invalid(format!("{field}: {error}")))
 }
 
+/// A text that may be left out.
+pub(super) fn optional(given: &str) -> Option<String> {
+    (!given.is_empty()).then(|| given.to_owned())
+}
+
+/// A word that may be left out.
+pub(super) fn optional_word<T: FromStr<Err = UnknownWord>>(
+    field: &str,
+    given: &str,
+) -> Result<Option<T>, ApiError> {
+    (!given.is_empty()).then(|| word(field, given)).transpose()
+}
+
 /// An id that may be left out.
 pub(super) fn optional_id<T: FromStr<Err = InvalidId>>(
     field: &str,
     given: &str,
 ) -> Result<Option<T>, ApiError> {
-    let given = Some(given).filter(|given| !given.is_empty());
-    let parse = |given: &str| given.parse().map_err(|error| ApiError::invalid(format!("{field}: {error}")));
-    given.map(parse).transpose()
+    let parse = || given.parse().map_err(|error| ApiError::invalid(format!("{field}: {error}")));
+    (!given.is_empty()).then(parse).transpose()
 }
 
 impl From<StoreError> for ApiError {

@@ -12,7 +12,7 @@ use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Response, Status};
 
-use super::find::word;
+use super::find::optional_word;
 use super::{CoreApi, limits};
 use crate::access::Access;
 use crate::auth::hash;
@@ -35,10 +35,7 @@ pub(super) struct Wait {
 
 impl Wait {
     pub(super) fn parse(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Self, ApiError> {
-        let milestone = match wait_for {
-            "" => Milestone::Applied,
-            given => word("wait_for", given)?,
-        };
+        let milestone = optional_word("wait_for", wait_for)?.unwrap_or(Milestone::Applied);
         let at_most = match wait_timeout {
             None => DEFAULT_WAIT,
             Some(given) => limits::between("wait_timeout", given, Span::default(), LONGEST_WAIT)?,
@@ -105,6 +102,18 @@ pub(super) fn caller(
 }
 
 impl CoreApi {
+    /// The answer to a request that came before; nothing if this is its first time.
+    pub(super) async fn again(
+        &self,
+        caller: &Caller,
+        wait: &Wait,
+    ) -> Result<Option<(Cluster, Action)>, ApiError> {
+        match self.engine.replayed(caller).await? {
+            Some(action) => self.answer(action, wait).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Waits as asked, and answers with the cluster as it then is.
     pub(super) async fn answer(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ApiError> {
         let id = action.id;

@@ -1,12 +1,12 @@
 //! Lists in pages: sizes, opaque tokens, sorting, filters.
 
-use muster_core::cluster::{ClusterStatus, Framework};
+use muster_core::cluster::ClusterStatus;
 use muster_core::time::{Span, Timestamp};
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
 use muster_store::{Cursor, Direction};
 use serde::{Deserialize, Serialize};
 
-use super::find::word;
+use super::find::{optional, optional_word, word};
 use super::limits::in_words;
 use super::seal::Seal;
 use crate::access::Access;
@@ -94,22 +94,17 @@ pub(super) struct ClusterFilters<'r> {
 /// The clusters that a caller may see and that the filters choose.
 pub(super) fn cluster_query(access: &Access, filters: &ClusterFilters<'_>) -> Result<ClusterQuery, ApiError> {
     let statuses = filters.state.iter().map(|given| word::<ClusterStatus>("state", given));
-    let framework = Some(filters.framework).filter(|word| !word.is_empty());
     Ok(ClusterQuery {
         project: access.scope().map(str::to_owned),
         statuses: statuses.collect::<Result<_, _>>()?,
-        framework: framework.map(|given| word::<Framework>("framework", given)).transpose()?,
-        user: some(filters.user),
+        framework: optional_word("framework", filters.framework)?,
+        user: optional(filters.user),
         labels: filters.label.iter().map(|label| parse_label(label)).collect::<Result<_, _>>()?,
-        name_prefix: some(filters.name_prefix),
+        name_prefix: optional(filters.name_prefix),
         deleted: parse_deleted(filters.deleted)?,
         sort: parse_sort(filters.sort_by, CLUSTER_SORTS)?,
         ..ClusterQuery::default()
     })
-}
-
-fn some(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn parse_label(given: &str) -> Result<(String, String), ApiError> {

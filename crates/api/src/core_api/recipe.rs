@@ -10,11 +10,13 @@ use muster_proto::v1alpha2 as wire;
 use serde_json::{Map, Value};
 
 use super::CoreApi;
-use super::create::shape;
+use super::create::{plain, shape};
+use super::find::optional;
+use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
 
 /// The provider whose nodes run as the server's own user.
-const LOCAL: &str = "local";
+const LOCAL_PROVIDER: &str = "local";
 
 /// The properties of the profile that is made for a cluster: as they were given, and of a framework's cluster also what
 /// stands in fields of its own.
@@ -28,13 +30,13 @@ pub(super) fn properties(
     }
     let wrong = |why: String| ApiError::invalid(format!("profile_properties: {why}"));
     let mut recipe = ClusterRecipe::of(&properties).map_err(wrong)?;
-    recipe.version = text(&given.version).or(recipe.version);
+    recipe.version = optional(&given.version).or(recipe.version);
     recipe.head.env.extend(given.envs.clone());
     recipe.worker.env.extend(given.envs.clone());
     if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
         let shape = shape(head.shape.as_ref())
             .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
-        recipe.head.image = text(&head.image).or(recipe.head.image);
+        recipe.head.image = optional(&head.image).or(recipe.head.image);
         recipe.head.cpu = shape.cpu.or(recipe.head.cpu);
         recipe.head.memory = shape.memory.or(recipe.head.memory);
         recipe.head.gpu = shape.gpu.or(recipe.head.gpu);
@@ -50,21 +52,17 @@ pub(super) fn properties(
 /// How the workers of one group are made.
 pub(super) fn workers(given: &wire::WorkerGroupSpec) -> NodeRecipe {
     NodeRecipe {
-        image: text(&given.image),
+        image: optional(&given.image),
         env: given.environment.clone().into_iter().collect::<BTreeMap<_, _>>(),
         args: given.args.clone(),
         ..NodeRecipe::default()
     }
 }
 
-fn text(given: &str) -> Option<String> {
-    Some(given.to_owned()).filter(|given| !given.is_empty())
-}
-
 impl CoreApi {
     /// Whether somebody may have nodes run there.
     pub(super) fn may_run_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ApiError> {
-        if instance.provider() != LOCAL || self.may_run_as_server(principal) {
+        if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(principal) {
             return Ok(());
         }
         let sentence = "local processes run as the server's own user: only admins may make them here; \
@@ -74,26 +72,26 @@ impl CoreApi {
 
     /// Local processes run as the server's user. Where others than that user come in, only admins may say what runs.
     pub(super) fn may_run_as_server(&self, principal: &Principal) -> bool {
-        let own_user_only = self.info.auth_schemes.iter().all(|scheme| scheme == LOCAL);
+        let own_user_only = self.info.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
         self.info.dev || own_user_only || principal.is_admin()
     }
 }
 
-/// Refuses variables and images that no process could be started with.
-pub(super) fn check_variables(given: &wire::Cluster) -> Result<(), ApiError> {
-    let spec = given.cluster_spec.as_ref();
-    let head = spec.and_then(|spec| spec.head_group_spec.as_ref());
-    let groups = spec.map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
-    let variables = given.envs.iter().chain(head.iter().flat_map(|head| &head.environment));
-    for (name, value) in variables.chain(groups.iter().flat_map(|group| &group.environment)) {
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return Err(ApiError::invalid(format!(
-                "environment variable {name:?} is not possible: a name without '=', and neither it nor its value with NUL"
-            )));
-        }
+/// Refuses variables that no process could be started with.
+pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let impossible = |(name, value): &(&String, &String)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    };
+    match given.iter().find(impossible) {
+        Some((name, _)) => Err(ApiError::invalid(format!(
+            "environment variable {name:?} is not possible: a name without '=', and neither it nor its value with NUL"
+        ))),
+        None => Ok(()),
     }
-    super::create::plain(
-        "image",
-        head.iter().map(|head| &head.image).chain(groups.iter().map(|group| &group.image)),
-    )
+}
+
+/// Refuses an image and variables that no node could be started with.
+pub(super) fn check_node(image: &String, environment: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    plain("image", [image])?;
+    check_variables(environment)
 }

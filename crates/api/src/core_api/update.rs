@@ -8,7 +8,7 @@ use muster_proto::wkt::FieldMask;
 use serde_json::{Map, Value, json};
 
 use super::convert::CLUSTER_SPEC;
-use super::{create, limits};
+use super::{convert, create, limits, recipe};
 use crate::error::ApiError;
 
 /// What an update may change.
@@ -38,11 +38,7 @@ pub(super) fn inputs(
     create::plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
     create::plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
     let mut inputs = Map::new();
-    let mut kept: wire::Cluster = cluster
-        .spec
-        .get(CLUSTER_SPEC)
-        .and_then(|kept| serde_json::from_value(kept.clone()).ok())
-        .unwrap_or_default();
+    let mut kept: wire::Cluster = convert::kept(&cluster.spec, CLUSTER_SPEC);
     let mut spec_changed = false;
     for path in &mask.paths {
         match path.split('.').next().unwrap_or_default() {
@@ -57,6 +53,7 @@ pub(super) fn inputs(
                 drop(inputs.insert("groups".to_owned(), groups(cluster, given, mask, limit)?));
             }
             "envs" => {
+                recipe::check_variables(&given.envs)?;
                 kept.envs.clone_from(&given.envs);
                 spec_changed = true;
             }
@@ -91,8 +88,7 @@ fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32
     let names_replicas = mask.paths.iter().any(|path| path.ends_with(".replicas"));
     let mut changed = Vec::with_capacity(given.len());
     for group in given {
-        known_group(cluster, &group.group_name)?;
-        let Some(present) = cluster.group(&group.group_name) else { continue };
+        let present = known_group(cluster, &group.group_name)?;
         let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
         let merged = wire::WorkerGroupSpec {
             replicas: if group.replicas == 0 && !names_replicas {
@@ -102,7 +98,7 @@ fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32
             },
             min_replicas: group.min_replicas.or(Some(number(present.min))),
             max_replicas: group.max_replicas.or(present.max.map(number)),
-            ..group.clone()
+            ..filled(group.clone(), convert::group(present))
         };
         let mut merged = create::worker_group(&merged)?;
         if group.shape.is_none() {
@@ -122,12 +118,39 @@ fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32
     Ok(json!(changed))
 }
 
-fn known_group(cluster: &Cluster, name: &str) -> Result<(), ApiError> {
-    if cluster.group(name).is_some() {
-        return Ok(());
+/// A group as it is given; what is empty, as it is at present.
+fn filled(given: wire::WorkerGroupSpec, present: wire::WorkerGroupSpec) -> wire::WorkerGroupSpec {
+    wire::WorkerGroupSpec {
+        group_name: given.group_name,
+        compute_template: either(given.compute_template, present.compute_template),
+        image: either(given.image, present.image),
+        replicas: either(given.replicas, present.replicas),
+        min_replicas: either(given.min_replicas, present.min_replicas),
+        max_replicas: either(given.max_replicas, present.max_replicas),
+        ray_start_params: either(given.ray_start_params, present.ray_start_params),
+        volumes: either(given.volumes, present.volumes),
+        service_account: either(given.service_account, present.service_account),
+        image_pull_secret: either(given.image_pull_secret, present.image_pull_secret),
+        environment: either(given.environment, present.environment),
+        annotations: either(given.annotations, present.annotations),
+        labels: either(given.labels, present.labels),
+        image_template: either(given.image_template, present.image_template),
+        args: either(given.args, present.args),
+        machine_group: either(given.machine_group, present.machine_group),
+        machine_type: either(given.machine_type, present.machine_type),
+        shape: either(given.shape, present.shape),
     }
-    let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
-    Err(ApiError::invalid(format!("there is no worker group '{name}': use one of {}", names.join(", "))))
+}
+
+fn either<T: Default + PartialEq>(given: T, present: T) -> T {
+    if given == T::default() { present } else { given }
+}
+
+fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, ApiError> {
+    cluster.group(name).ok_or_else(|| {
+        let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
+        ApiError::invalid(format!("there is no worker group '{name}': use one of {}", names.join(", ")))
+    })
 }
 
 /// The inputs of `CLUSTER_RESIZE`; what the present bounds do not allow is refused here already.
@@ -151,8 +174,7 @@ pub(super) fn scale(
             }
         }
     } else {
-        known_group(cluster, group)?;
-        cluster.group(group).ok_or_else(|| ApiError::invalid("there is no such group"))?
+        known_group(cluster, group)?
     };
     let adjustment =
         Adjustment { kind: AdjustmentType::ExactCapacity, number: f64::from(wanted), min_step: None };
@@ -179,4 +201,83 @@ fn out_of_bounds(group: &WorkerGroup, wanted: u32, limit: u32) -> ApiError {
         _ => format!("{limit} is the most that group '{name}' may have in this cluster: ask for less"),
     };
     ApiError::invalid(format!("replicas is {wanted}, and {why}")).word("OutOfBounds")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use muster_core::sample;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<Value, ApiError> {
+        let mask = FieldMask { paths: vec![path.to_owned()] };
+        inputs(cluster, given, &mask, &Config::default())
+    }
+
+    fn of_group(group: wire::WorkerGroupSpec) -> wire::Cluster {
+        let spec = wire::ClusterSpec { worker_group_spec: vec![group], ..wire::ClusterSpec::default() };
+        wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() }
+    }
+
+    fn variable(name: &str, value: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_group_keeps_what_an_update_does_not_give() {
+        let mut cluster = sample::cluster(2, 0, None);
+        let name = cluster.groups[0].name.clone();
+        let present = wire::WorkerGroupSpec {
+            group_name: name.clone(),
+            replicas: 2,
+            image: "image:1".to_owned(),
+            environment: variable("A", "old"),
+            args: vec!["--x".to_owned()],
+            service_account: "robot".to_owned(),
+            ..wire::WorkerGroupSpec::default()
+        };
+        cluster.groups = vec![create::worker_group(&present).unwrap()];
+        let given = wire::WorkerGroupSpec {
+            group_name: name,
+            environment: variable("A", "new"),
+            ..wire::WorkerGroupSpec::default()
+        };
+        let inputs = updated(&cluster, &of_group(given), "cluster_spec.worker_group_spec").unwrap();
+        let spec = &inputs["groups"][0]["spec"];
+        let node = json!({"image": "image:1", "env": {"A": "new"}, "args": ["--x"]});
+        assert_eq!(spec["node"], node, "what nodes are made from");
+        let shown = json!({
+            "image": "image:1", "environment": {"A": "new"}, "args": ["--x"], "serviceAccount": "robot",
+        });
+        assert_eq!(spec["group"], shown, "what the door shows");
+    }
+
+    #[rstest]
+    #[case("A=B", "", "", "environment variable \"A=B\" is not possible")]
+    #[case("A", "\0", "", "environment variable \"A\" is not possible")]
+    #[case("A", "b", "a\nb", "image \"a\\nb\" has control characters")]
+    fn an_update_refuses_what_a_create_refuses(
+        #[case] name: &str,
+        #[case] value: &str,
+        #[case] image: &str,
+        #[case] words: &str,
+    ) {
+        let cluster = sample::cluster(1, 0, None);
+        let group = wire::WorkerGroupSpec {
+            group_name: cluster.groups[0].name.clone(),
+            image: image.to_owned(),
+            environment: variable(name, value),
+            ..wire::WorkerGroupSpec::default()
+        };
+        let refusal = updated(&cluster, &of_group(group), "cluster_spec.worker_group_spec").unwrap_err();
+        assert!(refusal.sentence.contains(words), "{refusal}");
+        if image.is_empty() {
+            let given = wire::Cluster { envs: variable(name, value), ..wire::Cluster::default() };
+            let refusal = updated(&cluster, &given, "envs").unwrap_err();
+            assert!(refusal.sentence.contains(words), "{refusal}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use muster_store::{Cursor, Dialect, Touched};
 use tokio::sync::broadcast;
 use tonic::Status;
 
+use super::find::optional;
 use super::pages::{self, ClusterFilters};
 use super::{CoreApi, convert};
 use crate::access::Access;
@@ -80,7 +81,7 @@ impl CoreApi {
             deleted: "",
             sort_by: "",
         };
-        let namespace = Some(request.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let namespace = optional(&request.namespace);
         let filter = ClusterQuery { namespace, ..pages::cluster_query(access, &filters)? };
         // Before anything is read, so that no commit falls between.
         let commits = self.engine.store().subscribe();
@@ -259,19 +260,47 @@ impl Watch {
                 }
             }
         };
-        tokio::time::timeout(patience, told).await.unwrap_or(false)
+        let heard = tokio::time::timeout(patience, told).await.unwrap_or(false);
+        if heard {
+            self.hear_out();
+        }
+        heard
+    }
+
+    /// Forgets what else was told already: one read brings it all.
+    fn hear_out(&mut self) {
+        use broadcast::error::TryRecvError::{Closed, Empty};
+        while !matches!(self.commits.try_recv(), Err(Empty | Closed)) {}
     }
 }
 
 /// Whether a cluster is one of those that are watched.
 fn fits(filter: &ClusterQuery, cluster: &Cluster) -> bool {
+    // Named one by one, so that a filter that is new does not go unnoticed here. The rest is no filter, or one that the
+    // reading of changes applies (`project`), or one that no watch has.
+    let ClusterQuery {
+        namespace,
+        name_prefix,
+        statuses,
+        framework,
+        user,
+        labels,
+        project: _,
+        instance: _,
+        names: _,
+        deleted: _,
+        sort: _,
+        after: _,
+        limit: _,
+        with_total: _,
+    } = filter;
     let labelled = |(key, value): &(String, String)| cluster.labels.get(key) == Some(value);
-    filter.namespace.as_ref().is_none_or(|namespace| *namespace == cluster.namespace)
-        && (filter.statuses.is_empty() || filter.statuses.contains(&cluster.status))
-        && filter.framework.is_none_or(|framework| cluster.framework == Some(framework))
-        && filter.user.as_ref().is_none_or(|user| *user == cluster.user)
-        && filter.name_prefix.as_ref().is_none_or(|prefix| cluster.name.starts_with(prefix))
-        && filter.labels.iter().all(labelled)
+    namespace.as_ref().is_none_or(|namespace| *namespace == cluster.namespace)
+        && (statuses.is_empty() || statuses.contains(&cluster.status))
+        && framework.is_none_or(|framework| cluster.framework == Some(framework))
+        && user.as_ref().is_none_or(|user| *user == cluster.user)
+        && name_prefix.as_ref().is_none_or(|prefix| cluster.name.starts_with(prefix))
+        && labels.iter().all(labelled)
 }
 
 fn bookmark(resume_token: String) -> WatchClustersResponse {

@@ -42,10 +42,10 @@ impl Actions {
             }
             let message = ListActionsResponse {
                 total_size: count(actions.len()),
-                actions: actions.clone(),
+                actions,
                 ..ListActionsResponse::default()
             };
-            format::list(format.format, &actions, "actions", &message, "no actions yet")
+            format::list(format.format, &message.actions, "actions", &message, "no actions yet")
         })
     }
 }

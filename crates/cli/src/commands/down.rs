@@ -9,6 +9,7 @@ use muster_proto::v1alpha2::{Cluster, InfoResponse, ShutdownRequest, WhoAmIReque
 
 use super::delete::submit;
 use super::get::list_all;
+use super::is_on_kubernetes;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure, connection_lost};
 use crate::output::{self, say};
@@ -68,7 +69,7 @@ async fn of_this_machine(client: &mut Client, info: &InfoResponse) -> Result<Vec
 }
 
 fn is_here(cluster: &Cluster, instances: &[String]) -> bool {
-    !cluster.instance.starts_with("kubernetes:") && instances.contains(&cluster.instance)
+    !is_on_kubernetes(&cluster.instance) && instances.contains(&cluster.instance)
 }
 
 fn names(clusters: &[Cluster]) -> String {

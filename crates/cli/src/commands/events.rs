@@ -44,12 +44,12 @@ impl Events {
             .await?;
             let message = ListEventsResponse {
                 total_size: count(events.len()),
-                events: events.clone(),
+                events,
                 ..ListEventsResponse::default()
             };
             format::list(
                 format.format,
-                &events,
+                &message.events,
                 "events",
                 &message,
                 &format!("nothing happened to '{name}' yet"),

@@ -62,10 +62,10 @@ impl Get {
             };
             let message = ListClustersResponse {
                 total_size: count(clusters.len()),
-                clusters: clusters.clone(),
+                clusters,
                 ..ListClustersResponse::default()
             };
-            format::list(format, &clusters, "clusters", &message, &nothing)
+            format::list(format, &message.clusters, "clusters", &message, &nothing)
         })
     }
 }

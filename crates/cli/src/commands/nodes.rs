@@ -42,12 +42,9 @@ impl Nodes {
                 Ok((answer.nodes, answer.next_page_token))
             })
             .await?;
-            let message = ListNodesResponse {
-                total_size: count(nodes.len()),
-                nodes: nodes.clone(),
-                ..ListNodesResponse::default()
-            };
-            format::list(format.format, &nodes, "nodes", &message, &format!("'{name}' has no nodes"))
+            let message =
+                ListNodesResponse { total_size: count(nodes.len()), nodes, ..ListNodesResponse::default() };
+            format::list(format.format, &message.nodes, "nodes", &message, &format!("'{name}' has no nodes"))
         })
     }
 }

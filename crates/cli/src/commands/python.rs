@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use muster_local::environments::Source;
 
+use super::is_on_kubernetes;
 use crate::connect::Client;
 
 /// The interpreter that the caller works with, where the server can use it: on the same machine, for local processes.
 pub(super) fn of_caller(client: &Client, provider: &str) -> Option<String> {
-    let goes_elsewhere = |instance: &String| instance.starts_with("kubernetes:");
     let local = match provider {
-        "" => !client.info()?.instances.iter().any(goes_elsewhere),
+        "" => !client.info()?.instances.iter().any(|instance| is_on_kubernetes(instance)),
         provider => provider == "local",
     };
     let (python, _) = of_local_caller(client).filter(|_| local)?;

@@ -14,6 +14,7 @@ use super::LOOK_AGAIN;
 use super::channel::Way;
 use super::folder::{Folder, Found};
 use crate::failure::{Exit, Failure};
+use crate::files::PRIVATE;
 use crate::output::say;
 use crate::serve::make_folder;
 
@@ -34,7 +35,7 @@ pub(super) async fn start(folder: &Folder, token: Option<&str>) -> Result<Way> {
     may_start(folder)?;
     make_folder(folder.path())?;
     let file = folder.path().join(START_LOCK);
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(file);
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(file);
     let lock = lock.context("cannot lock the data folder")?;
     let deadline = Instant::now() + COMING_UP;
     let mut started: Option<Started> = None;
@@ -112,7 +113,7 @@ struct Started {
 impl Started {
     fn new(folder: &Folder) -> Result<Self> {
         let log = folder.path().join(LOG_FILE);
-        let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
+        let opened = OpenOptions::new().create(true).append(true).mode(PRIVATE).open(&log);
         let output = opened.with_context(|| format!("cannot write {}", log.display()))?;
         let begin = output.metadata()?.len();
         let program = std::env::current_exe().context("cannot tell which program this is")?;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use muster_api::auth::Local;
 use rustix::process::{Pid, test_kill_process};
-use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use super::LOOK_AGAIN;
 use super::channel::{self, Way};
+use crate::announcement::Announcement;
 use crate::failure::{Exit, Failure};
 
 /// How long a server may take to come up, or to go down, until that is called stuck.
@@ -20,16 +20,6 @@ const COMING_OR_GOING: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     path: PathBuf,
-}
-
-/// What a server says of itself in its data folder.
-#[derive(Debug, Deserialize)]
-pub(super) struct Announcement {
-    server_id: String,
-    pub(super) rest: String,
-    grpc: String,
-    tls: bool,
-    pid: i32,
 }
 
 /// What is found at a data folder.
@@ -77,8 +67,7 @@ impl Folder {
 
     /// Where its server says that it is; what a dead one left behind does not count.
     pub(super) fn announced(&self) -> Option<Announcement> {
-        let text = std::fs::read(self.path.join(crate::serve::ANNOUNCEMENT_FILE)).ok()?;
-        let found: Announcement = serde_json::from_slice(&text).ok()?;
+        let found = Announcement::read(&self.path)?;
         test_kill_process(Pid::from_raw(found.pid)?).ok()?;
         Some(found)
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 
+use crate::announcement::Announcement;
 use crate::failure::Failure;
+use crate::files::PRIVATE;
 
 /// Where data is kept if nothing is said.
 pub(crate) fn default_folder() -> Option<PathBuf> {
@@ -17,14 +19,8 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     Some(base.join("muster"))
 }
 
-/// For the owner only.
-const PRIVATE: u32 = 0o600;
-
 /// Held by the server that has the folder.
 pub(crate) const LOCK_FILE: &str = "lock";
-
-/// Where the server says where it is.
-pub(crate) const ANNOUNCEMENT_FILE: &str = "server.json";
 
 /// How often a lock is tried that a command may just be looking at, and how long it waits in between.
 const TRIES: u32 = 20;
@@ -59,7 +55,7 @@ impl DataFolder {
             return Err(Failure::in_use(anyhow!(sentence)).into());
         }
         // What a killed server said is not true of this one: nobody may look for it there.
-        drop(std::fs::remove_file(path.join(ANNOUNCEMENT_FILE)));
+        drop(std::fs::remove_file(Announcement::file(path)));
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
@@ -76,11 +72,6 @@ impl DataFolder {
             );
         private.with_context(|| format!("cannot keep {} to its owner", file.display()))?;
         Ok(file)
-    }
-
-    /// Where commands find the server.
-    pub(super) fn announcement(&self) -> PathBuf {
-        self.path.join(ANNOUNCEMENT_FILE)
     }
 }
 

@@ -1,18 +1,17 @@
 //! Who may come in, where the doors are, and when they close.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use muster_api::ServerInfo;
 use muster_api::auth::{Authenticators, Local, Nobody, OsUser, Tokens};
 use muster_api::server::Ports;
-use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::data::DataFolder;
 use super::settings::Settings;
+use crate::announcement::Announcement;
 
 /// Whoever vouches for callers, in the order of the settings.
 pub(super) fn authenticators(settings: &Settings, folder: &DataFolder) -> Result<Authenticators> {
@@ -37,35 +36,29 @@ pub(super) fn authenticators(settings: &Settings, folder: &DataFolder) -> Result
     Ok(chain)
 }
 
-/// Where commands find this server; gone when it ends in order.
-pub(super) struct Announcement {
+/// Commands find this server; no longer when it ends in order.
+pub(super) struct Announced {
     file: PathBuf,
 }
 
-impl Announcement {
-    pub(super) fn write(folder: &DataFolder, info: &ServerInfo, ports: &Ports, tls: bool) -> Result<Self> {
-        let address = |listener: &std::net::TcpListener| -> Result<String> {
-            Ok(SocketAddr::to_string(&listener.local_addr()?))
+impl Announced {
+    pub(super) fn new(folder: &DataFolder, info: &ServerInfo, ports: &Ports, tls: bool) -> Result<Self> {
+        let (rest, grpc) = (ports.rest.local_addr()?, ports.grpc.local_addr()?);
+        let announcement = Announcement {
+            server_id: info.server_id.clone(),
+            version: info.version.clone(),
+            rest,
+            grpc,
+            tls,
+            pid: std::process::id().cast_signed(),
         };
-        let (rest, grpc) = (address(&ports.rest)?, address(&ports.grpc)?);
-        let text = json!({
-            "server_id": info.server_id,
-            "version": info.version,
-            "rest": rest,
-            "grpc": grpc,
-            "tls": tls,
-            "pid": std::process::id(),
-        });
-        let file = folder.announcement();
-        let new = file.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec_pretty(&text)?)?;
-        std::fs::rename(&new, &file)?;
+        announcement.write(folder.path())?;
         tracing::info!(%rest, %grpc, data = %folder.path().display(), "serving");
-        Ok(Self { file })
+        Ok(Self { file: Announcement::file(folder.path()) })
     }
 }
 
-impl Drop for Announcement {
+impl Drop for Announced {
     fn drop(&mut self) {
         // One that is left behind names a process that is gone; commands check that.
         drop(std::fs::remove_file(&self.file));

@@ -11,6 +11,7 @@ use muster_local::{Processes, Settings};
 use uuid::Uuid;
 
 use super::settings::Settings as ServerSettings;
+use crate::files::write_private;
 
 /// How often logs are looked for that are old enough to go.
 const TIDY: Duration = Duration::from_hours(24);
@@ -34,8 +35,7 @@ pub(super) fn processes(
         start_within: Duration::from_secs(server.node_start_seconds.into()),
     };
     let processes = Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments);
-    let keep = Duration::from_secs(u64::from(server.retention_days) * 86_400);
-    tokio::spawn(tidy(processes.clone(), keep));
+    tokio::spawn(tidy(processes.clone(), server.retention().into()));
     Ok(processes)
 }
 
@@ -55,8 +55,7 @@ fn instance(data: &Path) -> Result<InstanceId> {
         Ok(text) => text.trim().parse().with_context(|| format!("{} holds no id", file.display()))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let id = Uuid::new_v4();
-            std::fs::write(&file, format!("{id}\n"))
-                .with_context(|| format!("cannot write {}", file.display()))?;
+            write_private(&file, format!("{id}\n").as_bytes())?;
             id
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),

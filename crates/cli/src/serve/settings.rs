@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
+use muster_core::time::Span;
 use muster_store::Store;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// What the file may say, with its defaults.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) grpc_listen: SocketAddr,
-    #[serde(skip_serializing_if = "is_default_folder")]
     pub(crate) data_dir: PathBuf,
     pub(crate) database_url: Option<String>,
     pub(crate) auth: Vec<String>,
@@ -33,17 +33,13 @@ pub(crate) struct Settings {
 }
 
 /// How the log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
     /// For people.
     Text,
     /// A JSON object a line.
     Json,
-}
-
-fn is_default_folder(folder: &PathBuf) -> bool {
-    super::default_folder().is_some_and(|default| default == *folder)
 }
 
 impl Default for Settings {
@@ -70,11 +66,7 @@ impl Default for Settings {
 }
 
 /// A commented file with every key; what has no default is commented out.
-const FILE: &str = include_str!("default.toml");
-
-pub(super) fn default_file() -> String {
-    FILE.to_owned()
-}
+pub(super) const DEFAULT_FILE: &str = include_str!("default.toml");
 
 /// The same as flags and environment variables.
 #[derive(Debug, Parser)]
@@ -220,6 +212,11 @@ impl Settings {
             );
         }
         Ok(())
+    }
+
+    /// How long the history of what has ended is kept.
+    pub(super) fn retention(&self) -> Span {
+        Span::from_secs(self.retention_days.saturating_mul(86_400))
     }
 
     /// The schemes that are asked; a given one replaces the default.

@@ -1,19 +1,12 @@
-//! What is being waited for: one changing line on a terminal, a line a change in a pipe; on standard error.
+//! What is being waited for, and how it stands.
 
-use std::io::IsTerminal as _;
-use std::time::Duration;
-
-use indicatif::ProgressBar;
 use muster_proto::v1alpha2::Cluster;
 
-use crate::output::{harmless, say};
-
-/// How often the spinner turns.
-const TURN: Duration = Duration::from_millis(100);
+use crate::output::{Spinner, harmless};
 
 pub(super) struct Progress {
     name: String,
-    spinner: Option<ProgressBar>,
+    spinner: Spinner,
     queued: bool,
     seen: String,
     last: String,
@@ -21,11 +14,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(name: &str) -> Self {
-        let spinner = std::io::stderr().is_terminal().then(|| {
-            let spinner = ProgressBar::new_spinner().with_message(name.to_owned());
-            spinner.enable_steady_tick(TURN);
-            spinner
-        });
+        let spinner = Spinner::new(name.to_owned());
         Self { name: name.to_owned(), spinner, queued: false, seen: String::new(), last: String::new() }
     }
 
@@ -45,13 +34,6 @@ impl Progress {
         &self.last
     }
 
-    /// Leaves the terminal as it was.
-    pub(super) fn end(&mut self) {
-        if let Some(spinner) = self.spinner.take() {
-            spinner.finish_and_clear();
-        }
-    }
-
     fn tell(&mut self) {
         if self.seen.is_empty() {
             return;
@@ -63,19 +45,13 @@ impl Progress {
         if line == self.last {
             return;
         }
-        match &self.spinner {
-            Some(spinner) => spinner.set_message(format!("{}: {line}", self.name)),
-            None => say!("{}: {line}", self.name),
-        }
+        self.spinner.show(format!("{}: {line}", self.name));
         self.last = line;
     }
 
     /// Something that is not about the cluster.
     pub(super) fn note(&self, text: &str) {
-        match &self.spinner {
-            Some(spinner) => spinner.println(text),
-            None => say!("{text}"),
-        }
+        self.spinner.note(text);
     }
 }
 

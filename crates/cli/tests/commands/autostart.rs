@@ -43,6 +43,24 @@ fn what_is_started_asks_for_the_token_of_its_user() {
 }
 
 #[test]
+fn what_a_server_keeps_is_for_its_owner_only_wherever_it_keeps_it() {
+    let home = Home::new();
+    home.muster(&["whoami"]).done();
+    for entry in home.data().read_dir().unwrap().map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o077;
+        assert_eq!(mode, 0, "others may use {}: {mode:o}", entry.path().display());
+    }
+}
+
+#[test]
+fn a_token_that_is_set_to_nothing_is_not_set() {
+    let home = Home::new();
+    let mut command = home.command(&["whoami"]);
+    let said = run(command.env("MUSTER_DEV", "false").env("MUSTER_TOKEN", "")).done();
+    assert!(said.out.contains("(local "), "{said:?}");
+}
+
+#[test]
 fn commands_that_meet_start_one_server() {
     let home = Home::new();
     let said: Vec<_> = std::thread::scope(|scope| {

@@ -23,7 +23,7 @@ async fn bad_values_are_2() {
     let cases: &[(&[&str], &str)] = &[
         (&["create", "x", "--workers", "-1"], "-1 is not in 0.."),
         (&["create", "x", "--workers", "many"], "invalid value 'many'"),
-        (&["create", "x", "--framework", "flink"], "possible values: dask, ray, spark"),
+        (&["create", "x", "--framework", "flink"], "possible values: ray, dask, spark"),
         (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 30s"),
         (&["create", "x", "--timeout=-5s"], "less than nothing"),
         (

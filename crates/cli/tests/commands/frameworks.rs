@@ -169,8 +169,7 @@ async fn a_server_that_dies_ends_the_installation_and_the_next_begins_anew() {
     server.kill();
     server.wait_for_exit(PATIENCE).await;
     assert_eq!(installing.wait_for_exit(PATIENCE).await.code(), Some(1), "{}", installing.tail());
-    let said = installing.tail();
-    assert!(said.contains("hint: `muster framework install dask` begins anew"), "{said}");
+    installing.wait_for_line("hint: `muster framework install dask` begins anew", PATIENCE).await;
     // What the dead server started still runs: the next installation waits for its end, and says so.
     let _server = home.serve_by(&with_python3(&home, &["serve"], "echo ended otherwise; exit 1")).await;
     let mut next = home.begin(&["framework", "install", "dask"]);

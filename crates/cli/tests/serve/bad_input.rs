@@ -201,6 +201,17 @@ async fn the_same_request_is_done_once() {
 }
 
 #[tokio::test]
+async fn a_create_that_was_accepted_is_answered_again_where_it_would_be_refused_now() {
+    let server = Server::dev().await;
+    let path = format!("{CLUSTERS}?wait_for=reached&request_id=r1");
+    let first = server.post(&path, cluster("fred", 2)).await;
+    let server = server.start_again_with(&["--dev", "--max-nodes-per-cluster", "1"]).await;
+    assert_eq!(server.refusal(Method::POST, CLUSTERS, Some(cluster("other", 2))).await.0, 400);
+    let again = server.post(&path, cluster("fred", 2)).await;
+    assert_eq!(first["id"], again["id"]);
+}
+
+#[tokio::test]
 async fn a_failing_profile_fails_the_action_and_says_why() {
     let server = Server::dev().await;
     let mut body = cluster("fred", 2);

@@ -68,6 +68,12 @@ impl Server {
         Self::start_on(self.folder, self.data, &arguments).await
     }
 
+    /// Ends it, and starts it on the same folder with other arguments.
+    pub(crate) async fn start_again_with(mut self, arguments: &[&str]) -> Self {
+        self.stop().await;
+        Self::start_on(self.folder, self.data, arguments).await
+    }
+
     /// The first line of its log with these words.
     pub(crate) async fn says(&self, words: &str) -> String {
         self.process.wait_for_line(words, PATIENCE).await

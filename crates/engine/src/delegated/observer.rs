@@ -1,10 +1,9 @@
 //! What is seen of a cluster that an operator drives, outside any action: written down, told, and never undone.
 
-use muster_core::action::{Action, Fence};
+use muster_core::action::Action;
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::{Event, Level};
 use muster_core::node::Node;
-use muster_core::profile::Profile;
 use muster_core::status;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
@@ -15,20 +14,16 @@ use super::plan;
 use crate::engine::Inner;
 use crate::events::{self, reason};
 use crate::observer::Looked;
-use crate::provider::{Call, Object, Observed, Provider, Spec};
+use crate::provider::{Object, Observed, Spec};
 
-/// Looks at one cluster and writes what changed.
+/// Writes what a look at one cluster changes.
 pub(crate) async fn look_at(
     inner: &Inner,
-    provider: &dyn Provider,
     duty: String,
     cluster: Cluster,
-    profile: &Profile,
+    nodes: Vec<Node>,
+    seen: Observed,
 ) -> Result<Looked, StoreError> {
-    let nodes = inner.store.members(cluster.id).await?;
-    let call = Call { cluster: &cluster, profile, fence: Fence(0) };
-    // Nobody can tell how it is: the last word stays.
-    let Ok(seen) = provider.observe(call, &[]).await else { return Ok(Looked::Open) };
     let seen = identified(&cluster, seen);
     let now = inner.clock.now();
     let mirror = match &seen.object {

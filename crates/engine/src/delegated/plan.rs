@@ -1,5 +1,7 @@
 //! What to do next for a cluster that an operator drives. Pure: the same inputs give the same answer.
 
+use std::collections::HashSet;
+
 use muster_core::action::Fence;
 use muster_core::node::{NodeRole, Seen};
 use muster_core::time::Timestamp;
@@ -50,7 +52,7 @@ pub(crate) struct Goal {
     /// Whose members have to be there.
     pub(crate) complete: Complete,
     /// Makings of members that have to be gone.
-    pub(crate) old: Vec<MemberId>,
+    pub(crate) old: HashSet<MemberId>,
     /// Members of an old recipe have to be gone.
     pub(crate) rolled: bool,
     /// There is a head.
@@ -65,7 +67,7 @@ impl Goal {
             wanted: Vec::new(),
             recipe: false,
             complete,
-            old: Vec::new(),
+            old: HashSet::new(),
             rolled: false,
             has_head: false,
         }

@@ -1,5 +1,7 @@
 //! What an action wants of a cluster that an operator drives: decided once, and kept with the action.
 
+use std::collections::HashSet;
+
 use muster_core::action::{Action, ActionKind, Fence, Target};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
@@ -33,7 +35,7 @@ struct Decided {
     groups: Vec<String>,
     recipe: bool,
     victims: Vec<NodeId>,
-    old: Vec<MemberId>,
+    old: HashSet<MemberId>,
     called: Option<Fence>,
 }
 

@@ -34,7 +34,7 @@ impl Inputs {
     }
 }
 
-pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
+pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     // Committed already by an engine before us: the row is the intent, and is not changed twice.
     let begun = work.action.applied_at.is_some();
     if !begun {
@@ -46,8 +46,7 @@ pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
         work.cluster.generation += 1;
     }
     let leaving = surplus(work);
-    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await?;
-    Ok("Cluster resize succeeded.".to_owned())
+    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await
 }
 
 /// Computes the new sizes of one group from its present members.

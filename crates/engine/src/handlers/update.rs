@@ -13,7 +13,7 @@ use crate::members::Aim;
 use crate::work::{Stop, Work};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
-pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
+pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     let before = work.cluster.clone();
     // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
     let begun = work.action.applied_at.is_some();
@@ -23,8 +23,7 @@ pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
     }
     work.call_provider(work.provider.update(work.call(), &before, &[])).await?.map_err(provider_failed)?;
     let leaving = surplus(work);
-    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await?;
-    Ok("Cluster update completed.".to_owned())
+    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await
 }
 
 /// Properties that an update may change, by key; an unknown key is an error.

@@ -1,6 +1,6 @@
 //! What a node is started with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use muster_core::node::{Node, NodeRole};
@@ -8,6 +8,7 @@ use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::{LocalFramework, Seat as Place};
+use tokio::sync::Mutex;
 
 use super::Inner;
 use super::kind::{Kind, ProcessRecipe};
@@ -51,6 +52,29 @@ fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     })
 }
 
+/// The interpreters that were found for what was asked for: looking takes a process each time it is in vain.
+#[derive(Default)]
+pub(super) struct Pythons {
+    found: Mutex<HashMap<Option<String>, PathBuf>>,
+}
+
+impl Pythons {
+    async fn get(
+        &self,
+        recipe: &NodeRecipe,
+        find: impl AsyncFnOnce() -> Result<PathBuf, ProviderError>,
+    ) -> Result<PathBuf, ProviderError> {
+        // Whoever comes while one looks waits here for what that finds.
+        let mut found = self.found.lock().await;
+        if let Some(python) = found.get(&recipe.image) {
+            return Ok(python.clone());
+        }
+        let python = find().await?;
+        found.insert(recipe.image.clone(), python.clone());
+        Ok(python)
+    }
+}
+
 impl Inner {
     /// Says so if the framework of a profile is not installed.
     pub(super) async fn has_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
@@ -77,10 +101,11 @@ impl Inner {
         node: &Node,
         folder: &NodeFolder,
         seat: &Seat,
+        pythons: &Pythons,
     ) -> Result<Launch, ProviderError> {
         match Kind::of(&call.profile.kind) {
             Some(Kind::Framework(framework)) => {
-                self.framework_launch(framework, call, node, folder, seat).await
+                self.framework_launch(framework, call, node, folder, seat, pythons).await
             }
             Some(Kind::Process) => self.process_launch(call, folder),
             None => Err(invalid(format!("no local process is a {}", call.profile.kind))),
@@ -94,9 +119,10 @@ impl Inner {
         node: &Node,
         folder: &NodeFolder,
         seat: &Seat,
+        pythons: &Pythons,
     ) -> Result<Launch, ProviderError> {
         let recipe = recipe(call, node)?;
-        let python = self.python(framework, &recipe).await?;
+        let python = pythons.get(&recipe, || self.python(framework, &recipe)).await?;
         let work = place::work(folder);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let (python_text, work_text, shape) = (text(&python), text(&work), recipe.shape());

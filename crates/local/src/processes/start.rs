@@ -1,5 +1,6 @@
 //! Starting nodes, and waiting until they work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
@@ -7,6 +8,7 @@ use muster_core::node::{Node, NodeRole};
 use muster_engine::provider::{Call, NodeResult, ProviderError};
 
 use super::ending::{ended, with_log};
+use super::launch::Pythons;
 use super::ready::Count;
 use super::seat::Seat;
 use super::{Inner, on_disk, place};
@@ -19,6 +21,13 @@ const AT_A_TIME: usize = 4;
 
 /// How long a node may take to end that did not come to work.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(2);
+
+/// What nodes that are started together need to find out only once.
+#[derive(Default)]
+struct Together {
+    count: Count,
+    pythons: Pythons,
+}
 
 impl Inner {
     /// Makes what a cluster needs beside its nodes, and says at once if its framework is missing.
@@ -35,11 +44,11 @@ impl Inner {
         call: Call<'a>,
         nodes: Vec<Node>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
-        let count = Count::default();
+        let together = Arc::new(Together::default());
         let one = move |node: Node| {
-            let count = count.clone();
+            let together = Arc::clone(&together);
             async move {
-                let result = self.start_one(call, &node, &count).await;
+                let result = self.start_one(call, &node, &together).await;
                 NodeResult { node: node.id, result: result.map(Some) }
             }
         };
@@ -47,13 +56,18 @@ impl Inner {
         futures::stream::iter(nodes).map(one).buffer_unordered(AT_A_TIME * cores)
     }
 
-    async fn start_one(&self, call: Call<'_>, node: &Node, count: &Count) -> Result<String, ProviderError> {
+    async fn start_one(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        together: &Together,
+    ) -> Result<String, ProviderError> {
         let folder = self.places.node(call.cluster.id, node.id);
-        let (running, seat) = self.run(call, node, &folder).await?;
+        let (running, seat) = self.run(call, node, &folder, together).await?;
         self.exits.watch(call.cluster.id, &running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
         tokio::select! {
-            works = self.works(call, node, &folder, &seat, count) => works?,
+            works = self.works(call, node, &folder, &seat, &together.count) => works?,
             outcome = running.exited() => return Err(ended(&folder, outcome)),
             () = tokio::time::sleep(self.settings.start_within) => {
                 return Err(self.too_slow(call, &folder).await);
@@ -69,6 +83,7 @@ impl Inner {
         call: Call<'_>,
         node: &Node,
         folder: &NodeFolder,
+        together: &Together,
     ) -> Result<(Running, Seat), ProviderError> {
         let disk = |error: std::io::Error| on_disk("the node's folder cannot be used", &error);
         let runs = matches!(self.shims.find(folder).map_err(disk)?, Found::Running(_));
@@ -90,7 +105,7 @@ impl Inner {
                 seat
             }
         };
-        let launch = self.launch(call, node, folder, &seat).await?;
+        let launch = self.launch(call, node, folder, &seat, &together.pythons).await?;
         let running = self.shims.start(folder, &launch).await.map_err(|error| not_started(&error))?;
         Ok((running, seat))
     }

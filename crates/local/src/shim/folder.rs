@@ -1,5 +1,6 @@
 //! A node's folder: what is where.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,20 +66,22 @@ impl NodeFolder {
 
     /// All logs that are there, oldest first.
     pub fn logs(&self) -> io::Result<Vec<PathBuf>> {
-        let mut older = Vec::new();
-        for age in 1.. {
-            let file = self.older_log(age);
-            if !file.try_exists()? {
-                break;
-            }
-            older.push(file);
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut logs = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            // A shim that was killed while it moved its logs leaves a gap in their ages.
+            let age = match name.to_str() {
+                Some("log") => Some(0),
+                name => name.and_then(|name| name.strip_prefix("log.")?.parse::<u32>().ok()),
+            };
+            logs.extend(age.map(|age| (Reverse(age), self.path.join(&name))));
         }
-        older.reverse();
-        let newest = self.log();
-        if newest.try_exists()? {
-            older.push(newest);
-        }
-        Ok(older)
+        logs.sort();
+        Ok(logs.into_iter().map(|(_, file)| file).collect())
     }
 
     pub(super) fn older_log(&self, age: u32) -> PathBuf {

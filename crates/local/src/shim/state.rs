@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use muster_core::action::Fence;
 use muster_core::ids::NodeId;
@@ -147,12 +146,6 @@ fn signal_name(signal: i32) -> &'static str {
         15 => " (SIGTERM)",
         _ => "",
     }
-}
-
-/// The time by the machine's clock.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -60,5 +60,7 @@ mod tests {
         fs::write(folder.log(), b"d\n\xff e").unwrap();
         assert_eq!(folder.tail(4).unwrap(), ["b", "c", "d", "\u{fffd} e"]);
         assert_eq!(folder.tail(1).unwrap(), ["\u{fffd} e"]);
+        fs::remove_file(folder.older_log(1)).unwrap();
+        assert_eq!(folder.tail(3).unwrap(), ["b", "d", "\u{fffd} e"], "a gap hides nothing");
     }
 }

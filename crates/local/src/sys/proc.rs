@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,9 +47,14 @@ impl Stat {
     }
 }
 
-/// Which boot of the machine this is.
-pub(crate) fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+/// Which boot of the machine this is; none of us lives to see another.
+pub(crate) fn boot_id() -> io::Result<&'static str> {
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known);
+    }
+    let read = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    Ok(KNOWN.get_or_init(|| read))
 }
 
 /// Our children, those that wait to be reaped included. One that comes or goes meanwhile may be missed: ask again.

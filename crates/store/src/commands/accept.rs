@@ -186,10 +186,7 @@ impl Accept {
         };
         if column == "cluster_id" {
             // Two replicas that accept for one cluster at once have to see each other.
-            let lock = match tx.dialect() {
-                Dialect::Sqlite => "",
-                Dialect::Postgres => " FOR UPDATE",
-            };
+            let lock = tx.dialect().for_update();
             let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS NULL{lock}");
             if tx.row(sql, args![&id]).await?.is_none() {
                 return Err(StoreError::NotFound { kind: "cluster", given: id });
@@ -229,8 +226,7 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
             // Replicas that count at the same moment would all find room.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;
         }
-        let row = tx.row(COUNT, args![&cluster.project]).await?;
-        let count = row.ok_or_else(|| StoreError::corrupt("no count"))?.int(0)?;
+        let count = tx.one(COUNT, args![&cluster.project]).await?.int(0)?;
         let limit = i64::from(*limit);
         if count >= limit {
             return Err(StoreError::OverQuota { project: cluster.project.clone(), count, limit });

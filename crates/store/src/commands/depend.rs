@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::transaction::{Touched, Transaction};
 use crate::value::args;
 
-/// Writes down what an action waits for, and puts it where that leaves it: waiting, free to run, or failed.
+/// Puts an action where that leaves it which it waits for: waiting, free to run, or failed.
 pub(super) async fn settle(
     tx: &mut Transaction<'_>,
     mut action: Action,
@@ -88,13 +88,15 @@ async fn wake(tx: &mut Transaction<'_>, ended: ActionId, now: Timestamp) -> Resu
     const WAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, updated_at = $4 WHERE status = $5 AND id IN \
                         (SELECT action_id FROM dependencies WHERE depends_on = $1) AND NOT EXISTS \
                         (SELECT 1 FROM dependencies d JOIN actions a ON a.id = d.depends_on \
-                        WHERE d.action_id = actions.id AND a.ended_at IS NULL)";
+                        WHERE d.action_id = actions.id AND a.ended_at IS NULL) RETURNING id";
     if !lock_dependents(tx, ended).await? {
         return Ok(());
     }
     let (ready, waiting) = (ActionStatus::Ready.as_str(), ActionStatus::Waiting.as_str());
     let reason = "All depended actions completed.";
-    tx.execute(WAKE, args![ended.to_string(), ready, reason, now, waiting]).await?;
+    for row in tx.rows(WAKE, args![ended.to_string(), ready, reason, now, waiting]).await? {
+        tx.touch(Touched::Action(row.parse(0)?));
+    }
     Ok(())
 }
 
@@ -102,10 +104,7 @@ async fn wake(tx: &mut Transaction<'_>, ended: ActionId, now: Timestamp) -> Resu
 /// the second one stops here until it does.
 async fn lock_dependents(tx: &mut Transaction<'_>, ended: ActionId) -> Result<bool, StoreError> {
     const FIND: &str = "SELECT id FROM actions WHERE id IN (SELECT action_id FROM dependencies WHERE depends_on = $1) ORDER BY id";
-    let sql = match tx.dialect() {
-        Dialect::Sqlite => FIND.to_owned(),
-        Dialect::Postgres => format!("{FIND} FOR UPDATE"),
-    };
+    let sql = format!("{FIND}{}", tx.dialect().for_update());
     Ok(!tx.rows(sql, args![ended.to_string()]).await?.is_empty())
 }
 

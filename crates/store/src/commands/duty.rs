@@ -21,17 +21,25 @@ impl Command for TakeDuty {
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
-        const TAKE: &str = "INSERT INTO duties (name, engine_id, fence) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE \
-                            SET engine_id = excluded.engine_id, fence = excluded.fence WHERE duties.engine_id = $2 \
-                            OR NOT EXISTS (SELECT 1 FROM engines e WHERE e.id = duties.engine_id AND e.lease_until >= $4)";
-        const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
+        const TAKE: &str = "INSERT INTO duties (name, engine_id) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE \
+                            SET engine_id = excluded.engine_id WHERE duties.engine_id = $2 \
+                            OR NOT EXISTS (SELECT 1 FROM engines e WHERE e.id = duties.engine_id AND e.lease_until >= $3)";
         Box::pin(async move {
-            if tx.row(MINE, args![&self.name, self.engine.to_string()]).await?.is_some() {
+            if is_held(tx, &self.name, self.engine).await? {
                 return Ok(true);
             }
             let now = tx.database_now().await?;
-            let fence = tx.next_fence().await?;
-            Ok(tx.execute(TAKE, args![&self.name, self.engine.to_string(), fence, now]).await? > 0)
+            Ok(tx.execute(TAKE, args![&self.name, self.engine.to_string(), now]).await? > 0)
         })
     }
+}
+
+/// Whether a duty is this engine's.
+pub(super) async fn is_held(
+    tx: &mut Transaction<'_>,
+    duty: &str,
+    engine: EngineId,
+) -> Result<bool, StoreError> {
+    const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
+    Ok(tx.row(MINE, args![duty, engine.to_string()]).await?.is_some())
 }

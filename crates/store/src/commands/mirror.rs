@@ -7,8 +7,8 @@ use muster_core::ids::{EngineId, NodeId};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 
+use super::duty;
 use super::record::{delete_nodes, forget_cluster};
-use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{clusters, events, nodes};
 use crate::transaction::{Command, Transaction};
@@ -50,9 +50,8 @@ impl Command for Mirror {
     type Output = Mirrored;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Mirrored, StoreError>> {
-        const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
         Box::pin(async move {
-            if tx.row(MINE, args![&self.duty, self.engine.to_string()]).await?.is_none() {
+            if !duty::is_held(tx, &self.duty, self.engine).await? {
                 return Ok(Mirrored::NotOurs);
             }
             if !self.is_free(tx).await? {
@@ -77,7 +76,7 @@ impl Mirror {
         const PRESENT: &str = "SELECT updated_at FROM clusters WHERE id = $1 AND deleted_at IS NULL";
         const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 LIMIT 1";
         let id = self.cluster.id.to_string();
-        let lock = if tx.dialect() == Dialect::Postgres { " FOR UPDATE" } else { "" };
+        let lock = tx.dialect().for_update();
         let Some(row) = tx.row(format!("{PRESENT}{lock}"), args![&id]).await? else { return Ok(false) };
         Ok(row.opt_time(0)? == self.read_at && tx.row(HELD, args![&id]).await?.is_none())
     }

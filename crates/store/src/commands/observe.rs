@@ -9,7 +9,7 @@ use muster_core::ids::{ClusterId, EngineId, NodeId};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 
-use super::Accept;
+use super::{Accept, duty};
 use crate::error::StoreError;
 use crate::rows::{events, nodes};
 use crate::transaction::{Command, Touched, Transaction};
@@ -51,11 +51,10 @@ impl Command for Observe {
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
-        const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
         const SUMMARY: &str =
             "UPDATE clusters SET observed = $2, change = $3 WHERE id = $1 AND deleted_at IS NULL";
         Box::pin(async move {
-            if tx.row(MINE, args![&self.duty, self.engine.to_string()]).await?.is_none() {
+            if !duty::is_held(tx, &self.duty, self.engine).await? {
                 return Ok(false);
             }
             let change = tx.change().await?;

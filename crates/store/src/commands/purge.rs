@@ -15,7 +15,7 @@ pub struct Purge {
     pub history_before: Timestamp,
     /// Request ids older than this go.
     pub requests_before: Timestamp,
-    /// At most so many rows of each at once, so that writers do not wait long.
+    /// At most so many clusters, actions and events at once, so that writers do not wait long.
     pub limit: u32,
 }
 
@@ -40,11 +40,9 @@ impl Command for Purge {
             let limit = self.limit;
             tx.execute(FORGET, args![FORGOTTEN, self.history_before]).await?;
             let mut rows = 0;
-            for (table, key, column) in
-                [("events", "id", "at"), ("actions", "id", "ended_at"), ("clusters", "id", "deleted_at")]
-            {
+            for (table, column) in [("events", "at"), ("actions", "ended_at"), ("clusters", "deleted_at")] {
                 let sql = format!(
-                    "DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {column} < $1 LIMIT {limit})"
+                    "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {column} < $1 LIMIT {limit})"
                 );
                 rows += tx.execute(sql, args![self.history_before]).await?;
             }

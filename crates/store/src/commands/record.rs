@@ -51,8 +51,6 @@ pub struct Record {
     pub new_nodes: Vec<Node>,
     /// Nodes that changed.
     pub nodes: Vec<Node>,
-    /// Nodes that changed their cluster, index or recipe.
-    pub moved_nodes: Vec<Node>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
     /// Children that are new, already RUNNING under this action.
@@ -83,7 +81,6 @@ impl Record {
             profile: None,
             new_nodes: Vec::new(),
             nodes: Vec::new(),
-            moved_nodes: Vec::new(),
             gone_nodes: Vec::new(),
             children: Vec::new(),
             ended_children: Vec::new(),
@@ -110,7 +107,6 @@ impl Command for Record {
             }
             nodes::insert(tx, &self.new_nodes).await?;
             nodes::update(tx, &self.nodes).await?;
-            nodes::update_place(tx, &self.moved_nodes).await?;
             delete_nodes(tx, &self.gone_nodes).await?;
             if let Some(cluster) = &self.cluster {
                 clusters::update(tx, cluster).await?;
@@ -172,7 +168,7 @@ impl Record {
         for (end, children) in &self.ended_children {
             let sql = format!(
                 "UPDATE actions SET status = $1, status_reason = $2, ended_at = $3, updated_at = $3 WHERE id IN ({})",
-                each_of(tx.dialect(), "$4")
+                tx.dialect().each_of("$4")
             );
             tx.execute(sql, args![end.status.as_str(), &end.reason, self.now, json(children)]).await?;
         }
@@ -186,18 +182,10 @@ impl Record {
 
 pub(super) async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> Result<(), StoreError> {
     if !gone.is_empty() {
-        let sql = format!("DELETE FROM nodes WHERE id IN ({})", each_of(tx.dialect(), "$1"));
+        let sql = format!("DELETE FROM nodes WHERE id IN ({})", tx.dialect().each_of("$1"));
         tx.execute(sql, args![json(&gone)]).await?;
     }
     Ok(())
-}
-
-/// The members of a JSON list as rows: one argument, however many they are.
-fn each_of(dialect: Dialect, place: &str) -> String {
-    match dialect {
-        Dialect::Sqlite => format!("SELECT value FROM json_each({place})"),
-        Dialect::Postgres => format!("SELECT json_array_elements_text({place}::json)"),
-    }
 }
 
 /// Takes the cluster's row before the action's, as everybody does: in another order two of them would wait for each

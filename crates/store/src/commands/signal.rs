@@ -67,11 +67,8 @@ impl Command for Signal {
 }
 
 async fn find(tx: &mut Transaction<'_>, id: ActionId) -> Result<Action, StoreError> {
-    let lock = match tx.dialect() {
-        crate::connection::Dialect::Sqlite => "WHERE a.id = $1",
-        crate::connection::Dialect::Postgres => "WHERE a.id = $1 FOR UPDATE",
-    };
-    let row = tx.row(actions::select(lock), args![id.to_string()]).await?;
+    let rest = format!("WHERE a.id = $1{}", tx.dialect().for_update());
+    let row = tx.row(actions::select(&rest), args![id.to_string()]).await?;
     let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
     actions::read(&row.ok_or_else(missing)?)
 }

@@ -1,6 +1,6 @@
 //! Actions as rows.
 
-use muster_core::action::{Action, ActionKind, Cause, Fence, Target};
+use muster_core::action::{Action, Fence, Target};
 use muster_core::principal::Principal;
 use muster_core::time::Span;
 
@@ -45,15 +45,6 @@ pub(crate) const COLUMNS: &[&str] = &[
     "user_id",
 ];
 
-/// Who goes first when several wait for the same target.
-pub(crate) const fn priority(kind: ActionKind, cause: Cause) -> i64 {
-    match (kind, cause) {
-        (_, Cause::Healing) => -10,
-        (ActionKind::ClusterDelete | ActionKind::NodeDelete, _) => 10,
-        _ => 0,
-    }
-}
-
 pub(crate) fn values(action: &Action) -> Vec<Value> {
     let (target_kind, target) = match action.target {
         Target::Cluster(id) => ("cluster", id.to_string()),
@@ -73,7 +64,7 @@ pub(crate) fn values(action: &Action) -> Vec<Value> {
         &action.reason,
         json(&action.principal),
         &action.principal.project,
-        priority(action.kind, action.cause),
+        action.kind.priority(action.cause),
         json(&action.inputs),
         json(&action.outputs),
         json(&action.data),

@@ -231,26 +231,23 @@ pub(crate) fn qualified() -> String {
     names.join(", ")
 }
 
-/// Ids in one IN list: below the limits of both databases.
-const IDS_AT_ONCE: usize = 1000;
-
 /// Reads the groups of many clusters at once.
 pub(crate) async fn attach_groups(
     tx: &mut Transaction<'_>,
     clusters: &mut [Cluster],
 ) -> Result<(), StoreError> {
+    if clusters.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
+    let sql = format!(
+        "SELECT cluster_id, name, desired, min_size, max_size, shape, spec FROM worker_groups \
+         WHERE cluster_id IN ({}) ORDER BY cluster_id, position",
+        tx.dialect().each_of("$1")
+    );
     let mut groups: HashMap<ClusterId, Vec<WorkerGroup>> = HashMap::new();
-    for some in clusters.chunks(IDS_AT_ONCE) {
-        let places: Vec<String> = (1..=some.len()).map(|place| format!("${place}")).collect();
-        let ids = some.iter().map(|cluster| Value::Text(Some(cluster.id.to_string()))).collect();
-        let sql = format!(
-            "SELECT cluster_id, name, desired, min_size, max_size, shape, spec FROM worker_groups \
-             WHERE cluster_id IN ({}) ORDER BY cluster_id, position",
-            places.join(", ")
-        );
-        for row in tx.rows(sql, ids).await? {
-            groups.entry(row.parse(0)?).or_default().push(read_group(&row)?);
-        }
+    for row in tx.rows(sql, args![json(&ids)]).await? {
+        groups.entry(row.parse(0)?).or_default().push(read_group(&row)?);
     }
     for cluster in clusters {
         cluster.groups = groups.remove(&cluster.id).unwrap_or_default();

@@ -50,9 +50,6 @@ const PROGRESS: &[&str] = &[
     "updated_at",
 ];
 
-/// What moves it: into a cluster, out of one, to another recipe.
-const PLACE: &[&str] = &["cluster_id", "group_name", "role", "idx", "profile_id"];
-
 pub(crate) fn values(node: &Node) -> Vec<Value> {
     args![
         node.id.to_string(),
@@ -118,15 +115,6 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
 
 /// Writes how nodes are now. Whoever calls knows that they are there.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
-    upsert(tx, nodes, bulk::update_on_conflict("id", PROGRESS)).await
-}
-
-/// Writes how nodes are now and where they belong.
-pub(crate) async fn update_place(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
-    let columns: Vec<&str> = PROGRESS.iter().chain(PLACE).copied().collect();
-    upsert(tx, nodes, bulk::update_on_conflict("id", &columns)).await
-}
-
-async fn upsert(tx: &mut Transaction<'_>, nodes: &[Node], conflict: String) -> Result<(), StoreError> {
+    let conflict = bulk::update_on_conflict("id", PROGRESS);
     bulk::insert(tx, "nodes", COLUMNS, &conflict, nodes.iter().map(values).collect()).await
 }

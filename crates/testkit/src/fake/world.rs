@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, Seen};
 use muster_engine::provider::{Call, Change, Observed, ProviderError};
 use tokio::sync::{broadcast, watch};
+
+use crate::changes;
 
 /// What a provider is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -225,16 +226,7 @@ impl World {
     }
 
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        let changes = self.changes.subscribe();
-        let missed = stream::once(std::future::ready(Change::Everything));
-        let told = stream::unfold(changes, |mut changes| async {
-            match changes.recv().await {
-                Ok(change) => Some((change, changes)),
-                Err(broadcast::error::RecvError::Lagged(_)) => Some((Change::Everything, changes)),
-                Err(broadcast::error::RecvError::Closed) => None,
-            }
-        });
-        missed.chain(told).boxed()
+        changes::told(self.changes.subscribe())
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::{NodeRole, Seen};
@@ -12,6 +11,7 @@ use muster_engine::provider::{Call, Change, Object, Observed, ProviderError, See
 use tokio::sync::{broadcast, watch};
 
 use super::state::{Deed, State, Verb};
+use crate::changes;
 
 /// What the world says instead of what is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,15 +317,6 @@ impl OperatorWorld {
     }
 
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        let changes = self.changes.subscribe();
-        let missed = stream::once(std::future::ready(Change::Everything));
-        let told = stream::unfold(changes, |mut changes| async {
-            match changes.recv().await {
-                Ok(change) => Some((change, changes)),
-                Err(broadcast::error::RecvError::Lagged(_)) => Some((Change::Everything, changes)),
-                Err(broadcast::error::RecvError::Closed) => None,
-            }
-        });
-        missed.chain(told).boxed()
+        changes::told(self.changes.subscribe())
     }
 }

@@ -1,9 +1,8 @@
 //! The testbed from its start to its end.
 
 use std::future::pending;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
@@ -17,6 +16,7 @@ use super::bed::Bed;
 use super::folder::Folder;
 use super::inventory::Inventory;
 use super::output::{print, say};
+use crate::stdin::end_of_stdin;
 use crate::wire::{Answer, Request};
 
 /// More than any request needs; a client that sends more is not one of ours.
@@ -143,18 +143,6 @@ impl Stop {
             () = eof => "standard input has ended",
         }
     }
-}
-
-/// Tells of the end of standard input, from a thread that a runtime need not wait for when it ends.
-fn end_of_stdin() -> io::Result<oneshot::Receiver<()>> {
-    let (ended, eof) = oneshot::channel();
-    thread::Builder::new().name("stdin".to_owned()).spawn(move || {
-        let mut buffer = [0; 1024];
-        let mut stdin = io::stdin().lock();
-        while stdin.read(&mut buffer).is_ok_and(|read| read > 0) {}
-        let _ = ended.send(());
-    })?;
-    Ok(eof)
 }
 
 #[cfg(test)]

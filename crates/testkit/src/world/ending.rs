@@ -1,10 +1,11 @@
 //! Being asked to end.
 
-use std::io::{self, Read as _};
-use std::thread;
+use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+
+use crate::stdin::end_of_stdin;
 
 /// Everything that asks a program of the testkit to end.
 pub(super) struct Ending {
@@ -15,15 +16,7 @@ pub(super) struct Ending {
 impl Ending {
     /// From here on a request to end is not the end yet.
     pub(super) fn listen() -> io::Result<Self> {
-        let (ended, eof) = oneshot::channel();
-        // A thread that a runtime need not wait for when it ends.
-        thread::Builder::new().name("stdin".to_owned()).spawn(move || {
-            let mut buffer = [0; 1024];
-            let mut stdin = io::stdin().lock();
-            while stdin.read(&mut buffer).is_ok_and(|read| read > 0) {}
-            let _ = ended.send(());
-        })?;
-        Ok(Self { terminate: signal(SignalKind::terminate())?, eof })
+        Ok(Self { terminate: signal(SignalKind::terminate())?, eof: end_of_stdin()? })
     }
 
     /// Returns on SIGTERM, or once standard input has ended.

@@ -1,24 +1,18 @@
 //! `muster framework install`.
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use indicatif::ProgressBar;
 use muster_proto::v1alpha2::{Framework, InstallFrameworkRequest};
 use tonic::Status;
 
 use super::found;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure, connection_lost};
-use crate::output::{self, harmless, say};
+use crate::output::{self, Spinner, harmless, say};
 
 /// All that can be installed.
 const ALL: &str = "all";
-
-/// How often the spinner turns.
-const TURN: Duration = Duration::from_millis(100);
 
 /// Install a framework for clusters on this machine, unless it is there
 #[derive(Debug, Parser)]
@@ -71,19 +65,17 @@ fn there(framework: &Framework) -> String {
 
 /// Installs one, shows how far it is, and says what came of it.
 async fn install(client: &Client, name: &str) -> Result<String, Failure> {
-    let progress = Progress::new(name);
-    let ended = tokio::select! {
-        ended = follow(client, name, &progress) => ended,
+    let spinner = Spinner::new(format!("{name}: installing"));
+    tokio::select! {
+        ended = follow(client, name, &spinner) => ended,
         _ = tokio::signal::ctrl_c() => {
             let what = format!("stopped: {name} is not installed");
             Err(Failure::new(Exit::Interrupted, what).hint("the next installation begins anew"))
         }
-    };
-    progress.end();
-    ended
+    }
 }
 
-async fn follow(client: &Client, name: &str, progress: &Progress) -> Result<String, Failure> {
+async fn follow(client: &Client, name: &str, spinner: &Spinner) -> Result<String, Failure> {
     let request = InstallFrameworkRequest { name: name.to_owned() };
     let broken = |status: Status| {
         let lost = connection_lost(&status);
@@ -93,7 +85,7 @@ async fn follow(client: &Client, name: &str, progress: &Progress) -> Result<Stri
     let mut told = client.frameworks().install_framework(request).await.map_err(broken)?.into_inner();
     while let Some(message) = told.message().await.map_err(broken)? {
         let Some(framework) = message.framework else {
-            progress.show(&message.progress);
+            spinner.show(format!("{name}: {}", harmless(&message.progress)));
             continue;
         };
         let Framework { name, version, interpreter, .. } = &framework;
@@ -104,36 +96,4 @@ async fn follow(client: &Client, name: &str, progress: &Progress) -> Result<Stri
         });
     }
     Err(broken(Status::unknown("it ended without a result")))
-}
-
-/// How far it is: one changing line on a terminal, a line each in a pipe; on standard error.
-struct Progress {
-    name: String,
-    spinner: Option<ProgressBar>,
-}
-
-impl Progress {
-    fn new(name: &str) -> Self {
-        let spinner = std::io::stderr().is_terminal().then(|| {
-            let spinner = ProgressBar::new_spinner().with_message(format!("{name}: installing"));
-            spinner.enable_steady_tick(TURN);
-            spinner
-        });
-        Self { name: name.to_owned(), spinner }
-    }
-
-    fn show(&self, line: &str) {
-        let line = format!("{}: {}", self.name, harmless(line));
-        match &self.spinner {
-            Some(spinner) => spinner.set_message(line),
-            None => say!("{line}"),
-        }
-    }
-
-    /// Leaves the terminal as it was.
-    fn end(&self) {
-        if let Some(spinner) = &self.spinner {
-            spinner.finish_and_clear();
-        }
-    }
 }

@@ -23,9 +23,14 @@ impl List {
     pub(super) fn run(self) -> ExitCode {
         output::run(async {
             let Self { format, server } = self;
-            let frameworks = found(&mut server.connect().await?).await?;
-            let message = ListFrameworksResponse { frameworks: frameworks.clone() };
-            format::list(format.format, &frameworks, "frameworks", &message, "no frameworks are known")
+            let message = ListFrameworksResponse { frameworks: found(&mut server.connect().await?).await? };
+            format::list(
+                format.format,
+                &message.frameworks,
+                "frameworks",
+                &message,
+                "no frameworks are known",
+            )
         })
     }
 }

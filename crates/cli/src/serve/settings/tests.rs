@@ -15,7 +15,7 @@ fn keys_of(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_printed_file_is_the_default() {
-    assert_eq!(toml::from_str::<Settings>(FILE).unwrap(), Settings::default());
+    assert_eq!(toml::from_str::<Settings>(DEFAULT_FILE).unwrap(), Settings::default());
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn every_flag_is_a_key_and_a_variable() {
             name
         })
         .collect();
-    assert_eq!(keys_of(FILE), flags);
+    assert_eq!(keys_of(DEFAULT_FILE), flags);
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_roll
 }
 
 fn restart() -> Goal {
-    Goal { old: vec![member("h", NodeRole::Head).id], ..goal(Write::RestartHead) }
+    Goal { old: HashSet::from([member("h", NodeRole::Head).id]), ..goal(Write::RestartHead) }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use muster_testkit::operator::{OPERATED_CLUSTER, Verb};
 use rstest::rstest;
 
 use super::{created, engine, names, open, operated, soon, told};
-use crate::fixture::{Fixture, Kind, exactly};
+use crate::fixture::{Fixture, Kind, PATIENCE, exactly};
 
 /// An engine whose heartbeat never comes: to others it is dead after a second.
 async fn replace_by_a_dying_one(world: &mut Fixture) {
@@ -134,4 +134,19 @@ async fn an_engine_that_stops_hands_over_what_it_waits_for(#[case] kind: Kind) {
     assert_eq!(world.ended(resize).await.status, ActionStatus::Succeeded);
     assert_eq!(world.operators.count(Verb::Update), 1);
     assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_engine_that_stops_does_not_wait_for_a_look_that_hangs(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 1).await;
+    let looks = world.operators.looks();
+    world.operators.hold(Verb::Observe);
+    world.operators.edit(cluster.id, |group| group.desired = 2);
+    world.operators.begun(Verb::Observe, looks + 1).await;
+    let stopped = tokio::time::timeout(PATIENCE.into(), world.engine.stop()).await;
+    assert!(stopped.is_ok(), "it waits for a look");
 }

@@ -24,10 +24,16 @@ impl Shims {
             Ok(lock) => Some(lock),
             Err(NoLock::Gone) => None,
             Err(NoLock::Busy) => {
-                return Err(io::Error::other("the node's shim lives: stop the node instead"));
+                let who = "the node's shim lives, or somebody else cleans up after it already";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, who));
             }
             Err(NoLock::Io(error)) => return Err(error),
         };
+        self.clean_up(folder).await
+    }
+
+    /// The same for whoever has the node's lock.
+    pub(super) async fn clean_up(&self, folder: &NodeFolder) -> io::Result<usize> {
         let ended = end_marked(folder.node()).await?;
         remove_socket(self, folder);
         Ok(ended)

@@ -92,9 +92,13 @@ impl Shims {
                     Err(CommandError::Refused(refused)) => return Err(refused.into()),
                     Err(error) => return Err(StartError::Command(error)),
                 },
-                Found::Lost => {
-                    self.clean_up_lost(folder).await.map_err(on_folder)?;
-                }
+                Found::Lost => match self.clean_up_lost(folder).await {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        tokio::time::sleep(BETWEEN).await;
+                        continue;
+                    }
+                    cleaned => drop(cleaned.map_err(on_folder)?),
+                },
                 Found::Ended(_) | Found::AnotherBoot(_) | Found::NeverStarted => {}
             }
             folder.make().map_err(on_folder)?;

@@ -55,8 +55,8 @@ impl Shims {
                     Outcome::Lost | Outcome::Replaced => {}
                 },
                 found => {
-                    match Lock::take(folder) {
-                        Ok(mut lock) => lock.raise(generation)??,
+                    let mut lock = match Lock::take(folder) {
+                        Ok(lock) => lock,
                         // There is nothing, and a start that comes late finds no folder.
                         Err(NoLock::Gone) => return Ok(None),
                         // Its shim has the lock, and is about to write that it runs.
@@ -65,11 +65,12 @@ impl Shims {
                             continue;
                         }
                         Err(NoLock::Io(error)) => return Err(error.into()),
-                    }
+                    };
+                    lock.raise(generation)??;
                     return match found {
                         Found::Ended(end) => Ok(Some(Outcome::Ended(end))),
                         Found::Lost => {
-                            self.clean_up_lost(folder).await?;
+                            self.clean_up(folder).await?;
                             Ok(Some(Outcome::Lost))
                         }
                         _ => Ok(None),

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use muster_engine::clock::{Clock as _, SystemClock};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -18,7 +19,7 @@ use super::log::Log;
 use super::setup::{self, Socket, failed};
 use crate::shim::folder::NodeFolder;
 use crate::shim::memory::OomCounter;
-use crate::shim::state::{self, Asker, End, Ending, State};
+use crate::shim::state::{Asker, End, Ending, State};
 use crate::shim::wire::{Begun, Order, Stop};
 use crate::sys::{self, ProcessId};
 
@@ -63,12 +64,12 @@ impl Shim {
         let mut state = State {
             node: id,
             generation: launch.generation,
-            boot_id: sys::boot_id().map_err(failed("the boot has no id"))?,
+            boot_id: sys::boot_id().map_err(failed("the boot has no id"))?.to_owned(),
             shim: ProcessId::of(sys::own_pid())
                 .ok_or(Begun::Failed { message: "/proc is missing".into() })?,
             child: None,
             socket: socket.path().to_owned(),
-            started_at: state::now(),
+            started_at: SystemClock.now(),
             end: None,
         };
         // Before the command starts: should we be killed in between, nobody may believe that nothing was started.
@@ -78,7 +79,7 @@ impl Shim {
             Ok(child) => child,
             Err(failure) => {
                 let how = Ending::NotStarted { code: failure.code, message: failure.message.clone() };
-                state.end = Some(End { how, at: state::now(), stopped: None, oom_kills: oom.end() });
+                state.end = Some(End { how, at: SystemClock.now(), stopped: None, oom_kills: oom.end() });
                 folder.write_state(&state).map_err(failed("state.json cannot be written"))?;
                 return Err(Begun::CannotRun { code: failure.code, message: failure.message });
             }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use muster_engine::clock::{Clock as _, SystemClock};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::shim::lock::Lock;
 use crate::shim::memory::OomKills;
-use crate::shim::state::{self, Asker, End, Ending, State, Stopped};
+use crate::shim::state::{Asker, End, Ending, State, Stopped};
 use crate::shim::wire::{Answer, Request, Status, Stop};
 use crate::sys;
 
@@ -147,7 +148,7 @@ impl Node {
     /// How it ended, once nothing is left of it.
     pub(super) fn into_ended(self, oom_kills: OomKills) -> State {
         let stopped = self.stop.map(|stop| stop.asked);
-        let end = self.ended.map(|how| End { how, at: state::now(), stopped, oom_kills });
+        let end = self.ended.map(|how| End { how, at: SystemClock.now(), stopped, oom_kills });
         State { end, ..self.state }
     }
 }
