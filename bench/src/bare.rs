@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use muster_core::cluster::Framework;
 use muster_core::shape::Shape;
-use muster_frameworks::{Endpoints, Launch, LiveWorker, LocalFramework, Ports, Seat};
+use muster_frameworks::{
+    Contact, Launch, LiveWorker, LocalFramework, Ports, Retirement, Seat, Secret, Tell, Whereabouts,
+};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -19,7 +21,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A running cluster, which ends with this value.
 pub struct Bare {
-    head: Endpoints,
+    head: Contact,
+    python: String,
     workers: Vec<Child>,
     _scheduler: Child,
     _folder: TempDir,
@@ -42,12 +45,25 @@ impl Bare {
     pub async fn start(python: &Path, workers: usize) -> Result<Self> {
         let (dask, folder, shape) = (dask()?, tempfile::tempdir()?, Shape::default());
         let (at, python) = (folder.path().display().to_string(), python.display().to_string());
-        let seat = |name| Seat { name, python: &python, folder: &at, shape: &shape };
+        let secret = Secret::new("");
+        let seat = |name| Seat {
+            name,
+            python: &python,
+            folder: &at,
+            kept: &at,
+            short: &at,
+            shape: &shape,
+            secret: &secret,
+        };
         let scheduler = spawn(dask.head(seat("head"), &Ports::new()))?;
-        let file = folder.path().join(dask.head_file());
+        let Whereabouts::Told { file, read } = dask.whereabouts() else {
+            bail!("it does not tell its ports")
+        };
+        let file = folder.path().join(file);
         let head = loop {
             if let Ok(text) = std::fs::read(&file)
-                && let Ok(head) = dask.endpoints(&text)
+                && let Ok(endpoints) = read(&text)
+                && let head = (Contact { endpoints, secret: secret.clone() })
                 && alive(&head).await.is_ok()
             {
                 break head;
@@ -60,7 +76,7 @@ impl Bare {
         while !alive(&head).await.is_ok_and(|alive| alive.len() == workers) {
             tokio::time::sleep(ASK_AGAIN).await;
         }
-        Ok(Self { head, workers: children, _scheduler: scheduler, _folder: folder })
+        Ok(Self { head, python, workers: children, _scheduler: scheduler, _folder: folder })
     }
 
     /// Retires one worker and returns once its process has ended.
@@ -68,7 +84,9 @@ impl Bare {
         let dask = dask()?;
         let alive = alive(&self.head).await?;
         let one = alive.iter().find(|worker| worker.name == "worker-0").context("no such worker")?;
-        let ask = dask.retire(&self.head, std::slice::from_ref(one));
+        let workers = std::slice::from_ref(one);
+        let retirement = Retirement { head: &self.head, workers, python: &self.python, within: 300 };
+        let Tell::Ask(ask) = dask.retire(retirement) else { bail!("its scheduler is not asked") };
         let (address, path) = split(&ask.url)?;
         let mut client = Client::connect(address).await?;
         let (status, answer) = client.post(&path, ask.body.unwrap_or_default().into_bytes()).await?;
@@ -80,7 +98,7 @@ impl Bare {
     }
 }
 
-async fn alive(head: &Endpoints) -> Result<Vec<LiveWorker>> {
+async fn alive(head: &Contact) -> Result<Vec<LiveWorker>> {
     let dask = dask()?;
     let (address, path) = split(&dask.ask_workers(head).url)?;
     let answer = Client::connect(address).await?.get(&path).await?;

@@ -1,5 +1,7 @@
 //! Questions to a framework, and answers that cannot be read.
 
+use crate::contact::Secret;
+
 /// The verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
@@ -18,15 +20,23 @@ pub struct Ask {
     pub url: String,
     /// JSON to send along.
     pub body: Option<String>,
+    /// Who asks is known by this.
+    pub bearer: Option<Secret>,
 }
 
 impl Ask {
     pub(crate) fn get(url: String) -> Self {
-        Self { method: Method::Get, url, body: None }
+        Self { method: Method::Get, url, body: None, bearer: None }
     }
 
     pub(crate) fn post(url: String, body: &serde_json::Value) -> Self {
-        Self { method: Method::Post, url, body: Some(body.to_string()) }
+        Self { method: Method::Post, url, body: Some(body.to_string()), bearer: None }
+    }
+
+    /// The same by somebody who knows the secret.
+    #[expect(dead_code, reason = "Dask knows no secret; Ray does")]
+    pub(crate) fn knowing(self, secret: &Secret) -> Self {
+        Self { bearer: Some(secret.clone()), ..self }
     }
 }
 

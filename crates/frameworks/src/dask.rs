@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
-use muster_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::ask::{Ask, Unreadable, json as read};
+use crate::contact::Contact;
 use crate::endpoints::Endpoints;
-use crate::local::{Activity, Launch, LiveWorker, LocalFramework, Package, Ports, Seat, Signal, Stop};
+use crate::local::{
+    Activity, Launch, Leaving, LiveWorker, LocalFramework, Package, Ports, Retirement, Seat, Signal, Stop,
+    Tell, Whereabouts,
+};
 
 /// Dask's distributed scheduler.
 pub(crate) struct Dask;
@@ -68,10 +71,10 @@ impl LocalFramework for Dask {
             &file,
         ];
         let routes = ("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", ROUTES);
-        launch(&command, &[routes, (SCRATCH, seat.folder)])
+        Launch::of(&command, &[routes, (SCRATCH, seat.folder)])
     }
 
-    fn worker(&self, seat: Seat<'_>, head: &Endpoints) -> Launch {
+    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch {
         let threads = threads(seat.shape).to_string();
         let memory = seat.shape.memory.map_or_else(|| "auto".to_owned(), |memory| memory.bytes().to_string());
         let command = [
@@ -97,35 +100,20 @@ impl LocalFramework for Dask {
             "--local-directory",
             seat.folder,
         ];
-        launch(&command, &[(SCRATCH, seat.folder)])
+        Launch::of(&command, &[(SCRATCH, seat.folder)])
     }
 
-    fn head_file(&self) -> &'static str {
-        SCHEDULER_FILE
-    }
-
-    fn endpoints(&self, file: &[u8]) -> Result<Endpoints, Unreadable> {
-        #[derive(Deserialize)]
-        struct File {
-            address: String,
-            services: Services,
-        }
-        #[derive(Deserialize)]
-        struct Services {
-            dashboard: u16,
-        }
-        let File { address, services } = read(SCHEDULER_FILE, file)?;
-        let dashboard = format!("http://127.0.0.1:{}/status", services.dashboard);
-        Ok(Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard))
+    fn whereabouts(&self) -> Whereabouts {
+        Whereabouts::Told { file: SCHEDULER_FILE, read: endpoints }
     }
 
     fn ports(&self, endpoints: &Endpoints) -> Ports {
         let known = [(SCHEDULER, Endpoints::ADDRESS), (DASHBOARD, Endpoints::DASHBOARD)];
-        let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), port_of(endpoints.get(purpose)?)?));
+        let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), endpoints.port(purpose)?));
         known.into_iter().filter_map(port).collect()
     }
 
-    fn ask_workers(&self, head: &Endpoints) -> Ask {
+    fn ask_workers(&self, head: &Contact) -> Ask {
         Ask::get(http(head, "/api/v1/get_workers"))
     }
 
@@ -148,17 +136,22 @@ impl LocalFramework for Dask {
         Ok(workers.into_iter().map(alive).collect())
     }
 
-    fn retire(&self, head: &Endpoints, workers: &[LiveWorker]) -> Ask {
+    fn retire(&self, Retirement { head, workers, .. }: Retirement<'_>) -> Tell {
         let addresses: Vec<&str> = workers.iter().map(|worker| worker.address.as_str()).collect();
-        Ask::post(http(head, "/api/v1/retire_workers"), &json!({ "workers": addresses }))
+        Tell::Ask(Ask::post(http(head, "/api/v1/retire_workers"), &json!({ "workers": addresses })))
     }
 
-    fn retired(&self, answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
+    fn retired(&self, _: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
         let workers: HashMap<String, IgnoredAny> = read("the scheduler's list of retired workers", answer)?;
         Ok(workers.into_keys().collect())
     }
 
-    fn ask_activity(&self, head: &Endpoints) -> Ask {
+    fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
+        // What it held is elsewhere by the time of the answer.
+        Leaving::Ends(5)
+    }
+
+    fn ask_activity(&self, head: &Contact) -> Ask {
         Ask::get(http(head, "/api/v1/check_idle"))
     }
 
@@ -169,13 +162,13 @@ impl LocalFramework for Dask {
         }
         match read("the scheduler's idleness", answer) {
             Ok(Answer { idle_since: None }) => Activity::Busy,
-            Ok(Answer { idle_since: Some(seconds) }) => at(seconds),
+            Ok(Answer { idle_since: Some(seconds) }) => Activity::idle_since_seconds(seconds),
             Err(_) => Activity::Unknown,
         }
     }
 
-    fn client_environment(&self, head: &Endpoints) -> BTreeMap<String, String> {
-        let address = head.get(Endpoints::ADDRESS);
+    fn client_environment(&self, head: &Contact) -> BTreeMap<String, String> {
+        let address = head.endpoints.get(Endpoints::ADDRESS);
         address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
     }
 
@@ -188,11 +181,20 @@ impl LocalFramework for Dask {
     }
 }
 
-fn launch(command: &[&str], environment: &[(&str, &str)]) -> Launch {
-    Launch {
-        command: command.iter().map(|&word| word.to_owned()).collect(),
-        environment: environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+/// Reads what a scheduler tells of itself.
+fn endpoints(file: &[u8]) -> Result<Endpoints, Unreadable> {
+    #[derive(Deserialize)]
+    struct File {
+        address: String,
+        services: Services,
     }
+    #[derive(Deserialize)]
+    struct Services {
+        dashboard: u16,
+    }
+    let File { address, services } = read(SCHEDULER_FILE, file)?;
+    let dashboard = format!("http://127.0.0.1:{}/status", services.dashboard);
+    Ok(Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard))
 }
 
 /// A thread for every core or part of one.
@@ -201,27 +203,9 @@ fn threads(shape: &Shape) -> u64 {
 }
 
 /// A path of the scheduler's HTTP server, of which the dashboard is a page.
-fn http(head: &Endpoints, path: &str) -> String {
+fn http(head: &Contact, path: &str) -> String {
     let dashboard = head.of(Endpoints::DASHBOARD);
     format!("{}{path}", dashboard.strip_suffix("/status").unwrap_or(dashboard))
-}
-
-/// The port in `scheme://host:port` or `scheme://host:port/path`.
-fn port_of(address: &str) -> Option<u16> {
-    let (_, rest) = address.split_once("://")?;
-    let host = rest.split('/').next()?;
-    host.rsplit_once(':')?.1.parse().ok()
-}
-
-/// Seconds since 1970, with a fraction, as Python tells the time.
-#[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
-fn at(seconds: f64) -> Activity {
-    let micros = seconds * 1e6;
-    if (0.0..9e18).contains(&micros) {
-        Activity::IdleSince(Timestamp::from_micros(micros as i64))
-    } else {
-        Activity::Unknown
-    }
 }
 
 #[cfg(test)]

@@ -22,9 +22,11 @@ impl Endpoints {
         self.0.get(purpose).map(String::as_str)
     }
 
-    /// The address for a purpose; empty if it has none, which no request reaches.
-    pub(crate) fn of(&self, purpose: &str) -> &str {
-        self.get(purpose).unwrap_or_default()
+    /// The port of an address such as `scheme://host:port` or `scheme://host:port/path`.
+    pub(crate) fn port(&self, purpose: &str) -> Option<u16> {
+        let (_, rest) = self.get(purpose)?.split_once("://")?;
+        let host = rest.split('/').next()?;
+        host.rsplit_once(':')?.1.parse().ok()
     }
 }
 

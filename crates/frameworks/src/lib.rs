@@ -4,15 +4,22 @@
 //! alike for all of them.
 
 mod ask;
+mod contact;
 mod dask;
 mod endpoints;
 mod local;
+#[cfg(test)]
+mod sample;
 
 use muster_core::cluster::Framework;
 
 pub use ask::{Ask, Method, Unreadable};
+pub use contact::{Contact, Secret};
 pub use endpoints::Endpoints;
-pub use local::{Activity, Launch, LiveWorker, LocalFramework, Package, Ports, Seat, Signal, Stop};
+pub use local::{
+    Activity, Launch, Leaving, LiveWorker, LocalFramework, Names, Package, Ports, Retirement, Seat, Signal,
+    Stop, Tell, Whereabouts,
+};
 
 /// How a framework runs as plain processes, if it is known yet.
 pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {

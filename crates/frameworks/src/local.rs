@@ -8,6 +8,7 @@ use muster_core::shape::Shape;
 use muster_core::time::Timestamp;
 
 use crate::ask::{Ask, Unreadable};
+use crate::contact::{Contact, Secret};
 use crate::endpoints::Endpoints;
 
 /// The Python package that a framework comes as.
@@ -22,17 +23,51 @@ pub struct Package {
 /// Ports of a head by name, as far as they are known.
 pub type Ports = BTreeMap<String, u16>;
 
+/// How it becomes known where a head answers.
+#[derive(Debug, Clone, Copy)]
+pub enum Whereabouts {
+    /// It takes free ports itself, and tells of them in a file.
+    Told {
+        /// The file in its folder.
+        file: &'static str,
+        /// Reads that file.
+        read: fn(&[u8]) -> Result<Endpoints, Unreadable>,
+    },
+    /// Free ports are chosen for it.
+    Given {
+        /// What they are called.
+        ports: &'static [&'static str],
+        /// Where a head with these ports answers.
+        endpoints: fn(&Ports) -> Endpoints,
+    },
+}
+
+/// What a framework can call its workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// Whatever they are told to be called.
+    Free,
+    /// Their address, so that each needs one of its own on the loopback interface.
+    Addresses,
+}
+
 /// Where one node of a cluster runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat<'a> {
-    /// What the framework calls the node; another one for every start.
+    /// What the framework calls the node.
     pub name: &'a str,
     /// The interpreter of the environment that has the framework.
     pub python: &'a str,
-    /// A folder of the node's own.
+    /// A folder of the node's own, empty at its start.
     pub folder: &'a str,
+    /// A folder of the cluster that stays when its nodes are started anew.
+    pub kept: &'a str,
+    /// A folder of the cluster whose path is short enough for sockets, empty at the start of its head.
+    pub short: &'a str,
     /// What it is given.
     pub shape: &'a Shape,
+    /// What nodes and clients of the cluster know, and nobody else.
+    pub secret: &'a Secret,
 }
 
 /// A process to start.
@@ -42,6 +77,16 @@ pub struct Launch {
     pub command: Vec<String>,
     /// What is added to the environment.
     pub environment: BTreeMap<String, String>,
+}
+
+impl Launch {
+    pub(crate) fn of(command: &[&str], environment: &[(&str, &str)]) -> Self {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        Self {
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            environment: environment.iter().map(owned).collect(),
+        }
+    }
 }
 
 /// What a process is told when it should end.
@@ -71,6 +116,37 @@ pub struct LiveWorker {
     pub address: String,
 }
 
+/// How a framework is told something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tell {
+    /// By a request.
+    Ask(Ask),
+    /// By a program that ends, and whose output is the answer.
+    Run(Launch),
+}
+
+/// What becomes of a worker that its head has let go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leaving {
+    /// It ends by itself, within so many seconds.
+    Ends(u32),
+    /// It is to be stopped as soon as its answer to this says that nothing runs there.
+    Until(Ask),
+}
+
+/// Workers that are to be let go.
+#[derive(Debug, Clone, Copy)]
+pub struct Retirement<'a> {
+    /// How their head is reached.
+    pub head: &'a Contact,
+    /// Those workers.
+    pub workers: &'a [LiveWorker],
+    /// The interpreter of an environment that has the framework.
+    pub python: &'a str,
+    /// How many seconds what they do may take to its end.
+    pub within: u32,
+}
+
 /// Whether anybody uses a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
@@ -80,6 +156,19 @@ pub enum Activity {
     IdleSince(Timestamp),
     /// It does not say; counts as busy.
     Unknown,
+}
+
+impl Activity {
+    /// Idle since so many seconds after 1970, with a fraction, as Python tells the time.
+    #[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
+    pub(crate) fn idle_since_seconds(seconds: f64) -> Self {
+        let micros = seconds * 1e6;
+        if (0.0..9e18).contains(&micros) {
+            Self::IdleSince(Timestamp::from_micros(micros as i64))
+        } else {
+            Self::Unknown
+        }
+    }
 }
 
 /// One framework, as plain processes. Nobody who uses this knows which.
@@ -93,41 +182,61 @@ pub trait LocalFramework: Send + Sync {
     /// Whether workers find a new head by themselves.
     fn workers_outlive_head(&self) -> bool;
 
-    /// The head. Ports that it had before are used again, so that clients find it.
+    /// Whether workers may be of several groups.
+    fn several_groups(&self) -> bool {
+        false
+    }
+
+    /// Whether nodes on one machine have to be started one after the other.
+    fn starts_alone(&self) -> bool {
+        false
+    }
+
+    /// What it can call its workers.
+    fn names(&self) -> Names {
+        Names::Free
+    }
+
+    /// How it becomes known where a head answers.
+    fn whereabouts(&self) -> Whereabouts;
+
+    /// The head. Ports that it had before, and those that were chosen for it, are used.
     fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch;
 
-    /// A worker of the head that answers there.
-    fn worker(&self, seat: Seat<'_>, head: &Endpoints) -> Launch;
-
-    /// The file in its folder in which a head tells where it answers.
-    fn head_file(&self) -> &'static str;
-
-    /// Reads that file.
-    fn endpoints(&self, file: &[u8]) -> Result<Endpoints, Unreadable>;
+    /// A worker of a head.
+    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch;
 
     /// The ports behind a head's endpoints, to be used again.
     fn ports(&self, endpoints: &Endpoints) -> Ports;
 
     /// Asks the head which workers it counts as alive. A head that answers is up.
-    fn ask_workers(&self, head: &Endpoints) -> Ask;
+    fn ask_workers(&self, head: &Contact) -> Ask;
 
     /// Reads its answer.
     fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable>;
 
-    /// Tells the head to let workers go, with what they hold moved to others first.
-    fn retire(&self, head: &Endpoints, workers: &[LiveWorker]) -> Ask;
+    /// Has the head let workers go, with what they hold moved to others first.
+    fn retire(&self, retirement: Retirement<'_>) -> Tell;
 
-    /// Reads its answer: the addresses of those that it let go. Others hold what could not be moved.
-    fn retired(&self, answer: &[u8]) -> Result<HashSet<String>, Unreadable>;
+    /// Reads the answer: the addresses of those that were let go. Others hold what could not be moved.
+    fn retired(&self, workers: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable>;
+
+    /// What becomes of a worker that was let go.
+    fn leaving(&self, worker: &LiveWorker, within: u32) -> Leaving;
+
+    /// Reads the answer of a worker that is to be stopped once nothing runs there: whether that is so.
+    fn has_left(&self, _answer: &[u8]) -> Result<bool, Unreadable> {
+        Ok(true)
+    }
 
     /// Asks since when nothing runs.
-    fn ask_activity(&self, head: &Endpoints) -> Ask;
+    fn ask_activity(&self, head: &Contact) -> Ask;
 
     /// Reads its answer.
     fn activity(&self, answer: &[u8]) -> Activity;
 
-    /// What programs that use the cluster need in their environment.
-    fn client_environment(&self, head: &Endpoints) -> BTreeMap<String, String>;
+    /// What programs that use the cluster need in their environment, secrets too.
+    fn client_environment(&self, head: &Contact) -> BTreeMap<String, String>;
 
     /// How a node is stopped in order.
     fn stop(&self, role: NodeRole) -> Stop;

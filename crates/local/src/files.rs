@@ -12,6 +12,20 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
+/// Makes a folder with nothing in it: what an earlier start left there would be taken for the next one's.
+pub(crate) fn make_empty_folder(folder: &Path) -> io::Result<()> {
+    remove_folder(folder)?;
+    make_folder(folder)
+}
+
+/// Removes a folder with all that is in it; one that is not there is what is wanted.
+pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file as a whole or not at all.
 pub(crate) fn write(file: &Path, value: &impl Serialize) -> io::Result<()> {
     let draft = file.with_extension("new");

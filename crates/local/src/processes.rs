@@ -13,10 +13,14 @@ mod launch;
 mod logs;
 mod look;
 mod place;
+mod ports;
 mod ready;
+mod retire;
 mod seat;
+mod secret;
 mod start;
 mod stop;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,6 +45,8 @@ use ask::Http;
 use exits::Exits;
 use kind::Kind;
 use place::Places;
+use ports::Chosen;
+use turns::Turns;
 
 /// How local processes are run.
 #[derive(Debug, Clone)]
@@ -69,6 +75,8 @@ struct Inner {
     environments: Environments,
     http: Http,
     exits: Exits,
+    chosen: Chosen,
+    turns: Turns,
 }
 
 impl Processes {
@@ -76,7 +84,9 @@ impl Processes {
     pub fn new(instance: InstanceId, settings: Settings, shims: Shims, environments: Environments) -> Self {
         let (places, http) = (Places::new(settings.folder.clone()), Http::new());
         let exits = Exits::new(shims.clone());
-        Self { inner: Arc::new(Inner { instance, settings, places, shims, environments, http, exits }) }
+        let (chosen, turns) = (Chosen::default(), Turns::default());
+        let inner = Inner { instance, settings, places, shims, environments, http, exits, chosen, turns };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Removes logs of clusters that are gone, once they were kept for so long.
@@ -108,7 +118,7 @@ impl Provider for Processes {
             membership: Membership::Individual,
             head: framework.is_some(),
             workers_outlive_head: framework.is_none_or(LocalFramework::workers_outlive_head),
-            several_groups: false,
+            several_groups: framework.is_some_and(LocalFramework::several_groups),
             orphans: framework.is_none(),
             choose_victims: true,
             update_in_place: false,

@@ -1,7 +1,9 @@
 use muster_core::quantity::{Cpu, Memory};
+use muster_core::time::Timestamp;
 use rstest::rstest;
 
 use super::*;
+use crate::sample::{after, contact, seat};
 
 /// As Dask 2026.8.0 wrote it.
 const FILE: &[u8] = br#"{
@@ -13,24 +15,15 @@ const FILE: &[u8] = br#"{
   "n_workers": 0, "total_threads": 0, "total_memory": 0, "workers": {}
 }"#;
 
-fn head() -> Endpoints {
-    Dask.endpoints(FILE).unwrap()
-}
-
-fn seat(shape: &Shape) -> Seat<'_> {
-    Seat { name: "w-1", python: "/venv/bin/python", folder: "/node", shape }
-}
-
-fn after<'c>(launch: &'c Launch, flag: &str) -> &'c str {
-    let place = launch.command.iter().position(|word| word == flag).expect("the flag is there");
-    &launch.command[place + 1]
+fn head() -> Contact {
+    contact(endpoints(FILE).unwrap())
 }
 
 #[test]
 fn a_scheduler_tells_where_it_answers() {
     let head = head();
-    assert_eq!(head.get(Endpoints::ADDRESS), Some("tcp://127.0.0.1:39147"));
-    assert_eq!(head.get(Endpoints::DASHBOARD), Some("http://127.0.0.1:44645/status"));
+    assert_eq!(head.endpoints.get(Endpoints::ADDRESS), Some("tcp://127.0.0.1:39147"));
+    assert_eq!(head.endpoints.get(Endpoints::DASHBOARD), Some("http://127.0.0.1:44645/status"));
     assert_eq!(Dask.ask_workers(&head), Ask::get("http://127.0.0.1:44645/api/v1/get_workers".to_owned()));
     let environment = Dask.client_environment(&head);
     assert_eq!(environment["DASK_SCHEDULER_ADDRESS"], "tcp://127.0.0.1:39147");
@@ -38,8 +31,8 @@ fn a_scheduler_tells_where_it_answers() {
 
 #[test]
 fn a_file_that_is_half_written_is_unreadable() {
-    assert!(Dask.endpoints(&FILE[..60]).is_err());
-    assert!(Dask.endpoints(b"").is_err());
+    assert!(endpoints(&FILE[..60]).is_err());
+    assert!(endpoints(b"").is_err());
 }
 
 #[test]
@@ -47,7 +40,7 @@ fn ports_are_any_at_first_and_the_same_afterwards() {
     let shape = Shape::default();
     let first = Dask.head(seat(&shape), &Ports::new());
     assert_eq!((after(&first, "--port"), after(&first, "--dashboard-address")), ("0", "127.0.0.1:0"));
-    let ports = Dask.ports(&head());
+    let ports = Dask.ports(&head().endpoints);
     let second = Dask.head(seat(&shape), &ports);
     assert_eq!(
         (after(&second, "--port"), after(&second, "--dashboard-address")),
@@ -87,7 +80,9 @@ fn workers_are_counted_by_the_scheduler() {
     let seen: Vec<(&str, &str)> =
         workers.iter().map(|worker| (worker.name.as_str(), worker.address.as_str())).collect();
     assert_eq!(seen, expected);
-    let retire = Dask.retire(&head(), &workers[..1]);
+    let (head, python) = (head(), "/venv/bin/python");
+    let retire = Dask.retire(Retirement { head: &head, workers: &workers[..1], python, within: 300 });
+    let Tell::Ask(retire) = retire else { panic!("the scheduler is asked") };
     assert_eq!(retire.url, "http://127.0.0.1:44645/api/v1/retire_workers");
     assert_eq!(retire.body.as_deref(), Some(r#"{"workers":["tcp://127.0.0.1:40001"]}"#));
     assert!(Dask.workers(b"404: Not Found").is_err());
@@ -108,7 +103,7 @@ fn what_is_not_known_to_be_idle_is_not(#[case] answer: &[u8], #[case] expected: 
 #[test]
 fn those_that_were_let_go_are_named_by_their_addresses() {
     let answer = br#"{"tcp://127.0.0.1:1": {"name": "w1", "status": "closing"}}"#;
-    assert_eq!(Dask.retired(answer).unwrap(), HashSet::from(["tcp://127.0.0.1:1".to_owned()]));
-    assert_eq!(Dask.retired(b"{}").unwrap(), HashSet::new(), "what it holds could not be moved");
-    assert!(Dask.retired(b"[]").is_err());
+    assert_eq!(Dask.retired(&[], answer).unwrap(), HashSet::from(["tcp://127.0.0.1:1".to_owned()]));
+    assert_eq!(Dask.retired(&[], b"{}").unwrap(), HashSet::new(), "what it holds could not be moved");
+    assert!(Dask.retired(&[], b"[]").is_err());
 }

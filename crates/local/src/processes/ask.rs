@@ -49,12 +49,12 @@ impl Http {
             Method::Post => hyper::Method::POST,
         };
         let body = Full::new(Bytes::from(ask.body.clone().unwrap_or_default()));
-        let request = Request::builder()
-            .method(method)
-            .uri(&ask.url)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body)
-            .map_err(|error| failed(&error))?;
+        let mut request = Request::builder().method(method).uri(&ask.url);
+        request = request.header(header::CONTENT_TYPE, "application/json");
+        if let Some(secret) = &ask.bearer {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", secret.reveal()));
+        }
+        let request = request.body(body).map_err(|error| failed(&error))?;
         let answer = self.client.request(request).await.map_err(|error| failed(&error))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), LARGEST).collect().await;

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use muster_core::ids::{ClusterId, NodeId};
 use muster_engine::provider::ProviderError;
-use muster_frameworks::{Endpoints, LiveWorker, LocalFramework, Ports};
+use muster_frameworks::{Contact, Endpoints, LiveWorker, LocalFramework, Ports, Secret};
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
-use super::Inner;
 use super::ask::AskError;
 use super::place::{self, Places};
+use super::{Inner, on_disk, secret};
 use crate::files;
 use crate::shim::Found;
 
@@ -42,68 +39,47 @@ impl Head {
     pub(super) fn endpoints(&self) -> Endpoints {
         self.endpoints.clone().into()
     }
-}
 
-/// Of other errors whoever listens there says more.
-fn is_taken(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
-}
-
-fn in_use(port: u16) -> String {
-    format!(
-        "port {port}, by which its clients know it, is used by another program: end that program, then restart the \
-         head of the cluster"
-    )
+    pub(super) fn into_ports(self) -> Ports {
+        self.ports
+    }
 }
 
 fn file(places: &Places, cluster: ClusterId) -> PathBuf {
     places.cluster(cluster).join("head.json")
 }
 
-/// How long ports of a head that ended may stay taken: by what it left, or by a passing connection.
-const PORTS_FREE_WITHIN: Duration = Duration::from_secs(5);
-
-/// How soon such a port is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
 impl Inner {
-    /// Waits until a head can have the ports again by which its clients know it. Nobody would find it on others.
-    pub(super) async fn ports_are_free(&self, cluster: ClusterId) -> Result<(), ProviderError> {
-        let ports = self.ports(cluster);
-        let deadline = Instant::now() + PORTS_FREE_WITHIN;
-        while let Some(port) = ports.values().copied().find(|port| is_taken(*port)) {
-            if Instant::now() >= deadline {
-                return Err(ProviderError::permanent("PortInUse", in_use(port)));
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        Ok(())
-    }
-
-    /// The ports that the head had before.
-    pub(super) fn ports(&self, cluster: ClusterId) -> Ports {
-        Head::of(&self.places, cluster).map(|head| head.ports).unwrap_or_default()
-    }
-
-    /// Where the head answers.
-    pub(super) fn head(&self, cluster: ClusterId) -> Result<Endpoints, ProviderError> {
+    /// How the head is reached.
+    pub(super) fn head(&self, cluster: ClusterId) -> Result<Contact, ProviderError> {
         let unknown = || ProviderError::transient("NoHead", "its head does not answer yet");
-        Head::of(&self.places, cluster).map(|head| head.endpoints()).ok_or_else(unknown)
+        let head = Head::of(&self.places, cluster).ok_or_else(unknown)?;
+        self.contact(cluster, head.endpoints())
     }
 
-    /// Where the head answers, if its process lives: asking one that does not would only take time.
-    pub(super) fn living_head(&self, cluster: ClusterId) -> Option<Endpoints> {
+    /// How the head is reached, if its process lives: asking one that does not would only take time.
+    pub(super) fn living_head(&self, cluster: ClusterId) -> Option<Contact> {
         let head = Head::of(&self.places, cluster)?;
         let found = self.shims.find(&self.places.node(cluster, head.node)).ok()?;
-        matches!(found, Found::Running(_)).then(|| head.endpoints())
+        if matches!(found, Found::Running(_)) { self.contact(cluster, head.endpoints()).ok() } else { None }
+    }
+
+    /// What it takes to be answered there.
+    pub(super) fn contact(&self, cluster: ClusterId, endpoints: Endpoints) -> Result<Contact, ProviderError> {
+        Ok(Contact { endpoints, secret: self.secret(cluster)? })
+    }
+
+    /// What nodes and clients of the cluster know.
+    pub(super) fn secret(&self, cluster: ClusterId) -> Result<Secret, ProviderError> {
+        secret::of(&self.places, cluster)
+            .map_err(|error| on_disk("the cluster's folder cannot be used", &error))
     }
 
     /// The workers that a head counts as alive.
     pub(super) async fn workers(
         &self,
         framework: &dyn LocalFramework,
-        head: &Endpoints,
+        head: &Contact,
     ) -> Result<Vec<LiveWorker>, AskError> {
         let answer = self.http.ask(&framework.ask_workers(head)).await?;
         framework.workers(&answer).map_err(|error| AskError(error.to_string()))

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
@@ -10,10 +11,10 @@ use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::{LocalFramework, Seat as Place};
 use tokio::sync::Mutex;
 
-use super::Inner;
 use super::kind::{Kind, ProcessRecipe};
 use super::place;
 use super::seat::Seat;
+use super::{Inner, on_disk};
 use crate::environments::Missing;
 use crate::shim::{Launch, NodeFolder};
 
@@ -83,8 +84,16 @@ impl Inner {
         self.python(framework, &recipe.head()).await.map(drop)
     }
 
+    /// The folder for sockets of a cluster's own programs: where it was made, also if the runtime folder is another
+    /// by now.
+    pub(super) fn short(&self, cluster: ClusterId) -> Result<PathBuf, ProviderError> {
+        let failed = |error: std::io::Error| on_disk("the folder for sockets cannot be used", &error);
+        let made = place::read(&self.places.short_file(cluster));
+        made.map_or_else(|| self.shims.runtime().short(cluster).map_err(failed), Ok)
+    }
+
     /// The interpreter that has the framework: the one that is asked for, or ours.
-    async fn python(
+    pub(super) async fn python(
         &self,
         framework: &dyn LocalFramework,
         recipe: &NodeRecipe,
@@ -125,16 +134,24 @@ impl Inner {
         let python = pythons.get(&recipe, || self.python(framework, &recipe)).await?;
         let work = place::work(folder);
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let (python_text, work_text, shape) = (text(&python), text(&work), recipe.shape());
-        let at = Place { name: &seat.name, python: &python_text, folder: &work_text, shape: &shape };
+        let cluster = call.cluster.id;
+        let (kept, short) = (self.places.kept(cluster), self.short(cluster)?);
+        let (secret, shape) = (self.secret(cluster)?, recipe.shape());
+        let at = Place {
+            name: &seat.name,
+            python: &text(&python),
+            folder: &text(&work),
+            kept: &text(&kept),
+            short: &text(&short),
+            shape: &shape,
+            secret: &secret,
+        };
         let mut launch = match node.role {
-            NodeRole::Head => framework.head(at, &self.ports(call.cluster.id)),
-            NodeRole::Worker => framework.worker(at, &self.head(call.cluster.id)?),
+            NodeRole::Head => framework.head(at, &self.ports(cluster)),
+            NodeRole::Worker => framework.worker(at, &self.head(cluster)?),
         };
         launch.command.extend(recipe.args);
-        let environment = inherited()
-            .into_iter()
-            .chain(venv(&python))
+        let environment = in_venv(&python)
             .chain(launch.environment)
             .chain(recipe.env)
             .chain([(CLUSTER.to_owned(), call.cluster.name.clone())])
@@ -160,6 +177,11 @@ impl Inner {
         let (generation, log) = (call.fence, self.settings.log);
         Launch { generation, command, environment, working_folder, log, oom_counter: None }
     }
+}
+
+/// What a program has in its environment that runs in a virtual one.
+pub(super) fn in_venv(python: &Path) -> impl Iterator<Item = (String, String)> {
+    inherited().into_iter().chain(venv(python))
 }
 
 /// What an active virtual environment looks like to programs that are started from it.

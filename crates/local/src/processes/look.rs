@@ -6,6 +6,7 @@ use muster_core::node::{Node, NodeRole, Seen};
 use muster_engine::provider::{Call, Observed, ProviderError};
 
 use super::ending::with_log;
+use super::head::Head;
 use super::seat::Seat;
 use super::{Inner, on_disk};
 use crate::shim::{Found, NodeFolder};
@@ -27,8 +28,10 @@ impl Inner {
         }
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Seen::Running { .. })));
-        let endpoints: BTreeMap<String, String> =
-            if up { self.head(call.cluster.id).map(Into::into).unwrap_or_default() } else { BTreeMap::new() };
+        let endpoints: BTreeMap<String, String> = Head::of(&self.places, call.cluster.id)
+            .filter(|_| up)
+            .map(|head| head.endpoints().into())
+            .unwrap_or_default();
         Ok(Observed { nodes: seen, endpoints, ..Observed::default() })
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! ```text
 //!  <folder>/<cluster id>/head.json            where the head answers, and its ports
+//!  <folder>/<cluster id>/ports.json           ports that were chosen for the head, and that it has not worked with yet
+//!  <folder>/<cluster id>/secret.json          what its nodes and clients know, and nobody else
+//!  <folder>/<cluster id>/short.json           where its folder for sockets is
+//!  <folder>/<cluster id>/kept/                what the framework keeps when nodes are started anew
 //!  <folder>/<cluster id>/<node id>/           the shim's files and the log
 //!  <folder>/<cluster id>/<node id>/seat.json  what the framework calls the node, and whether it has worked
 //!  <folder>/<cluster id>/<node id>/work/      where it runs
@@ -35,6 +39,16 @@ impl Places {
 
     pub(super) fn node(&self, cluster: ClusterId, node: NodeId) -> NodeFolder {
         NodeFolder::new(&self.cluster(cluster), node)
+    }
+
+    /// What the framework keeps when nodes are started anew.
+    pub(super) fn kept(&self, cluster: ClusterId) -> PathBuf {
+        self.cluster(cluster).join("kept")
+    }
+
+    /// Tells where the folder for sockets is.
+    pub(super) fn short_file(&self, cluster: ClusterId) -> PathBuf {
+        self.cluster(cluster).join("short.json")
     }
 
     /// All nodes that ever ran in a cluster and whose files are still there.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use muster_core::node::{Node, NodeRole};
 use muster_engine::provider::{Call, ProviderError};
-use muster_frameworks::{LiveWorker, LocalFramework};
+use muster_frameworks::{Endpoints, LiveWorker, LocalFramework, Whereabouts};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -64,19 +64,33 @@ impl Inner {
         framework: &dyn LocalFramework,
         folder: &NodeFolder,
     ) -> Result<(), ProviderError> {
-        let file = place::work(folder).join(framework.head_file());
         loop {
-            // Not there yet, half written, or not answering yet: all of that is asked again.
-            if let Ok(text) = tokio::fs::read(&file).await
-                && let Ok(endpoints) = framework.endpoints(&text)
-                && self.workers(framework, &endpoints).await.is_ok()
+            // Not told yet, half written, or not answering yet: all of that is asked again.
+            if let Some(endpoints) = self.whereabouts(call, framework, folder).await
+                && let contact = self.contact(call.cluster.id, endpoints)?
+                && self.workers(framework, &contact).await.is_ok()
             {
-                let head = Head::new(folder.node(), framework, &endpoints);
+                let head = Head::new(folder.node(), framework, &contact.endpoints);
                 return head
                     .keep(&self.places, call.cluster.id)
                     .map_err(|error| on_disk("the cluster's folder", &error));
             }
             tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// Where a head that starts is going to answer, as far as that is known yet.
+    async fn whereabouts(
+        &self,
+        call: Call<'_>,
+        framework: &dyn LocalFramework,
+        folder: &NodeFolder,
+    ) -> Option<Endpoints> {
+        match framework.whereabouts() {
+            Whereabouts::Told { file, read } => {
+                read(&tokio::fs::read(place::work(folder).join(file)).await.ok()?).ok()
+            }
+            Whereabouts::Given { endpoints, .. } => Some(endpoints(&self.ports(call.cluster.id))),
         }
     }
 

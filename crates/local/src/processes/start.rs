@@ -6,8 +6,10 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
 use muster_engine::provider::{Call, NodeResult, ProviderError};
+use muster_frameworks::{LocalFramework, Names};
 
 use super::ending::{ended, with_log};
+use super::kind::Kind;
 use super::launch::Pythons;
 use super::ready::Count;
 use super::seat::Seat;
@@ -63,6 +65,11 @@ impl Inner {
         together: &Together,
     ) -> Result<String, ProviderError> {
         let folder = self.places.node(call.cluster.id, node.id);
+        let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
+        let _turn = match framework {
+            Some(framework) => self.turns.take(framework).await,
+            None => None,
+        };
         let (running, seat) = self.run(call, node, &folder, together).await?;
         self.exits.watch(call.cluster.id, &running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
@@ -90,17 +97,18 @@ impl Inner {
         let seat = match Seat::of(folder).filter(|_| runs) {
             Some(seat) => seat,
             None => {
-                if node.role == NodeRole::Head {
-                    self.ports_are_free(call.cluster.id).await?;
+                let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
+                if let Some(framework) = framework.filter(|_| node.role == NodeRole::Head) {
+                    self.ports_to_start(framework, call.cluster.id).await?;
+                    files::make_folder(&self.places.kept(call.cluster.id)).map_err(disk)?;
+                    let short = self.short(call.cluster.id)?;
+                    files::write(&self.places.short_file(call.cluster.id), &short).map_err(disk)?;
+                    files::make_empty_folder(&short).map_err(disk)?;
                 }
-                let seat = Seat::new(node, call.fence);
+                let names = framework.map_or(Names::Free, LocalFramework::names);
+                let seat = Seat::new(call.cluster.id, node, call.fence, names);
                 folder.make().map_err(disk)?;
-                let work = place::work(folder);
-                // What an earlier start left there would be taken for this one's.
-                match std::fs::remove_dir_all(&work) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(disk(error)),
-                    _ => files::make_folder(&work).map_err(disk)?,
-                }
+                files::make_empty_folder(&place::work(folder)).map_err(disk)?;
                 seat.keep(folder).map_err(disk)?;
                 seat
             }

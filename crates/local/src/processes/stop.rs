@@ -1,6 +1,6 @@
 //! Letting nodes go, and removing what they leave.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
@@ -8,19 +8,12 @@ use futures::{Stream, StreamExt as _};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
 use muster_engine::provider::{Call, NodeResult, ProviderError};
-use muster_frameworks::{Endpoints, LiveWorker, LocalFramework};
+use muster_frameworks::Leaving;
 
-use super::ask::AskError;
 use super::kind::Kind;
-use super::seat::Seat;
 use super::{Inner, on_disk, place};
+use crate::files;
 use crate::shim::{Found, NodeFolder, RemoveError, Stop, StopError};
-
-/// How long a framework may take to move what leaving workers hold.
-const RETIRE_WITHIN: Duration = Duration::from_mins(5);
-
-/// How long a retired worker may take to end by itself.
-const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long whatever is found at the deletion of a cluster may take to end.
 const CLEAR_WITHIN: Duration = Duration::from_secs(5);
@@ -36,9 +29,9 @@ impl Inner {
         let (heads, workers): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| node.role == NodeRole::Head);
         let workers = async move {
-            let retired = if heads.is_empty() { self.retire(call, &workers).await } else { HashSet::new() };
-            let stopped = self.stop_all(call, workers, retired);
-            stopped.chain(self.stop_all(call, heads, HashSet::new()))
+            let leaving = if heads.is_empty() { self.retire(call, &workers).await } else { HashMap::new() };
+            let stopped = self.stop_all(call, workers, leaving);
+            stopped.chain(self.stop_all(call, heads, HashMap::new()))
         };
         futures::stream::once(workers).flatten()
     }
@@ -47,67 +40,30 @@ impl Inner {
         &'a self,
         call: Call<'a>,
         nodes: Vec<Node>,
-        retired: HashSet<NodeId>,
+        mut leaving: HashMap<NodeId, Leaving>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
         let one = move |node: Node| {
-            let retired = retired.contains(&node.id);
+            let leaving = leaving.remove(&node.id);
             async move {
-                let result = self.stop_one(call, &node, retired).await;
+                let result = self.stop_one(call, &node, leaving).await;
                 NodeResult { node: node.id, result: result.map(|()| None) }
             }
         };
         nodes.into_iter().map(one).collect::<FuturesUnordered<_>>()
     }
 
-    /// Has the head move what these workers hold to others; those that it let go end by themselves.
-    async fn retire(&self, call: Call<'_>, nodes: &[Node]) -> HashSet<NodeId> {
-        let none = HashSet::new();
-        let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else { return none };
-        let Some(head) = self.living_head(call.cluster.id) else { return none };
-        match self.try_retire(call, framework, &head, nodes).await {
-            Ok(retired) => retired,
-            Err(error) => {
-                // They are stopped all the same, and say good-bye themselves.
-                tracing::warn!(cluster = %call.cluster.id, %error, "workers could not be retired");
-                none
-            }
-        }
-    }
-
-    async fn try_retire(
+    async fn stop_one(
         &self,
         call: Call<'_>,
-        framework: &dyn LocalFramework,
-        head: &Endpoints,
-        nodes: &[Node],
-    ) -> Result<HashSet<NodeId>, AskError> {
-        let alive = self.workers(framework, head).await?;
-        let mut alive: HashMap<String, LiveWorker> =
-            alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
-        let seated = |node: &Node| {
-            let seat = Seat::of(&self.places.node(call.cluster.id, node.id))?;
-            Some((node.id, alive.remove(&seat.name)?))
-        };
-        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) = nodes.iter().filter_map(seated).unzip();
-        if workers.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let answer = self.http.ask_within(&framework.retire(head, &workers), RETIRE_WITHIN).await?;
-        let retired = framework.retired(&answer).map_err(|error| AskError(error.to_string()))?;
-        let (gone, held): (Vec<_>, Vec<_>) =
-            leaving.into_iter().zip(workers).partition(|(_, worker)| retired.contains(&worker.address));
-        if !held.is_empty() {
-            let (cluster, count) = (call.cluster.id, held.len());
-            tracing::warn!(%cluster, count, "what workers hold goes with them: nobody else could take it");
-        }
-        Ok(gone.into_iter().map(|(id, _)| id).collect())
-    }
-
-    async fn stop_one(&self, call: Call<'_>, node: &Node, retired: bool) -> Result<(), ProviderError> {
+        node: &Node,
+        leaving: Option<Leaving>,
+    ) -> Result<(), ProviderError> {
         let folder = self.places.node(call.cluster.id, node.id);
-        if retired && let Ok(Found::Running(running)) = self.shims.find(&folder) {
+        if let Some(leaving) = leaving
+            && let Ok(Found::Running(running)) = self.shims.find(&folder)
+        {
             // One that stays all the same is told below.
-            drop(tokio::time::timeout(LEAVE_WITHIN, running.exited()).await);
+            self.leave(call, leaving, &running).await;
         }
         let stop = Kind::of(&call.profile.kind)
             .map_or(Stop::within(CLEAR_WITHIN), |kind| kind.stop(call.profile, node.role));
@@ -136,13 +92,11 @@ impl Inner {
         while let Some(result) = cleared.next().await {
             result?;
         }
-        let cluster = self.places.cluster(id);
-        // Frameworks leave large folders.
-        let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(cluster)).await;
-        match removed.map_err(|error| disk(std::io::Error::other(error)))? {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(disk(error)),
-            _ => Ok(()),
-        }
+        let (cluster, short) = (self.places.cluster(id), self.short(id)?);
+        // Frameworks leave large folders. Where the short one is, the other knows: so that goes last.
+        let remove = move || files::remove_folder(&short).and_then(|()| files::remove_folder(&cluster));
+        let removed = tokio::task::spawn_blocking(remove).await;
+        removed.map_err(|error| disk(std::io::Error::other(error)))?.map_err(disk)
     }
 
     async fn clear_node(&self, call: Call<'_>, folder: NodeFolder) -> Result<(), ProviderError> {

@@ -56,6 +56,11 @@ impl Shims {
         Self { program: program.into(), runtime }
     }
 
+    /// Where sockets are.
+    pub(crate) const fn runtime(&self) -> &RuntimeFolder {
+        &self.runtime
+    }
+
     /// Looks how a node is. It changes nothing.
     pub fn find(&self, folder: &NodeFolder) -> io::Result<Found> {
         find(folder)

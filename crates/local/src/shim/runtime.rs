@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use muster_core::ids::NodeId;
+use muster_core::ids::{ClusterId, NodeId};
 
 use crate::sys;
 
@@ -14,6 +14,9 @@ const LONGEST: usize = 99;
 
 /// How long the name of a socket is: a slash and a node's id without dashes.
 const NAME: usize = 33;
+
+/// How long the path of a folder may be in which a program keeps sockets of its own, deep below it.
+const SHORT: usize = 44;
 
 /// A folder of our own for sockets.
 #[derive(Debug, Clone)]
@@ -25,9 +28,7 @@ impl RuntimeFolder {
         let preferred =
             std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
         // What is set may be another user's, or gone: variables outlive what they name.
-        preferred
-            .and_then(|base| Self::at(base.join("muster")).ok())
-            .map_or_else(|| Self::at(format!("/tmp/muster-{}", sys::user())), Ok)
+        preferred.and_then(|base| Self::at(base.join("muster")).ok()).map_or_else(|| Self::at(fallback()), Ok)
     }
 
     /// This folder, made if need be. One that others could have written to is refused.
@@ -69,9 +70,24 @@ impl RuntimeFolder {
         &self.0
     }
 
+    /// The folder of a cluster whose programs keep sockets of their own. It is not made here.
+    pub(crate) fn short(&self, cluster: ClusterId) -> io::Result<PathBuf> {
+        // The first digits are those of its time, which clusters share that are made together.
+        let name = &cluster.as_uuid().as_simple().to_string()[20..];
+        let path = self.0.join(name);
+        if path.as_os_str().len() <= SHORT {
+            return Ok(path);
+        }
+        Ok(Self::at(fallback())?.0.join(name))
+    }
+
     pub(super) fn socket(&self, node: NodeId) -> PathBuf {
         self.0.join(node.as_uuid().as_simple().to_string())
     }
+}
+
+fn fallback() -> String {
+    format!("/tmp/muster-{}", sys::user())
 }
 
 #[cfg(test)]
@@ -111,5 +127,16 @@ mod tests {
     fn a_path_that_leaves_no_room_for_a_socket_is_refused() {
         let long = format!("/tmp/{}", "x".repeat(80));
         assert!(RuntimeFolder::at(long).unwrap_err().to_string().contains("more than 66 bytes"));
+    }
+
+    #[test]
+    fn a_folder_for_sockets_is_short_wherever_the_runtime_folder_is() {
+        let base = tempfile::tempdir().unwrap();
+        let long = base.path().join("x".repeat(30));
+        let cluster = ClusterId::from_uuid(uuid::Uuid::from_u128(0xabcd));
+        let (near, far) = (RuntimeFolder::at(base.path().join("m")), RuntimeFolder::at(long));
+        assert_eq!(near.unwrap().short(cluster).unwrap(), base.path().join("m/00000000abcd"));
+        let short = far.unwrap().short(cluster).unwrap();
+        assert!(short.as_os_str().len() <= SHORT && short.ends_with("00000000abcd"), "{short:?}");
     }
 }

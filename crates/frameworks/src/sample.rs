@@ -1,0 +1,33 @@
+//! What tests of all frameworks share.
+
+use std::sync::LazyLock;
+
+use muster_core::shape::Shape;
+
+use crate::{Contact, Endpoints, Launch, Seat, Secret};
+
+static SECRET: LazyLock<Secret> = LazyLock::new(|| Secret::new("abracadabra"));
+
+/// Where a node of this shape runs.
+pub(crate) fn seat(shape: &Shape) -> Seat<'_> {
+    Seat {
+        name: "w-1",
+        python: "/venv/bin/python",
+        folder: "/node",
+        kept: "/cluster/kept",
+        short: "/run/c",
+        shape,
+        secret: &SECRET,
+    }
+}
+
+/// A head that answers there.
+pub(crate) fn contact(endpoints: Endpoints) -> Contact {
+    Contact { endpoints, secret: SECRET.clone() }
+}
+
+/// The word after a flag.
+pub(crate) fn after<'c>(launch: &'c Launch, flag: &str) -> &'c str {
+    let place = launch.command.iter().position(|word| word == flag).expect("the flag is there");
+    &launch.command[place + 1]
+}

@@ -1,0 +1,138 @@
+//! Having workers let go by their head, with what they hold and do.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use muster_core::ids::NodeId;
+use muster_core::node::Node;
+use muster_core::recipe::ClusterRecipe;
+use muster_engine::provider::Call;
+use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell};
+use tokio::process::Command;
+
+use super::Inner;
+use super::ask::AskError;
+use super::kind::Kind;
+use super::launch;
+use super::seat::Seat;
+use crate::shim::Running;
+
+/// How long what leaving workers do may take to its end, and what they hold to others.
+const RETIRE_WITHIN: Duration = Duration::from_mins(5);
+
+/// How often a worker is asked whether something still runs there.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+fn failed(why: &dyn std::fmt::Display) -> AskError {
+    AskError(why.to_string())
+}
+
+impl Inner {
+    /// Has the head let these workers go; what becomes of those that it lets go.
+    pub(super) async fn retire(&self, call: Call<'_>, nodes: &[Node]) -> HashMap<NodeId, Leaving> {
+        let none = HashMap::new();
+        let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else { return none };
+        let Some(head) = self.living_head(call.cluster.id) else { return none };
+        match self.try_retire(call, framework, &head, nodes).await {
+            Ok(leaving) => leaving,
+            Err(error) => {
+                // They are stopped all the same, and say good-bye themselves.
+                tracing::warn!(cluster = %call.cluster.id, %error, "workers could not be retired");
+                none
+            }
+        }
+    }
+
+    async fn try_retire(
+        &self,
+        call: Call<'_>,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+        nodes: &[Node],
+    ) -> Result<HashMap<NodeId, Leaving>, AskError> {
+        let alive = self.workers(framework, head).await?;
+        let mut alive: HashMap<String, LiveWorker> =
+            alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
+        let seated = |node: &Node| {
+            let seat = Seat::of(&self.places.node(call.cluster.id, node.id))?;
+            Some((node.id, alive.remove(&seat.name)?))
+        };
+        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) = nodes.iter().filter_map(seated).unzip();
+        if workers.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let answer = self.tell(call, framework, head, &workers).await?;
+        let retired = framework.retired(&workers, &answer).map_err(|error| failed(&error))?;
+        let (gone, held): (Vec<_>, Vec<_>) =
+            leaving.into_iter().zip(workers).partition(|(_, worker)| retired.contains(&worker.address));
+        if !held.is_empty() {
+            let (cluster, count) = (call.cluster.id, held.len());
+            tracing::warn!(%cluster, count, "what workers hold goes with them: nobody else could take it");
+        }
+        Ok(gone.into_iter().map(|(id, worker)| (id, framework.leaving(&worker, seconds()))).collect())
+    }
+
+    async fn tell(
+        &self,
+        call: Call<'_>,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+        workers: &[LiveWorker],
+    ) -> Result<Vec<u8>, AskError> {
+        let recipe = ClusterRecipe::of(&call.profile.properties).map_err(|error| failed(&error))?;
+        let python = self.python(framework, &recipe.head()).await.map_err(|error| failed(&error))?;
+        let retirement = Retirement { head, workers, python: &python.to_string_lossy(), within: seconds() };
+        match framework.retire(retirement) {
+            Tell::Ask(ask) => self.http.ask_within(&ask, RETIRE_WITHIN).await,
+            Tell::Run(launch) => run(&python, &launch).await,
+        }
+    }
+
+    /// Waits until a worker that was let go has ended, or may be ended.
+    pub(super) async fn leave(&self, call: Call<'_>, leaving: Leaving, running: &Running) {
+        let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else { return };
+        let (patience, idle) = match leaving {
+            Leaving::Ends(within) => (Duration::from_secs(within.into()), None),
+            Leaving::Until(ask) => (RETIRE_WITHIN, Some(ask)),
+        };
+        let idle = async {
+            let Some(ask) = idle else { return std::future::pending().await };
+            loop {
+                // One that does not answer, or not in words that are known, is not known to be idle.
+                let answer = self.http.ask(&ask).await;
+                if answer.is_ok_and(|answer| framework.has_left(&answer).unwrap_or(false)) {
+                    return;
+                }
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+        };
+        tokio::select! {
+            _ = running.exited() => {}
+            () = idle => {}
+            () = tokio::time::sleep(patience) => {}
+        }
+    }
+}
+
+fn seconds() -> u32 {
+    u32::try_from(RETIRE_WITHIN.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// Runs a program of a framework to its end, and gives what it wrote.
+async fn run(python: &Path, Launch { command, environment }: &Launch) -> Result<Vec<u8>, AskError> {
+    let [program, arguments @ ..] = command.as_slice() else { return Err(failed(&"there is no command")) };
+    let mut process = Command::new(program);
+    process.args(arguments).env_clear().envs(launch::in_venv(python)).envs(environment);
+    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let late = |_| AskError(format!("{program} did not end within {} s", RETIRE_WITHIN.as_secs()));
+    let ended = tokio::time::timeout(RETIRE_WITHIN, process.output()).await.map_err(late)?;
+    let ended = ended.map_err(|error| AskError(format!("{program}: {error}")))?;
+    if ended.status.success() {
+        return Ok(ended.stdout);
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word");
+    Err(AskError(format!("{program} ended with {}: {last}", ended.status)))
+}
