@@ -214,10 +214,10 @@ impl Work {
                 let kind = aim.leave.unwrap_or(ActionKind::NodeDelete);
                 children.push(self.child(kind, *id));
             }
-            if aim.leaving.contains(id)
-                && let Some(node) = self.node_mut(*id)
-            {
-                node.status = NodeStatus::Deleting;
+            // What is stopped to be started anew is not lost, and nobody who looks is to take it for that.
+            let leaves = aim.leaving.contains(id);
+            if let Some(node) = self.node_mut(*id) {
+                node.status = if leaves { NodeStatus::Deleting } else { NodeStatus::Recovering };
                 node.updated_at = Some(now);
             }
         }

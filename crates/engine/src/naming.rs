@@ -18,7 +18,7 @@ const DEFAULT_FORMAT: &str = "node-$8R";
 /// A new worker.
 pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp) -> Node {
     let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
-    let id = Uuid::now_v7();
+    let id = Uuid::new_v4();
     let name = expand(format, index, Uuid::new_v4());
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
@@ -26,7 +26,7 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
 /// A new head.
 pub(crate) fn head(cluster: &Cluster, now: Timestamp) -> Node {
     let name = format!("{}-head", cluster.object_name);
-    Node { role: NodeRole::Head, index: HEAD_INDEX, name, ..member(cluster, Uuid::now_v7(), now) }
+    Node { role: NodeRole::Head, index: HEAD_INDEX, name, ..member(cluster, Uuid::new_v4(), now) }
 }
 
 fn member(cluster: &Cluster, id: Uuid, now: Timestamp) -> Node {

@@ -217,7 +217,7 @@ impl Inner {
     ) -> Action {
         let now = self.clock.now();
         Action {
-            id: ActionId::from_uuid(Uuid::now_v7()),
+            id: ActionId::from_uuid(Uuid::new_v4()),
             kind,
             version: 1,
             target: node.map_or(Target::Cluster(cluster.id), Target::Node),
@@ -283,5 +283,5 @@ fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: O
 
 /// An id for something new, in the order of time.
 pub fn new_cluster_id() -> ClusterId {
-    ClusterId::from_uuid(Uuid::now_v7())
+    ClusterId::from_uuid(Uuid::new_v4())
 }

@@ -353,7 +353,7 @@ impl Work {
     /// A child for a node, already running under this action.
     pub(crate) fn child(&mut self, kind: ActionKind, node: NodeId) -> Action {
         let now = self.now();
-        let id = ActionId::from_uuid(Uuid::now_v7());
+        let id = ActionId::from_uuid(Uuid::new_v4());
         self.children.insert(node, id);
         Action {
             id,

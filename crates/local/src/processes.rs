@@ -180,7 +180,7 @@ impl Provider for Processes {
         };
         let head = self.inner.living_head(call.cluster.id);
         let down =
-            || ProviderError::transient("NoHead", "its head does not run: there is nothing to connect to");
+            || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
         Ok(framework.client_environment(&head.ok_or_else(down)?))
     }
 

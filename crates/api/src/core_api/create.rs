@@ -117,7 +117,7 @@ impl CoreApi {
         self.may_run_code(principal, &instance)?;
         let now = self.engine.now();
         let profile = Profile {
-            id: ProfileId::from_uuid(Uuid::now_v7()),
+            id: ProfileId::from_uuid(Uuid::new_v4()),
             name: given.name.clone(),
             kind: kind.clone(),
             project: namespace.clone(),

@@ -2,7 +2,7 @@
 
 use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
 use muster_core::cluster::ClusterStatus;
-use muster_core::node::{NodeRole, NodeStatus};
+use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_engine::Change;
 use muster_engine::provider::ProviderError;
 use muster_store::reads::{ActionQuery, EventQuery};
@@ -104,7 +104,13 @@ async fn restarting_the_head_replaces_the_workers_that_cannot_outlive_it(#[case]
         on_conflict: OnConflict::Queue,
         timeout: None,
     };
+    world.world.hold(Verb::Start);
     let action = world.engine.submit(change, caller()).await.unwrap().action.id;
+    world.world.begun(Verb::Start, started + 1).await;
+    let recovering = world.nodes(cluster.id).await;
+    let recovers = |node: &Node| node.status == NodeStatus::Recovering;
+    assert!(recovering.iter().all(recovers), "one that was stopped on request would be taken for lost");
+    world.world.release();
     assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
     let row = world.cluster(cluster.id).await;
     assert_eq!((row.incarnation, row.status), (2, ClusterStatus::Active));

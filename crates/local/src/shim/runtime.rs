@@ -72,7 +72,6 @@ impl RuntimeFolder {
 
     /// The folder of a cluster whose programs keep sockets of their own. It is not made here.
     pub(crate) fn short(&self, cluster: ClusterId) -> io::Result<PathBuf> {
-        // The first digits are those of its time, which clusters share that are made together.
         let name = &cluster.as_uuid().as_simple().to_string()[20..];
         let path = self.0.join(name);
         if path.as_os_str().len() <= SHORT {
