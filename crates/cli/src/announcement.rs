@@ -17,6 +17,9 @@ pub(crate) struct Announcement {
     pub(crate) grpc: SocketAddr,
     pub(crate) tls: bool,
     pub(crate) pid: i32,
+    /// A command started it, and may start it again.
+    #[serde(default)]
+    pub(crate) detached: bool,
 }
 
 impl Announcement {

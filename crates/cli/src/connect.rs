@@ -19,9 +19,9 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::failure::{Exit, Failure, is_passing};
+use crate::failure::{Exit, Failure, connection_lost, is_passing};
 use crate::output::say;
-use crate::serve::default_folder;
+use crate::serve::{clusters_folder, default_folder};
 use crate::version;
 use channel::{Credentials, Way};
 use folder::{Folder, Found};
@@ -64,8 +64,8 @@ pub(crate) struct Client {
     place: Place,
     token: Option<String>,
     way: Way,
-    /// Since when nothing was heard of it.
-    lost: Option<Instant>,
+    /// Since when nothing was heard of it, and what was heard last.
+    lost: Option<(Instant, String)>,
 }
 
 type Service = InterceptedService<Channel, Credentials>;
@@ -93,6 +93,12 @@ impl ServerFlags {
             Place::Folder(folder) => folder.settled(self.token()).await?,
         };
         Ok(way.map(|way| Client { place, token: self.token().map(str::to_owned), way, lost: None }))
+    }
+
+    /// Whether there are clusters on this machine, as far as one sees without a server.
+    pub(crate) fn has_clusters(&self) -> bool {
+        let Ok(Place::Folder(folder)) = self.place() else { return false };
+        clusters_folder(folder.path()).read_dir().is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// A variable that is set to nothing is not set.
@@ -186,10 +192,21 @@ impl Client {
         self.lost = None;
     }
 
-    /// Waits until a server is there again, in the same place if not at the same address. Starts none: whoever stopped
-    /// it may have meant it. One that is there and does not do its work has as long as one that is not.
+    /// What stands in the way, if something does.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.lost.as_ref().map(|(_, why)| why.as_str())
+    }
+
+    /// Waits until a server is there again, in the same place if not at the same address. Only one that a command had
+    /// started and that was killed is started again: whoever stopped it may have meant it. One that is there and does
+    /// not do its work has as long as one that is not.
     pub(crate) async fn come_back(&mut self, why: &Status, tell: impl Fn(&str)) -> Result<(), Failure> {
-        let deadline = *self.lost.get_or_insert_with(Instant::now) + COMING_BACK;
+        let first = self.lost.is_none();
+        let (since, _) = self.lost.get_or_insert_with(|| (Instant::now(), why.message().to_owned()));
+        let deadline = *since + COMING_BACK;
+        if first && !connection_lost(why) {
+            tell(&format!("waiting: {}", why.message()));
+        }
         let mut told = false;
         loop {
             sleep(LOOK_AGAIN).await;
@@ -197,6 +214,9 @@ impl Client {
                 Place::Address(address) => channel::reach(address, self.token.as_deref()).await.ok(),
                 Place::Folder(folder) => match folder.look(self.token.as_deref()).await {
                     Ok(Found::Answers(way)) => Some(*way),
+                    Ok(Found::Nobody) if folder.has_died() => {
+                        autostart::start(folder, self.token.as_deref()).await.ok()
+                    }
                     _ => None,
                 },
             };

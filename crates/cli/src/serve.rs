@@ -28,6 +28,7 @@ use uuid::Uuid;
 use data::DataFolder;
 pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
 use doors::Announced;
+pub(crate) use local::clusters_folder;
 use settings::Settings;
 
 use crate::failure::Failure;
@@ -95,7 +96,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         allowed_hosts: settings.allowed_hosts.clone(),
         tls,
     };
-    let announced = Announced::new(&folder, &info, &ports, server.tls.is_some())?;
+    let announced = Announced::new(&folder, &info, &ports, server.tls.is_some(), detached)?;
     let served = server.run(ports, doors::told_to_stop(shutdown)?).await;
     drop(announced);
     // Doors are closed: what runs is handed over, and nothing new comes.

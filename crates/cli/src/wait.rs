@@ -74,13 +74,14 @@ impl Deadline {
         client: &mut Client,
         call: impl AsyncFn(&Client) -> Result<Response<T>, Status>,
     ) -> Result<(T, String), Failure> {
-        let asked = client.ask(call);
         let answer = match self.at {
-            Some((at, _)) => timeout_at(at, asked).await.map_err(|_| {
-                let what = format!("the server has not said within {} whether it does this", self.words());
+            Some((at, _)) => timeout_at(at, client.ask(call)).await.map_err(|_| {
+                let why = client.trouble().map_or_else(String::new, |why| format!(": {why}"));
+                let what =
+                    format!("the server has not said within {} whether it does this{why}", self.words());
                 Failure::new(Exit::TimedOut, what).hint("`muster get` and `muster actions` show if it does")
             })?,
-            None => asked.await,
+            None => client.ask(call).await,
         }?;
         let action = answer.metadata().get(ACTION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let action = action.to_owned();

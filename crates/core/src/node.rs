@@ -108,6 +108,15 @@ impl Node {
         self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET
     }
 
+    /// When it may be started once more, if it may not now.
+    pub fn next_start(&self, now: Timestamp) -> Timestamp {
+        let counted = self.starts.iter().filter(|start| now.since(**start) < START_WINDOW);
+        let mut counted: Vec<Timestamp> = counted.copied().collect();
+        counted.sort_unstable();
+        let last_in_the_way = counted.len().checked_sub(START_BUDGET).and_then(|place| counted.get(place));
+        last_in_the_way.map_or(now, |start| start.after(START_WINDOW))
+    }
+
     /// Notes a start, and forgets those that do not count any more.
     pub fn note_start(&mut self, now: Timestamp) {
         self.starts.retain(|start| now.since(*start) < START_WINDOW);

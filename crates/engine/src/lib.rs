@@ -25,6 +25,7 @@ pub mod provider;
 mod runner;
 mod submit;
 mod told;
+mod unfinished;
 mod work;
 
 pub use config::Config;

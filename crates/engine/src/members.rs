@@ -314,7 +314,7 @@ impl Work {
         }
     }
 
-    fn started(&mut self, id: NodeId, physical_id: String, now: Timestamp) {
+    pub(crate) fn started(&mut self, id: NodeId, physical_id: String, now: Timestamp) {
         let reason = match self.node(id).and_then(|node| node.created_at) {
             None => "Creation succeeded",
             Some(_) => "Recovery succeeded",
@@ -323,6 +323,10 @@ impl Work {
             node.status = NodeStatus::Active;
             reason.clone_into(&mut node.status_reason);
             node.physical_id = Some(physical_id);
+            if node.created_at.is_none() {
+                // The budget is for bringing back what worked once.
+                node.starts.clear();
+            }
             node.created_at = node.created_at.or(Some(now));
             node.updated_at = Some(now);
         }
@@ -338,7 +342,7 @@ impl Work {
             progress.memory.given_up.insert(id, error.message.clone());
             self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
         }
-        let permanent = !error.transient;
+        let (permanent, level) = (!error.transient, if error.transient { Level::Warn } else { Level::Error });
         if let Some(node) = self.node_mut(id) {
             if permanent {
                 node.status = NodeStatus::Error;
@@ -346,15 +350,9 @@ impl Work {
             node.status_reason.clone_from(&error.message);
             node.updated_at = Some(now);
             let node = node.clone();
-            if permanent {
-                let event = events::of_node(
-                    Some(&self.action),
-                    &node,
-                    Level::Error,
-                    &error.reason,
-                    &error.message,
-                    now,
-                );
+            if permanent || error.is_death() {
+                let (action, reason) = (Some(&self.action), &error.reason);
+                let event = events::of_node(action, &node, level, reason, &error.message, now);
                 self.events.push(event);
             }
         }

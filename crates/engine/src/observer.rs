@@ -291,7 +291,12 @@ fn seen_cluster(
     summary.endpoints = observed.endpoints;
     summary.at = Some(now);
     // What brings it back is asked for in the same commit.
-    let told = if heals && head == status::HeadState::Lost { status::HeadState::Recovering } else { head };
-    let status = (!busy).then(|| status::evaluate(cluster, active, told, "NODE_CHECK"));
+    let head_state =
+        if heals && head == status::HeadState::Lost { status::HeadState::Recovering } else { head };
+    let why = lost.first().map(|node| format!(" {}: {}", node.name, node.status_reason)).unwrap_or_default();
+    let more = lost.len().saturating_sub(1);
+    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    let told = |(word, words): (ClusterStatus, String)| (word, format!("{words}{why}{more}"));
+    let status = (!busy).then(|| told(status::evaluate(cluster, active, head_state, "NODE_CHECK")));
     SeenCluster { id: cluster.id, observed: summary, status, nodes: lost }
 }

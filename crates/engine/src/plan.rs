@@ -133,6 +133,9 @@ impl Planner<'_> {
             _ if leaving => self.stop(node),
             Seen::Running { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
             Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
+            // It waits for a head that is gone: what becomes of the head decides.
+            Seen::Starting { .. } if self.goal.start && !head_is_up && node.role == NodeRole::Worker => {}
+            Seen::Starting { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
             Seen::Starting { .. } if self.goal.start => self.start(node),
             // Unknown never deletes or recovers anything.
             Seen::Starting { .. } | Seen::Unknown { .. } => self.hopeful = true,
@@ -165,11 +168,14 @@ impl Planner<'_> {
         if !head_is_up && node.role == NodeRole::Worker {
             return;
         }
-        if self.memory.given_up.contains_key(&node.id) || node.may_start(self.now) {
+        // One that is restarted on request, or that follows a new head, did not crash.
+        let may_start = node.may_start(self.now) || self.is_outdated(node);
+        if self.memory.given_up.contains_key(&node.id) || may_start {
             self.start(node);
         } else {
+            let minutes = node.next_start(self.now).since(self.now).secs() / 60 + 1;
             self.failures.push(format!(
-                "{}: started {} times in 10 minutes: {why}",
+                "{}: started {} times in 10 minutes, and may be again in {minutes} min: {why}",
                 node.name,
                 node.starts.len()
             ));

@@ -62,6 +62,9 @@ pub struct Capabilities {
     pub adopt: bool,
 }
 
+/// The reason of nodes that end while they start.
+const NODE_EXITED: &str = "NodeExited";
+
 /// Why a provider did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -78,6 +81,16 @@ impl ProviderError {
     /// It will not work, however often it is tried.
     pub fn permanent(reason: &str, message: impl Into<String>) -> Self {
         Self { transient: false, reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// The node ended while it started. It may work the next time: as often as nodes are started at all.
+    pub fn died(message: impl Into<String>) -> Self {
+        Self::transient(NODE_EXITED, message)
+    }
+
+    /// Whether it is worth an event, though it is tried again.
+    pub(crate) fn is_death(&self) -> bool {
+        self.reason == NODE_EXITED
     }
 
     /// It may work in a moment.

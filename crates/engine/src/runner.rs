@@ -16,6 +16,7 @@ use crate::engine::{Inner, Life};
 use crate::events;
 use crate::handlers;
 use crate::policy::PolicyContext;
+use crate::unfinished::is_unsettled;
 use crate::work::{Stop, Work};
 
 /// How long to wait before an action is tried again that the database did not answer.
@@ -86,6 +87,9 @@ async fn attempt(
         Ok(()) => guarded(&mut work).await,
         Err(stop) => Err(stop),
     };
+    if matches!(outcome, Err(Stop::Failed(_) | Stop::TimedOut | Stop::Cancelled)) {
+        work.let_go_of_unfinished().await;
+    }
     match outcome {
         Ok(reason) => work.finish(ActionStatus::Succeeded, &reason).await,
         Err(Stop::Failed(reason)) => work.finish(ActionStatus::Failed, &reason).await,
@@ -187,14 +191,8 @@ impl Work {
             return;
         }
         let now = self.now();
-        let unsettled = |status| {
-            matches!(
-                status,
-                NodeStatus::Init | NodeStatus::Creating | NodeStatus::Recovering | NodeStatus::Deleting
-            )
-        };
-        let ids: Vec<_> =
-            self.nodes.iter().filter(|node| unsettled(node.status)).map(|node| node.id).collect();
+        let unsettled = self.nodes.iter().filter(|node| is_unsettled(node.status));
+        let ids: Vec<_> = unsettled.map(|node| node.id).collect();
         for id in ids {
             if let Some(node) = self.node_mut(id) {
                 node.status = NodeStatus::Error;

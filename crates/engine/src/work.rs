@@ -236,6 +236,11 @@ impl Work {
         if self.inner.stopping.is_cancelled() { Err(Stop::HandOver) } else { Ok(()) }
     }
 
+    /// Whether others may have taken it over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.life.is_over(self.now())
+    }
+
     /// How long it may still run; suspensions do not count.
     pub(crate) fn time_left(&self) -> Span {
         time_left(&self.action, self.now())

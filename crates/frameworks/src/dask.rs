@@ -95,6 +95,9 @@ impl LocalFramework for Dask {
             &memory,
             "--no-nanny",
             "--no-dashboard",
+            // It listens all the same, and on every address if it is not told where.
+            "--dashboard-address",
+            "127.0.0.1:0",
             "--death-timeout",
             DEATH_TIMEOUT,
             "--local-directory",

@@ -37,7 +37,7 @@ pub use dice::Dice;
 pub use disk::SmallDisk;
 pub use kubernetes::{Kubernetes, Namespace, kubernetes};
 pub use postgres::{Database, Postgres, postgres};
-pub use process::Process;
+pub use process::{Process, lives};
 pub use python::{Python, package_index, python};
 pub use shared::{ask, skip};
 pub use wire::Answer;

@@ -157,6 +157,12 @@ impl Process {
     }
 }
 
+/// Whether a process is there and has not ended; one that nobody has waited for yet has.
+pub fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(group) = self.pid() {

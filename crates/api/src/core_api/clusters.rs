@@ -265,7 +265,7 @@ impl ClusterService for CoreApi {
             &[("at", EventSort::At), ("level", EventSort::Level), ("reason", EventSort::Reason)];
         let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&access, &named!(request)).await?;
+        let cluster = self.find_past(&access, &named!(request)).await?;
         let query = EventQuery {
             cluster: Some(cluster.id),
             action: optional_id("action_id", &request.action_id)?,
@@ -288,7 +288,7 @@ impl ClusterService for CoreApi {
     async fn list_actions(&self, request: Request<ListClusterActionsRequest>) -> Answer<ListActionsResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&access, &named!(request)).await?;
+        let cluster = self.find_past(&access, &named!(request)).await?;
         let statuses = request.state.iter().map(|given| word("state", given));
         let query = ActionQuery {
             cluster: Some(cluster.id),

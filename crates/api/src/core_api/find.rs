@@ -7,7 +7,8 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, InvalidId};
 use muster_core::principal::Owner;
 use muster_core::words::UnknownWord;
-use muster_store::StoreError;
+use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
+use muster_store::{Direction, StoreError};
 
 use super::CoreApi;
 use crate::access::Access;
@@ -55,24 +56,35 @@ impl Named<'_> {
 impl CoreApi {
     /// The cluster that is named, if the caller may do this to it.
     pub(super) async fn find(&self, access: &Access, named: &Named<'_>) -> Result<Cluster, ApiError> {
-        let missing = || {
-            let what = if named.id.is_empty() {
-                format!("cluster '{}' could not be found in namespace '{}'", named.name, named.namespace)
-            } else {
-                format!("cluster '{}' could not be found", named.id)
-            };
-            ApiError::not_found(what).word("ClusterNotFound")
-        };
-        let cluster =
+        let found =
             if named.id.is_empty() { self.by_name(access, named).await? } else { self.by_id(named).await? };
-        let cluster = cluster.ok_or_else(missing)?;
-        let what = format!("cluster '{}'", cluster.name);
-        let on = Resource { what: &what, project: &cluster.project, owner: &cluster.owner };
-        match access.check(on) {
-            Ok(()) => named.agrees_with(&cluster).map(|()| cluster),
-            Err(Denied::Unseen(_)) => Err(missing()),
-            Err(denied) => Err(denied.into()),
+        check(access, named, found)
+    }
+
+    /// The same, and where nothing is called so any more, what was called so last: its history stays.
+    pub(super) async fn find_past(&self, access: &Access, named: &Named<'_>) -> Result<Cluster, ApiError> {
+        if !named.id.is_empty() {
+            return self.find(access, named).await;
         }
+        let found = match self.by_name(access, named).await? {
+            None => self.gone(access, named).await?,
+            found => found,
+        };
+        check(access, named, found)
+    }
+
+    async fn gone(&self, access: &Access, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
+        let query = ClusterQuery {
+            project: access.scope().map(str::to_owned),
+            namespace: Some(named.namespace.to_owned()),
+            names: vec![named.name.to_owned()],
+            framework: optional_word("framework", named.framework)?,
+            deleted: Deleted::Only,
+            sort: vec![(ClusterSort::InitAt, Direction::Descending)],
+            limit: Some(1),
+            ..ClusterQuery::default()
+        };
+        Ok(self.engine.store().clusters(&query).await?.items.pop())
     }
 
     async fn by_id(&self, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
@@ -89,6 +101,13 @@ impl CoreApi {
                 && (named.provider.is_empty() || is_of(&cluster.instance, named.provider))
         };
         let mut fitting: Vec<Cluster> = found.into_iter().filter(fits).collect();
+        if fitting.is_empty()
+            && let Ok(id) = named.name.parse()
+        {
+            // Whoever has been told to say which of several by its id says it where the name would stand.
+            let found = self.engine.store().cluster(id).await?;
+            return Ok(found.filter(|cluster| fits(cluster) && cluster.namespace == named.namespace));
+        }
         if fitting.len() > 1 {
             let ids: Vec<String> = fitting.iter().map(|cluster| cluster.id.to_string()).collect();
             return Err(ApiError::invalid(format!(
@@ -119,6 +138,27 @@ impl CoreApi {
             Err(Denied::Unseen(_)) => Err(missing()),
             Err(denied) => Err(denied.into()),
         }
+    }
+}
+
+/// What was found, if the caller may do this to it.
+fn check(access: &Access, named: &Named<'_>, found: Option<Cluster>) -> Result<Cluster, ApiError> {
+    let missing = || {
+        let what = if named.id.is_empty() {
+            format!("cluster '{}' could not be found in namespace '{}'", named.name, named.namespace)
+        } else {
+            format!("cluster '{}' could not be found", named.id)
+        };
+        ApiError::not_found(what).word("ClusterNotFound")
+    };
+    let cluster = found.ok_or_else(missing)?;
+    let what = format!("cluster '{}'", cluster.name);
+    let on = Resource { what: &what, project: &cluster.project, owner: &cluster.owner };
+    match access.check(on) {
+        Ok(()) if named.id.is_empty() => Ok(cluster),
+        Ok(()) => named.agrees_with(&cluster).map(|()| cluster),
+        Err(Denied::Unseen(_)) => Err(missing()),
+        Err(denied) => Err(denied.into()),
     }
 }
 
@@ -160,7 +200,11 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::Unavailable(_) | StoreError::Contended(_) => {
                 tracing::warn!(%sentence, "the store did not answer");
-                Self::unavailable("the database cannot be used now: try again in a moment")
+                Self::unavailable(if sentence.contains("disk is full") {
+                    "the disk of the database is full: free some space there"
+                } else {
+                    "the database cannot be used now: try again in a moment"
+                })
             }
             StoreError::Unstorable(_) => Self::invalid(
                 "a value has characters that cannot be stored, such as the one of code 0: leave them out",

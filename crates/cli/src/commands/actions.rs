@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse};
+use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse, ListClusterActionsRequest};
 
-use super::{NamespaceFlag, PAGE, count, find, pages};
+use super::{NamespaceFlag, PAGE, count, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
@@ -32,11 +32,10 @@ impl Actions {
         output::run(async {
             let Self { name, namespace, all, format, server } = self;
             let mut client = server.connect().await?;
-            let cluster_id = match &name {
-                Some(name) => find(&mut client, &namespace.namespace, name).await?.id,
-                None => String::new(),
+            let mut actions = match name {
+                Some(name) => of_cluster(&mut client, &namespace.namespace, &name).await?,
+                None => of_all(&mut client).await?,
             };
-            let mut actions = list(&mut client, cluster_id).await?;
             if !all {
                 actions.retain(|action| action.parent.is_empty());
             }
@@ -50,10 +49,27 @@ impl Actions {
     }
 }
 
-async fn list(client: &mut Client, cluster_id: String) -> Result<Vec<Action>, Failure> {
+/// Those of a cluster, also of one that is gone.
+async fn of_cluster(client: &mut Client, namespace: &str, name: &str) -> Result<Vec<Action>, Failure> {
+    pages(async |page_token| {
+        let request = ListClusterActionsRequest {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            sort_by: "created_at".to_owned(),
+            page_size: PAGE,
+            page_token,
+            ..ListClusterActionsRequest::default()
+        };
+        let answer = client.ask(async |client| client.clusters().list_actions(request.clone()).await).await?;
+        let answer = answer.into_inner();
+        Ok((answer.actions, answer.next_page_token))
+    })
+    .await
+}
+
+async fn of_all(client: &mut Client) -> Result<Vec<Action>, Failure> {
     pages(async |page_token| {
         let request = ListActionsRequest {
-            cluster_id: cluster_id.clone(),
             sort_by: "created_at".to_owned(),
             page_size: PAGE,
             page_token,

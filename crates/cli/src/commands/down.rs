@@ -29,8 +29,11 @@ impl Down {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
             let Self { yes, server } = self;
-            let Some(mut client) = server.find().await? else {
-                return Ok(output::print(&format!("no server runs with {}\n", server.described())));
+            let mut client = match server.find().await? {
+                Some(client) => client,
+                // Its clusters outlive a server, and only a server ends them.
+                None if server.has_clusters() => server.connect().await?,
+                None => return Ok(output::print(&format!("no server runs with {}\n", server.described()))),
             };
             let info = may_stop(&mut client).await?;
             let clusters = of_this_machine(&mut client, &info).await?;

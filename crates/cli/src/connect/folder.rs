@@ -72,6 +72,12 @@ impl Folder {
         Some(found)
     }
 
+    /// Whether the server that had a folder which nobody has now was started by a command, and was killed: one that is
+    /// told to stop takes its word back first.
+    pub(super) fn has_died(&self) -> bool {
+        Announcement::read(&self.path).is_some_and(|left| left.detached)
+    }
+
     /// Looks once. The token goes only to whoever holds the folder: a port may be another program's by now.
     pub(super) async fn look(&self, token: Option<&str>) -> Result<Found, Failure> {
         if !self.is_held()? {

@@ -42,7 +42,13 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    pub(super) fn new(folder: &DataFolder, info: &ServerInfo, ports: &Ports, tls: bool) -> Result<Self> {
+    pub(super) fn new(
+        folder: &DataFolder,
+        info: &ServerInfo,
+        ports: &Ports,
+        tls: bool,
+        detached: bool,
+    ) -> Result<Self> {
         let (rest, grpc) = (ports.rest.local_addr()?, ports.grpc.local_addr()?);
         let announcement = Announcement {
             server_id: info.server_id.clone(),
@@ -51,6 +57,7 @@ impl Announced {
             grpc,
             tls,
             pid: std::process::id().cast_signed(),
+            detached,
         };
         announcement.write(folder.path())?;
         tracing::info!(%rest, %grpc, data = %folder.path().display(), "serving");

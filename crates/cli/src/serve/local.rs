@@ -1,6 +1,6 @@
 //! The provider of local processes, with what it needs of the data folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -16,6 +16,11 @@ use crate::files::write_private;
 /// How often logs are looked for that are old enough to go.
 const TIDY: Duration = Duration::from_hours(24);
 
+/// Where the clusters of this machine are, below a data folder.
+pub(crate) fn clusters_folder(data: &Path) -> PathBuf {
+    data.join("local")
+}
+
 /// The Python environments of this data folder, and around this process.
 pub(super) fn environments(data: &Path) -> Environments {
     Environments::new(data.join("frameworks"))
@@ -29,7 +34,7 @@ pub(super) fn processes(
 ) -> Result<Processes> {
     let runtime = RuntimeFolder::standard().context("local processes need a folder for their sockets")?;
     let settings = Settings {
-        folder: data.join("local"),
+        folder: clusters_folder(data),
         log: LogLimits::default(),
         kept_logs: Some(data.join("logs")),
         start_within: Duration::from_secs(server.node_start_seconds.into()),

@@ -1,5 +1,7 @@
 //! `muster down`: everything on this machine, and only after it is certain.
 
+use std::path::Path;
+
 use crate::home::{Home, PATIENCE, create, is_locked, run};
 
 #[test]
@@ -24,6 +26,22 @@ fn it_deletes_what_runs_here_and_stops_the_server() {
     let again = home.muster(&["down"]).done();
     assert!(again.out.starts_with("no server runs with the data folder"), "{again:?}");
     assert_eq!(home.muster(&["get", "-A", "-o", "name"]).done().out, "");
+}
+
+#[test]
+fn what_a_dead_server_left_running_is_ended_too() {
+    let home = Home::new();
+    let sleepers =
+        ["--profile", "local.process-1.0", "--profile-properties", r#"{"command": ["sleep", "1000"]}"#];
+    home.muster(&[&["create", "naps", "--workers", "1"][..], &sleepers].concat()).done();
+    let nodes = home.muster(&["nodes", "naps", "-o", "json"]).done().json();
+    let node = format!("/proc/{}", nodes["nodes"][0]["physicalId"].as_str().unwrap());
+    home.kill_server();
+    assert!(Path::new(&node).exists(), "its clusters outlive a server");
+    let down = home.muster(&["down", "--yes"]).done();
+    assert!(down.err.contains("naps is deleted"), "{down:?}");
+    assert!(!Path::new(&node).exists(), "it runs on");
+    assert!(home.announced().is_none());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use muster_testkit::Process;
+use muster_testkit::{Process, lives};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -89,6 +89,29 @@ impl Home {
         serde_json::from_slice(&text).ok()
     }
 
+    /// Kills the server that a command started.
+    pub(crate) fn kill_server(&self) {
+        self.end_server(Signal::KILL);
+    }
+
+    /// Stops the server that a command started, in order.
+    pub(crate) fn stop_server(&self) {
+        self.end_server(Signal::TERM);
+    }
+
+    fn end_server(&self, signal: Signal) {
+        let Some(pid) = self.announced().and_then(|announced| announced["pid"].as_i64()) else { return };
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_ours = String::from_utf8_lossy(&command).contains(&*self.data().to_string_lossy());
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| is_ours) else { return };
+        let _ = kill_process(pid, signal);
+        let deadline = Instant::now() + PATIENCE;
+        // Not its lock: another command may start the next one as soon as this one is gone.
+        while lives(pid.as_raw_nonzero().get()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.data().join("server.log")).unwrap_or_default()
     }
@@ -97,15 +120,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         // A server that a command started is nobody's child.
-        let Some(pid) = self.announced().and_then(|announced| announced["pid"].as_i64()) else { return };
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let is_ours = String::from_utf8_lossy(&command).contains(&*self.data().to_string_lossy());
-        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| is_ours) else { return };
-        let _ = kill_process(pid, Signal::KILL);
-        let deadline = Instant::now() + PATIENCE;
-        while is_locked(&self.data().join("lock")) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.kill_server();
     }
 }
 

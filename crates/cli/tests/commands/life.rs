@@ -27,6 +27,23 @@ async fn a_cluster_is_made_looked_at_scaled_and_deleted() {
 }
 
 #[tokio::test]
+async fn what_happened_to_a_cluster_is_told_when_it_is_gone_and_its_name_anothers() {
+    let home = Home::new();
+    let first = home.muster(&[create("fred", "1"), vec!["-o", "json"]].concat()).done().json();
+    let id = first["id"].as_str().unwrap();
+    assert_eq!(home.muster(&["get", id, "-o", "name"]).done().out, "fred\n", "its id stands for its name");
+    home.muster(&["delete", "fred"]).done();
+    let events = home.muster(&["events", "fred"]).done().out;
+    assert!(events.contains("CLUSTER_DELETE"), "{events}");
+    let actions = |name| home.muster(&["actions", name, "-o", "name"]).done().out.lines().count();
+    assert_eq!(actions("fred"), 2);
+    home.muster(&create("fred", "1")).done();
+    assert_eq!((actions("fred"), actions(id)), (1, 2), "the one that is there comes first");
+    assert_eq!(home.muster(&["get", "nobody"]).code, 4);
+    assert_eq!(home.muster(&["events", "nobody"]).code, 4);
+}
+
+#[tokio::test]
 async fn the_namespace_is_said_or_set_or_default() {
     let home = Home::new();
     home.muster(&create("fred", "0")).done();

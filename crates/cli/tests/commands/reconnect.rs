@@ -26,6 +26,24 @@ async fn a_create_outlives_the_server_that_took_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_commands_started_is_started_again_when_it_was_killed_and_not_when_it_was_stopped() {
+    let home = Home::new();
+    let properties = slow(2);
+    let mut waiting = home.begin(&[create("fred", "1"), vec!["--profile-properties", &properties]].concat());
+    waiting.wait_for_line("fred: CREATING", PATIENCE).await;
+    home.kill_server();
+    assert!(waiting.wait_for_exit(PATIENCE).await.success(), "{}", waiting.tail());
+    let properties = slow(3600);
+    let more = vec!["--timeout", "4s", "--profile-properties", &properties];
+    let mut waiting = home.begin(&[create("other", "1"), more].concat());
+    waiting.wait_for_line("other: CREATING", PATIENCE).await;
+    home.stop_server();
+    waiting.wait_for_line("is not there yet after 4 s", PATIENCE).await;
+    assert_eq!(waiting.wait_for_exit(PATIENCE).await.code(), Some(5));
+    assert!(home.announced().is_none(), "whoever stopped it meant it");
+}
+
+#[tokio::test]
 async fn a_wait_for_a_server_that_does_not_come_back_ends_with_the_timeout() {
     let home = Home::new();
     let server = home.serve(&[]).await;

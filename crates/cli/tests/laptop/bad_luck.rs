@@ -130,7 +130,7 @@ async fn a_cluster_shrinks_and_goes_also_while_its_head_is_gone() {
     let Some((laptop, _)) = Laptop::with_dask().await else { return };
     laptop.create(&dask("fred", 2)).await;
     // Killed over and over, until nobody brings it back.
-    for round in 1..=3 {
+    for round in 1..=4 {
         kill(laptop.head("fred").await.pid());
         laptop.until_ended("fred", "CLUSTER_RECOVER", round).await;
     }

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::traces::Traces;
 
 /// Where the clusters of the tests are.
 pub(crate) const CLUSTERS: &str = "/namespaces/demo/clusters";
@@ -123,6 +124,36 @@ impl Laptop {
         tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("{}", self.words()))
     }
 
+    /// What works by its row is what runs.
+    pub(crate) async fn shows_what_runs(&self, name: &str) {
+        let nodes = self.list(name, "nodes").await;
+        let working = nodes.iter().filter(|node| node["state"] == "ACTIVE");
+        let mut shown: Vec<i32> = working.map(|node| self.member(node).pid()).collect();
+        let running =
+            self.traces().processes.into_iter().filter(|(_, command)| !command.starts_with("muster shim"));
+        let mut running: Vec<i32> = running.map(|(pid, _)| pid).collect();
+        shown.sort_unstable();
+        running.sort_unstable();
+        assert_eq!(shown, running, "{nodes:#?}");
+    }
+
+    /// Waits until a process with these words runs that did not before.
+    pub(crate) async fn until_begun(&self, before: &Traces, words: &str) -> i32 {
+        let known: Vec<i32> = before.processes.iter().map(|(pid, _)| *pid).collect();
+        let begun = async {
+            loop {
+                let new = self.traces().processes.into_iter().find(|(pid, command)| {
+                    !known.contains(pid) && command.contains(words) && !command.starts_with("muster shim")
+                });
+                match new {
+                    Some((pid, _)) => return pid,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, begun).await.unwrap_or_else(|_| panic!("{}", self.words()))
+    }
+
     /// Deletes a cluster, and looks that nothing of it is left.
     pub(crate) async fn delete_without_trace(&self, name: &str) {
         self.delete(name).await;
@@ -148,6 +179,11 @@ impl Member {
     /// What its shim has written down.
     pub(crate) fn state_file(&self) -> PathBuf {
         self.folder.join("state.json")
+    }
+
+    /// What it has written so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
     pub(crate) fn shim(&self) -> i32 {

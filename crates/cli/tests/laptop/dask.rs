@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_testkit::lives;
 use reqwest::{Method, Response};
 use serde_json::json;
 
@@ -9,7 +10,6 @@ use crate::client::Client;
 use crate::clusters::state;
 use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::dask;
-use crate::traces::lives;
 
 #[tokio::test]
 async fn a_cluster_computes_grows_shrinks_without_losing_data_and_goes() {

@@ -1,12 +1,13 @@
 //! Servers that come back, stand side by side, or are told to stop in the middle.
 
+use muster_testkit::lives;
 use serde_json::json;
 
 use crate::client::Client;
 use crate::clusters::state;
 use crate::laptop::{Laptop, SOON};
 use crate::recipes::{dask, processes, sleepers};
-use crate::traces::{kill, lives};
+use crate::traces::kill;
 
 #[tokio::test]
 async fn a_server_finds_its_nodes_again_also_when_its_runtime_folder_is_another() {
@@ -31,10 +32,12 @@ async fn a_server_finds_its_nodes_again_also_when_its_runtime_folder_is_another(
 #[tokio::test]
 async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     let mut laptop = Laptop::bare().await;
-    let properties =
-        json!({"command": ["sh", "-c", "trap 'echo as told; exit 5' USR1; while :; do sleep 0.02; done"]});
+    let properties = json!({"command": ["sh", "-c", "trap 'echo as told; exit 5' USR1; echo listening; while :; do sleep 0.02; done"]});
     laptop.create(&processes("naps", 1, &properties)).await;
     let worker = laptop.workers("naps").await.remove(0);
+    while !worker.log().contains("listening") {
+        tokio::time::sleep(SOON).await;
+    }
     laptop.kill().await;
     let pid = rustix::process::Pid::from_raw(worker.pid()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
@@ -44,7 +47,7 @@ async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     laptop.start().await;
     laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
     let told = laptop.told("naps", "NodeLost").await;
-    assert_eq!(told, ["it exited with code 5; its last lines:\nas told"]);
+    assert_eq!(told, ["it exited with code 5; its last lines:\nlistening\nas told"]);
     laptop.delete_without_trace("naps").await;
 }
 
@@ -75,8 +78,26 @@ async fn a_create_that_is_cancelled_and_deleted_leaves_nothing() {
     let create = actions.iter().find(|action| action["action"] == "CLUSTER_CREATE").expect("a create");
     let id = create["id"].as_str().unwrap();
     laptop.post(&format!("/actions/{id}/cancel"), json!({"wait_for": "reached"})).await;
+    laptop.shows_what_runs("fred").await;
     laptop.delete_without_trace("fred").await;
     // The same without a word in between.
     laptop.post("/namespaces/demo/clusters", dask("fred", 2)).await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_resize_that_is_cancelled_leaves_nothing_that_nobody_knows_of() {
+    let Some((laptop, _)) = Laptop::with_dask().await else { return };
+    laptop.create(&dask("fred", 1)).await;
+    let before = laptop.traces();
+    let body = json!({"replicas": 3, "wait_for": "accepted"});
+    laptop.post("/namespaces/demo/clusters/fred/scale", body).await;
+    laptop.until_begun(&before, "dask worker").await;
+    let actions = laptop.list("fred", "actions").await;
+    let resize = actions.iter().find(|action| action["action"] == "CLUSTER_RESIZE").expect("a resize");
+    let id = resize["id"].as_str().unwrap();
+    laptop.post(&format!("/actions/{id}/cancel"), json!({"wait_for": "reached"})).await;
+    laptop.shows_what_runs("fred").await;
+    assert_eq!(state(&laptop.scale("fred", 2).await), "ACTIVE", "and it goes on from there");
     laptop.delete_without_trace("fred").await;
 }

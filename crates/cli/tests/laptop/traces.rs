@@ -49,12 +49,6 @@ pub(crate) fn kill(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).expect("a process has a number"), Signal::KILL);
 }
 
-/// Whether a process is there and has not ended.
-pub(crate) fn lives(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
 fn processes() -> impl Iterator<Item = i32> {
     entries(Path::new("/proc")).into_iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok())
 }

@@ -105,9 +105,37 @@ fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
     let node = Node { starts: vec![NOW; 3], ..sample::node(1) };
     let seen = observed([(node.id, exited())]);
     let at = |now| plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), now);
-    let reason = "node-1: started 3 times in 10 minutes: exit status 1".to_owned();
+    let reason =
+        "node-1: started 3 times in 10 minutes, and may be again in 11 min: exit status 1".to_owned();
     assert_eq!(at(NOW).verdict, Verdict::Unreachable(vec![reason]));
     assert_eq!(at(NOW.after(START_WINDOW)).start, [node.id]);
+}
+
+#[test]
+fn a_member_that_follows_a_new_head_is_started_however_often_it_was() {
+    let (mut cluster, nobody) = (with_head(1), HashSet::new());
+    cluster.incarnation = 2;
+    let head = Node { incarnation: 2, ..head() };
+    let worker = Node { starts: vec![NOW; 3], ..sample::node(1) };
+    let seen = observed([(head.id, running(&head)), (worker.id, exited())]);
+    let plan = plan(goal(&cluster, &nobody), &[head, worker.clone()], &seen, &Memory::default(), NOW);
+    assert_eq!(plan.start, [worker.id]);
+}
+
+#[test]
+fn a_worker_that_starts_for_a_head_that_is_gone_is_replaced_once_there_is_a_new_one() {
+    let (mut cluster, nobody) = (with_head(1), HashSet::new());
+    let (old, worker) = (head(), sample::node(1));
+    let starting = || Seen::Starting { physical_id: None };
+    let seen = observed([(old.id, exited()), (worker.id, starting())]);
+    let nodes = [old.clone(), worker.clone()];
+    let first = plan(goal(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    assert_eq!((first.start, first.stop), (vec![old.id], vec![]), "the head comes first");
+    cluster.incarnation = 2;
+    let new = Node { incarnation: 2, ..old };
+    let seen = observed([(new.id, running(&new)), (worker.id, starting())]);
+    let second = plan(goal(&cluster, &nobody), &[new, worker.clone()], &seen, &Memory::default(), NOW);
+    assert_eq!((second.start, second.stop), (vec![], vec![worker.id]));
 }
 
 #[test]

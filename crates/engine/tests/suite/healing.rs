@@ -5,6 +5,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_engine::Change;
 use muster_engine::provider::ProviderError;
+use muster_store::commands::SignalKind;
 use muster_store::reads::{ActionQuery, EventQuery};
 use muster_testkit::fake::Verb;
 use rstest::rstest;
@@ -28,7 +29,7 @@ async fn a_lost_worker_is_told_and_brought_back(#[case] kind: Kind) {
     let told: Vec<_> = events.unwrap().items.into_iter().filter(|event| event.reason == "NodeLost").collect();
     assert_eq!((told.len(), told[0].message.as_str()), (1, "killed by signal 9"));
     let node = world.store().node(worker.id).await.unwrap().unwrap();
-    assert_eq!((node.status, node.starts.len()), (NodeStatus::Active, 2));
+    assert_eq!((node.status, node.starts.len()), (NodeStatus::Active, 1), "its creation does not count");
     assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
     world.assert_agreement(cluster.id).await;
 }
@@ -50,7 +51,7 @@ async fn a_lost_head_comes_back_and_takes_the_workers_along_that_cannot_rejoin(#
     assert!(nodes.iter().all(|node| node.incarnation == 2 && node.status == NodeStatus::Active), "{nodes:?}");
     assert_eq!(world.world.count(Verb::Start) - started, 3, "the head and both workers");
     let starts = |role| nodes.iter().find(|node| node.role == role).map(|node| node.starts.len());
-    assert_eq!(starts(NodeRole::Head), Some(2), "its crash counts");
+    assert_eq!(starts(NodeRole::Head), Some(1), "its crash counts");
     assert_eq!(starts(NodeRole::Worker), Some(1), "theirs was none");
     world.assert_agreement(cluster.id).await;
 }
@@ -122,6 +123,25 @@ async fn restarting_the_head_replaces_the_workers_that_cannot_outlive_it(#[case]
         before.iter().map(|node| node.id).collect::<Vec<_>>(),
         after.iter().map(|node| node.id).collect::<Vec<_>>()
     );
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_a_cancelled_action_leaves_is_shown_as_it_is(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let (cluster, _) = world.created(3).await;
+    world.world.hold(Verb::Stop);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, fixture::exactly(1)).await;
+    world.world.begun(Verb::Stop, 1).await;
+    world.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    assert_eq!(world.ended(resize).await.status, ActionStatus::Cancelled);
+    let nodes = world.nodes(cluster.id).await;
+    let works = |node: &Node| node.status == NodeStatus::Active && node.physical_id.is_some();
+    assert!(nodes.len() == 3 && nodes.iter().all(works), "all of them run: {nodes:?}");
+    world.world.release();
+    world.assert_agreement(cluster.id).await;
 }
 
 #[rstest]

@@ -18,8 +18,12 @@ pub(super) fn ended(folder: &NodeFolder, outcome: io::Result<Outcome>) -> Provid
     match outcome {
         Ok(Outcome::Ended(end)) => {
             let message = with_log(folder, &format!("it {end}"));
-            let reason = if is_port_in_use(&message) { "PortInUse" } else { "NodeExited" };
-            ProviderError::permanent(reason, message)
+            if is_port_in_use(&message) {
+                ProviderError::permanent("PortInUse", message)
+            } else {
+                // It may have been killed, or have met what is gone by now: how often it is tried is not ours to say.
+                ProviderError::died(message)
+            }
         }
         Ok(Outcome::Lost) => ProviderError::transient("ShimLost", "its shim was killed while it started"),
         Ok(Outcome::Replaced) => ProviderError::transient("Replaced", "it was started by somebody else"),

@@ -5,7 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use muster_core::ids::{ClusterId, NodeId};
-use muster_engine::provider::ProviderError;
+use muster_core::node::{Node, NodeRole};
+use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::{Contact, Endpoints, LiveWorker, LocalFramework, Ports, Secret};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,16 @@ impl Inner {
         let head = Head::of(&self.places, cluster)?;
         let found = self.shims.find(&self.places.node(cluster, head.node)).ok()?;
         if matches!(found, Found::Running(_)) { self.contact(cluster, head.endpoints()).ok() } else { None }
+    }
+
+    /// Returns when the head that a worker is started for ends: it would wait for it in vain.
+    pub(super) async fn head_ends(&self, call: Call<'_>, node: &Node) {
+        let head = Head::of(&self.places, call.cluster.id).filter(|_| node.role == NodeRole::Worker);
+        let found = head.map(|head| self.shims.find(&self.places.node(call.cluster.id, head.node)));
+        match found {
+            Some(Ok(Found::Running(running))) => drop(running.exited().await),
+            _ => std::future::pending().await,
+        }
     }
 
     /// What it takes to be answered there.

@@ -76,6 +76,9 @@ impl Inner {
         tokio::select! {
             works = self.works(call, node, &folder, &seat, &together.count) => works?,
             outcome = running.exited() => return Err(ended(&folder, outcome)),
+            () = self.head_ends(call, node) => {
+                return Err(ProviderError::transient("HeadLost", "its head ended while it started"));
+            }
             () = tokio::time::sleep(self.settings.start_within) => {
                 return Err(self.too_slow(call, &folder).await);
             }

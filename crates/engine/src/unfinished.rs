@@ -1,0 +1,55 @@
+//! What an action leaves that ends before its goal: seen as it is, and without what nobody waits for any more.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use muster_core::node::{Node, NodeStatus, Seen};
+
+use crate::provider::Call;
+use crate::work::Work;
+
+/// How long the provider may take to say how things are, and to end what does not work yet. What it does not manage is
+/// left to the next action.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// What an action began to change, and did not finish.
+pub(crate) const fn is_unsettled(status: NodeStatus) -> bool {
+    matches!(status, NodeStatus::Init | NodeStatus::Creating | NodeStatus::Recovering | NodeStatus::Deleting)
+}
+
+impl Work {
+    /// Nodes that work are members that work, whatever became of the action; those that do not yet are ended.
+    pub(crate) async fn let_go_of_unfinished(&mut self) {
+        let unsettled: Vec<Node> =
+            self.nodes.iter().filter(|node| is_unsettled(node.status)).cloned().collect();
+        // What an operator drives is as it was seen, and goes on.
+        if unsettled.is_empty() || self.is_delegated() || self.is_over() {
+            return;
+        }
+        let provider = std::sync::Arc::clone(&self.provider);
+        let (cluster, profile) = (self.cluster.clone(), self.profile.clone());
+        let call = Call { cluster: &cluster, profile: &profile, fence: self.action.fence };
+        let seen = match tokio::time::timeout(WITHIN, provider.observe(call, &unsettled)).await {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(error)) => return tracing::warn!(%error, "cannot see what the action leaves"),
+            Err(_) => return tracing::warn!("nobody says what the action leaves"),
+        };
+        let (now, mut starting) = (self.now(), Vec::new());
+        for node in unsettled {
+            match seen.of(node.id) {
+                Seen::Running { physical_id } => self.started(node.id, physical_id, now),
+                Seen::Starting { .. } => starting.push(node),
+                Seen::Absent | Seen::Exited { .. } | Seen::HostRestarted | Seen::Unknown { .. } => {}
+            }
+        }
+        let ended = provider.stop_nodes(call, starting).for_each(|stopped| {
+            if let Err(error) = stopped.result {
+                tracing::warn!(node = %stopped.node, %error, "cannot be ended");
+            }
+            std::future::ready(())
+        });
+        if tokio::time::timeout(WITHIN, ended).await.is_err() {
+            tracing::warn!("what does not work yet was not ended in time");
+        }
+    }
+}
