@@ -134,7 +134,21 @@ fn colour(state: &str) -> Option<Color> {
 /// How long ago, in one unit: as precise as it matters.
 pub(crate) fn age(at: Option<wkt::Timestamp>, now: Timestamp) -> String {
     let Some(at) = at else { return String::new() };
-    let seconds = now.since(Timestamp::from_micros(at.micros())).secs();
+    in_one_unit(now.since(Timestamp::from_micros(at.micros())).secs())
+}
+
+/// How long until then, in one unit; nothing once it is past.
+pub(crate) fn left(at: wkt::Timestamp, now: Timestamp) -> Option<String> {
+    let left = Timestamp::from_micros(at.micros()).since(now);
+    (left.micros() > 0).then(|| in_one_unit(left.secs()))
+}
+
+/// A moment as the API's JSON writes it.
+pub(crate) fn moment(at: wkt::Timestamp) -> String {
+    serde_json::to_value(at).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn in_one_unit(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{seconds}s"),
         120..7_200 => format!("{}m", seconds / 60),

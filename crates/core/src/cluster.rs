@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::action::{ActionKind, Fence};
 use crate::ids::{ClusterId, InstanceId, ProfileId};
+use crate::limits::{Limits, Watched};
 use crate::principal::Owner;
 use crate::profile::ProfileType;
 use crate::shape::Shape;
@@ -154,6 +155,10 @@ pub struct Cluster {
     pub status_reason: String,
     /// How long its actions may run.
     pub timeout: Span,
+    /// How long it may be there.
+    pub limits: Limits,
+    /// What was noted of it because of its limits; only their watch writes it.
+    pub watched: Watched,
     /// What users keep with it.
     pub metadata: Map<String, Value>,
     /// Settings with meaning to the engine, such as `node.name.format`.

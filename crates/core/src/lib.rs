@@ -8,6 +8,7 @@ pub mod candidates;
 pub mod cluster;
 pub mod event;
 pub mod ids;
+pub mod limits;
 pub mod node;
 pub mod policy;
 pub mod principal;

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::action::{Action, ActionKind, ActionStatus, Cause, Fence, Target};
 use crate::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, ObservedSummary, WorkerGroup};
 use crate::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
+use crate::limits::{Limits, Watched};
 use crate::node::{Node, NodeRole, NodeStatus};
 use crate::principal::{Door, Owner, Principal, Role};
 use crate::profile::{Profile, ProfileType};
@@ -55,6 +56,8 @@ pub fn cluster(desired: u32, min: u32, max: Option<u32>) -> Cluster {
         status: ClusterStatus::Init,
         status_reason: String::new(),
         timeout: Span::from_secs(3600),
+        limits: Limits::default(),
+        watched: Watched::default(),
         metadata: Map::new(),
         config: Map::new(),
         data: Map::new(),

@@ -1,5 +1,7 @@
 //! Moments and durations as the store keeps them. The clock itself is passed in.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A moment, in microseconds since 1970.
@@ -22,6 +24,12 @@ impl Timestamp {
     #[must_use]
     pub const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
+    }
+
+    /// The moment so much earlier.
+    #[must_use]
+    pub const fn before(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
     }
 
     /// How long it is since `earlier`; nothing if that is later.
@@ -63,6 +71,22 @@ impl Span {
     }
 }
 
+/// In the largest unit that it is a whole number of: `30d`, `90s`, `0.5s`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, micros) = (self.secs(), self.0 % 1_000_000);
+        if micros != 0 {
+            let fraction = format!("{micros:06}");
+            return write!(f, "{seconds}.{}s", fraction.trim_end_matches('0'));
+        }
+        let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
+        match units.iter().find(|(unit, _)| seconds > 0 && seconds % unit == 0) {
+            Some((unit, letter)) => write!(f, "{}{letter}", seconds / unit),
+            None => write!(f, "{seconds}s"),
+        }
+    }
+}
+
 impl From<Span> for std::time::Duration {
     fn from(span: Span) -> Self {
         Self::from_micros(u64::try_from(span.0).unwrap_or(0))
@@ -71,7 +95,21 @@ impl From<Span> for std::time::Duration {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+
+    #[rstest]
+    #[case(0, "0s")]
+    #[case(500_000, "0.5s")]
+    #[case(1_000_001, "1.000001s")]
+    #[case(90_000_000, "90s")]
+    #[case(120_000_000, "2m")]
+    #[case(3_600_000_000, "1h")]
+    #[case(2_592_000_000_000, "30d")]
+    fn a_span_is_said_as_people_say_it(#[case] micros: i64, #[case] words: &str) {
+        assert_eq!(Span::from_micros(micros).to_string(), words);
+    }
 
     #[test]
     fn a_moment_is_no_time_after_a_later_one() {

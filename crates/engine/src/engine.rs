@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::policy::Policies;
 use crate::provider::Provider;
 use crate::told::Told;
-use crate::{again, dispatcher, janitor, observer};
+use crate::{again, dispatcher, janitor, limits, observer};
 
 /// What an engine is made of.
 pub struct Parts {
@@ -159,9 +159,12 @@ impl Engine {
         tokio::spawn(heartbeat(Arc::clone(&inner)));
         inner.tasks.spawn(dispatcher::run(Arc::clone(&inner)));
         for provider in inner.providers.values() {
-            let (observed, provider) = (Arc::clone(&inner), Arc::clone(provider));
-            let observe = move || observer::run(Arc::clone(&observed), Arc::clone(&provider));
+            let (observed, seen_by) = (Arc::clone(&inner), Arc::clone(provider));
+            let observe = move || observer::run(Arc::clone(&observed), Arc::clone(&seen_by));
             inner.tasks.spawn(again::keep_running(Arc::clone(&inner), "observer", observe));
+            let (watched, provider) = (Arc::clone(&inner), Arc::clone(provider));
+            let watch = move || limits::run(Arc::clone(&watched), Arc::clone(&provider));
+            inner.tasks.spawn(again::keep_running(Arc::clone(&inner), "limits", watch));
         }
         inner.tasks.spawn(janitor::run(Arc::clone(&inner)));
         Ok(Self { inner })

@@ -22,6 +22,14 @@ pub(crate) mod reason {
     pub(crate) const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
     /// Nodes run with an older recipe than their cluster has, until they are restarted.
     pub(crate) const RESTART_NEEDED: &str = "RestartNeeded";
+    /// A cluster is deleted because nobody has used it for as long as it may be unused.
+    pub(crate) const IDLE_TIMEOUT: &str = "IdleTimeout";
+    /// A cluster is not used, and soon that is over.
+    pub(crate) const IDLE_TIMEOUT_SOON: &str = "IdleTimeoutSoon";
+    /// A cluster is deleted because it was there for as long as it may be.
+    pub(crate) const LIFETIME_OVER: &str = "LifetimeOver";
+    /// A cluster was there for nearly as long as it may be.
+    pub(crate) const LIFETIME_OVER_SOON: &str = "LifetimeOverSoon";
     /// A row was ended whose instance no engine serves any more.
     pub(crate) const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }

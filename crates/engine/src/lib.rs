@@ -15,6 +15,7 @@ mod handlers;
 mod hub;
 mod inquire;
 mod janitor;
+mod limits;
 mod members;
 mod metrics;
 mod naming;

@@ -13,6 +13,7 @@ use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
+use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
 
@@ -60,6 +61,8 @@ pub struct Capabilities {
     pub heals_by_default: bool,
     /// Nodes that others made can become ours.
     pub adopt: bool,
+    /// It can be told whether a cluster is used.
+    pub tells_activity: bool,
 }
 
 /// The reason of nodes that end while they start.
@@ -213,6 +216,12 @@ pub trait Provider: Send + Sync {
     /// What programs that use the cluster need in their environment, secrets too.
     async fn environment(&self, _: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         Ok(BTreeMap::new())
+    }
+
+    /// Whether anybody uses a cluster, as it says itself. Like a look it changes nothing. Asked only where
+    /// [`Capabilities::tells_activity`] is set.
+    async fn activity(&self, _: Call<'_>) -> Result<Activity, ProviderError> {
+        Ok(Activity::Unknown)
     }
 
     /// Tells of changes in the world, for as long as it is polled. One that cannot know what happened before begins

@@ -2,6 +2,7 @@
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
 use muster_core::cluster::Cluster;
+use muster_core::event::Level;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
@@ -114,6 +115,9 @@ impl Engine {
                 "clusters of type {kind} have one worker group, and {groups} were given: leave out the others"
             )));
         }
+        if cluster.limits.idle_timeout.is_some() && !capabilities.tells_activity {
+            return Err(SubmitError::NotSupported(never_idle(&cluster)));
+        }
         let limit = self.inner.config.max_nodes_per_cluster;
         if cluster.desired() > limit {
             let desired = cluster.desired();
@@ -169,6 +173,10 @@ impl Engine {
         else {
             return Ok(None);
         };
+        let sets_idle = |limits: &Value| limits.get("idle_timeout").is_some_and(|limit| !limit.is_null());
+        if inputs.get("limits").is_some_and(sets_idle) && !capabilities.tells_activity {
+            return Ok(Some(never_idle(cluster)));
+        }
         let role = match node {
             Some(id) => self.inner.store.node(id).await?.map(|node| node.role),
             None => None,
@@ -250,12 +258,35 @@ impl Inner {
     }
 }
 
+/// Why a cluster cannot have an idle timeout: it would never be over.
+fn never_idle(cluster: &Cluster) -> String {
+    let kind = &cluster.profile_type;
+    format!(
+        "clusters of type {kind} cannot tell whether they are used: leave idle_timeout out, and use max_lifetime instead"
+    )
+}
+
 /// The first word of an action in the log; its id is in every later one, down to the provider's.
 fn told(accepted: Accepted) -> Accepted {
     let Action { id, kind, door, principal, cluster_id, .. } = &accepted.action;
     let cluster = cluster_id.map(|id| id.to_string()).unwrap_or_default();
     tracing::info!(action = %id, %kind, %cluster, %door, by = %principal.id, again = accepted.replayed, "accepted");
     accepted
+}
+
+/// What deletes a cluster whose time is over, with the word and the sentence that say so.
+pub(crate) fn deletion(inner: &Inner, cluster: &Cluster, reason: &str, message: &str) -> Accept {
+    let caller = Caller {
+        principal: Principal::engine(),
+        door: Door::Engine,
+        reason: reason.to_owned(),
+        request: None,
+    };
+    let action = inner.action(ActionKind::ClusterDelete, cluster, None, &caller);
+    let told = events::of_cluster(Some(&action), cluster, Level::Info, reason, message, action.created_at);
+    let mut accept = accept(action, cluster, OnConflict::Preempt, None);
+    accept.events.insert(0, told);
+    accept
 }
 
 /// What brings back what is lost, unless something is under way already.

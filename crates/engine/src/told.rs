@@ -11,6 +11,7 @@ use futures::Stream;
 use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 
@@ -209,6 +210,11 @@ impl Provider for Told {
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         let telling = self.begin("environment", call, 0);
         telling.end(self.provider.environment(call).await)
+    }
+
+    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        let telling = self.begin("activity", call, 0);
+        telling.end(self.provider.activity(call).await)
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
-use muster_core::time::Timestamp;
+
+pub use muster_core::limits::Activity;
 
 use crate::ask::{Ask, Unreadable};
 use crate::contact::{Contact, Secret};
@@ -145,30 +146,6 @@ pub struct Retirement<'a> {
     pub python: &'a str,
     /// How many seconds what they do may take to its end.
     pub within: u32,
-}
-
-/// Whether anybody uses a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activity {
-    /// Something runs.
-    Busy,
-    /// Nothing has run since then.
-    IdleSince(Timestamp),
-    /// It does not say; counts as busy.
-    Unknown,
-}
-
-impl Activity {
-    /// Idle since so many seconds after 1970, with a fraction, as Python tells the time.
-    #[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
-    pub(crate) fn idle_since_seconds(seconds: f64) -> Self {
-        let micros = seconds * 1e6;
-        if (0.0..9e18).contains(&micros) {
-            Self::IdleSince(Timestamp::from_micros(micros as i64))
-        } else {
-            Self::Unknown
-        }
-    }
 }
 
 /// One framework, as plain processes. Nobody who uses this knows which.

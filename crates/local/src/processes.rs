@@ -3,6 +3,7 @@
 //! What a node is, its [`Kind`] knows; what a framework is, `muster-frameworks` knows. Here is only what is the same
 //! for all of them: folders, starting, waiting until a node works, looking, letting go.
 
+mod activity;
 mod ask;
 mod ending;
 mod exits;
@@ -32,6 +33,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
+use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider::{
@@ -124,6 +126,7 @@ impl Provider for Processes {
             update_in_place: false,
             heals_by_default: framework.is_some(),
             adopt: false,
+            tells_activity: framework.is_some(),
         })
     }
 
@@ -182,6 +185,10 @@ impl Provider for Processes {
         let down =
             || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
         Ok(framework.client_environment(&head.ok_or_else(down)?))
+    }
+
+    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        self.inner.activity(call).await
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

@@ -12,6 +12,7 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
+use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::clock::Clock;
@@ -20,7 +21,7 @@ use muster_engine::provider::{
 };
 use uuid::Uuid;
 
-use properties::{Failure, Properties};
+use properties::{Failure, Properties, Use};
 
 /// The name of the profile type.
 pub const SIMULATED_NODE: &str = "simulated.node";
@@ -77,6 +78,7 @@ impl<C: Clock> Provider for Simulated<C> {
             update_in_place: true,
             heals_by_default: false,
             adopt: true,
+            tells_activity: true,
         })
     }
 
@@ -136,6 +138,16 @@ impl<C: Clock> Provider for Simulated<C> {
             (node.id, seen)
         };
         Ok(Observed { nodes: nodes.iter().map(look).collect::<HashMap<_, _>>(), ..Observed::default() })
+    }
+
+    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        let begun = call.cluster.created_at.unwrap_or(call.cluster.init_at);
+        let properties = Properties::of(call.profile).unwrap_or_default();
+        Ok(match properties.activity {
+            None => Activity::IdleSince(begun),
+            Some(Use::Busy) => Activity::Busy,
+            Some(Use::Unknown) => Activity::Unknown,
+        })
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

@@ -82,6 +82,12 @@ CREATE TABLE clusters (
     status        TEXT   NOT NULL,
     status_reason TEXT   NOT NULL,
     timeout       BIGINT NOT NULL,
+    idle_timeout  BIGINT,
+    max_lifetime  BIGINT,
+    -- What the watch over these two noted; nobody else writes it.
+    idle_since    BIGINT,
+    idle_warned_at     BIGINT,
+    lifetime_warned_at BIGINT,
     metadata      TEXT   NOT NULL,
     config        TEXT   NOT NULL,
     data          TEXT   NOT NULL,
@@ -115,6 +121,8 @@ CREATE INDEX clusters_of_project_by_name ON clusters (project, name, id) WHERE d
 CREATE INDEX clusters_by_change ON clusters (change);
 CREATE INDEX clusters_deleted ON clusters (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX clusters_by_profile ON clusters (profile_id) WHERE deleted_at IS NULL;
+CREATE INDEX clusters_limited ON clusters (instance, id)
+    WHERE deleted_at IS NULL AND (idle_timeout IS NOT NULL OR max_lifetime IS NOT NULL);
 
 CREATE TABLE worker_groups (
     cluster_id TEXT   NOT NULL REFERENCES clusters (id) ON DELETE CASCADE,

@@ -4,8 +4,8 @@ use muster_core::action::{Action, Control};
 use muster_core::policy::Binding;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Bind, Claim, Claimed, Heartbeat, Mirror, Mirrored, Observe, Purge, Purged,
-    PutBack, Record, Register, Retire, Signal, TakeDuty,
+    Abandon, Accept, Accepted, Bind, Claim, Claimed, Expire, Expired, Heartbeat, Mirror, Mirrored,
+    NoteWatched, Observe, Purge, Purged, PutBack, Record, Register, Retire, Signal, TakeDuty,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -74,6 +74,16 @@ impl Store {
     /// Writes what was seen; false if the duty is another's.
     pub async fn observe(&self, command: Observe) -> Result<bool, StoreError> {
         self.write("observe", command).await
+    }
+
+    /// Writes what was noted of clusters with limits; false if the duty is another's.
+    pub async fn note_watched(&self, command: NoteWatched) -> Result<bool, StoreError> {
+        self.write("note_watched", command).await
+    }
+
+    /// Deletes a cluster whose time is over.
+    pub async fn expire(&self, command: Expire) -> Result<Expired, StoreError> {
+        self.write("expire", command).await
     }
 
     /// Removes old history.

@@ -5,6 +5,7 @@ mod changes;
 mod clusters;
 mod engines;
 mod events;
+mod limits;
 mod nodes;
 mod profiles;
 

@@ -9,6 +9,7 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
+use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider::{
@@ -97,6 +98,10 @@ impl Provider for Fake {
         self.world.observe(call, nodes).await
     }
 
+    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        self.world.activity(call).await
+    }
+
     fn changes(&self) -> BoxStream<'static, Change> {
         self.world.changes()
     }
@@ -114,5 +119,6 @@ pub(crate) const fn capabilities(head: bool) -> Capabilities {
         update_in_place: false,
         heals_by_default: head,
         adopt: false,
+        tells_activity: true,
     }
 }

@@ -15,6 +15,7 @@
 //! for engines that are killed and stopped.
 
 mod changes;
+mod clock;
 mod databases;
 mod dice;
 mod disk;
@@ -32,6 +33,7 @@ mod tls;
 mod wire;
 pub mod world;
 
+pub use clock::ManualClock;
 pub use databases::{DatabaseKind, FreshStore};
 pub use dice::Dice;
 pub use disk::SmallDisk;

@@ -69,6 +69,7 @@ impl Provider for Operated {
             update_in_place: able,
             heals_by_default: false,
             adopt: false,
+            tells_activity: false,
         })
     }
 

@@ -5,7 +5,7 @@ use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
 use muster_core::event::{Event, Level};
 use muster_core::node::Node;
 use muster_core::shape::Shape;
-use muster_core::time::Timestamp;
+use muster_core::time::{Span, Timestamp};
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -18,6 +18,10 @@ pub(super) const CLUSTER_SPEC: &str = "cluster";
 
 fn moment(at: Timestamp) -> wkt::Timestamp {
     wkt::Timestamp::from_micros(at.micros())
+}
+
+fn span(span: Span) -> wkt::Duration {
+    wkt::Duration::from_micros(span.micros())
 }
 
 fn number<N: TryFrom<u32> + Default>(count: u32) -> N {
@@ -33,6 +37,10 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     let given: wire::Cluster = kept(&cluster.spec, CLUSTER_SPEC);
     let head = given.cluster_spec.and_then(|spec| spec.head_group_spec);
     let desired_workers = number(cluster.desired());
+    let there = cluster.deleted_at.is_none();
+    let idle_ends_at = cluster.idle_ends_at().filter(|_| there).map(moment);
+    let idle_since = idle_ends_at.and(cluster.unused_since()).map(moment);
+    let lifetime_ends_at = cluster.lifetime_ends_at().filter(|_| there).map(moment);
     wire::Cluster {
         cluster_spec: Some(wire::ClusterSpec {
             head_group_spec: head,
@@ -62,7 +70,12 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
         ready_workers: cluster.observed.ready_workers.map(number),
         labels: cluster.labels,
         annotations: cluster.annotations,
-        timeout: Some(wkt::Duration::from_micros(cluster.timeout.micros())),
+        timeout: Some(span(cluster.timeout)),
+        idle_timeout: cluster.limits.idle_timeout.map(span),
+        max_lifetime: cluster.limits.max_lifetime.map(span),
+        idle_since,
+        idle_ends_at,
+        lifetime_ends_at,
         project: cluster.project,
         name: cluster.name,
         namespace: cluster.namespace,
@@ -201,7 +214,7 @@ pub(super) fn action(action: Action) -> wire::Action {
         applied_at: action.applied_at.map(moment),
         ended_at: action.ended_at.map(moment),
         updated_at: Some(moment(action.updated_at)),
-        timeout: Some(wkt::Duration::from_micros(action.timeout.micros())),
+        timeout: Some(span(action.timeout)),
         user: action.principal.id,
         project: action.principal.project,
         milestones,

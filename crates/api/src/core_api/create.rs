@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, Framework, ObservedSummary, WorkerGroup};
 use muster_core::ids::{InstanceId, ProfileId};
+use muster_core::limits::Watched;
 use muster_core::principal::{Owner, Principal};
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::shape::Shape;
@@ -146,6 +147,8 @@ impl CoreApi {
             status: ClusterStatus::Init,
             status_reason: "Initializing".to_owned(),
             timeout: timeout(&given)?,
+            limits: recipe::limits(&given, &profile.properties, framework)?,
+            watched: Watched::default(),
             metadata: Map::new(),
             config: Map::new(),
             data: Map::new(),
@@ -216,11 +219,8 @@ fn cluster_type(framework: Framework) -> ProfileType {
     ProfileType::new(&format!("{framework}.cluster"), "1.0")
 }
 
-/// How long actions may run, and how long a cluster may live: within limits.
+/// How long actions may run: within limits.
 fn timeout(given: &wire::Cluster) -> Result<Span, ApiError> {
-    for (field, given) in [("idle_timeout", given.idle_timeout), ("max_lifetime", given.max_lifetime)] {
-        given.map_or(Ok(()), |given| limits::life(field, given))?;
-    }
     given.timeout.map_or(Ok(DEFAULT_TIMEOUT), |given| limits::timeout(given).map(Span::from_secs))
 }
 
@@ -313,8 +313,6 @@ fn without_rows(given: wire::Cluster) -> wire::Cluster {
             .map(|head| wire::ClusterSpec { head_group_spec: Some(head), worker_group_spec: Vec::new() }),
         envs: given.envs,
         profile_properties: given.profile_properties,
-        idle_timeout: given.idle_timeout,
-        max_lifetime: given.max_lifetime,
         app: given.app,
         ephemeral: given.ephemeral,
         ..wire::Cluster::default()

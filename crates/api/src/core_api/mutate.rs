@@ -160,7 +160,7 @@ fn not_yet(action: &Action, what: &str, wait: &Wait) -> ApiError {
     let sentence = if wait.at_most == Span::default() {
         format!("{kind} has not {what} yet, and wait_timeout is 0s; it goes on as action {id}")
     } else {
-        format!("{kind} has not {what} within {}; it goes on as action {id}", limits::in_words(wait.at_most))
+        format!("{kind} has not {what} within {}; it goes on as action {id}", wait.at_most)
     };
     ApiError::timed_out(sentence).about(id.to_string())
 }

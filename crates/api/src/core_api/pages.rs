@@ -7,7 +7,6 @@ use muster_store::{Cursor, Direction};
 use serde::{Deserialize, Serialize};
 
 use super::find::{optional, optional_word, word};
-use super::limits::in_words;
 use super::seal::Seal;
 use crate::access::Access;
 use crate::error::ApiError;
@@ -60,7 +59,7 @@ impl Paging<'_> {
             ))
         })?;
         if self.now.since(Timestamp::from_micros(token.at)) > self.retention {
-            let age = in_words(self.retention);
+            let age = self.retention;
             return Err(ApiError::expired(format!(
                 "page_token is older than {age}, and history ends there: begin again without one"
             )));

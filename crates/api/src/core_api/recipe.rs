@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use muster_core::cluster::Framework;
 use muster_core::ids::InstanceId;
+use muster_core::limits::Limits;
 use muster_core::principal::Principal;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
-use muster_proto::v1alpha2 as wire;
+use muster_proto::{v1alpha2 as wire, wkt};
 use serde_json::{Map, Value};
 
-use super::CoreApi;
 use super::create::{plain, shape};
 use super::find::optional;
+use super::{CoreApi, limits};
 use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
 
@@ -47,6 +48,24 @@ pub(super) fn properties(
         Ok(Value::Object(properties)) => Ok(properties),
         _ => Err(ApiError::internal("a recipe has no JSON")),
     }
+}
+
+/// How long a cluster may be there: as its fields say, then as its recipe does.
+pub(super) fn limits(
+    given: &wire::Cluster,
+    properties: &Map<String, Value>,
+    framework: Option<Framework>,
+) -> Result<Limits, ApiError> {
+    let recipe = framework.and_then(|_| ClusterRecipe::of(properties).ok()).unwrap_or_default();
+    let limit = |field: &str, given: Option<wkt::Duration>, seconds: Option<u64>| {
+        let seconds = seconds
+            .map(|seconds| wkt::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 });
+        given.or(seconds).map(|given| limits::life(field, given)).transpose()
+    };
+    Ok(Limits {
+        idle_timeout: limit("idle_timeout", given.idle_timeout, recipe.idle_timeout)?,
+        max_lifetime: limit("max_lifetime", given.max_lifetime, recipe.max_lifetime)?,
+    })
 }
 
 /// How the workers of one group are made.

@@ -40,6 +40,7 @@ pub(super) fn inputs(
     let mut inputs = Map::new();
     let mut kept: wire::Cluster = convert::kept(&cluster.spec, CLUSTER_SPEC);
     let mut spec_changed = false;
+    let mut limited = Map::new();
     for path in &mask.paths {
         match path.split('.').next().unwrap_or_default() {
             "labels" => drop(inputs.insert("labels".to_owned(), json!(given.labels))),
@@ -57,15 +58,10 @@ pub(super) fn inputs(
                 kept.envs.clone_from(&given.envs);
                 spec_changed = true;
             }
-            "idle_timeout" => {
-                given.idle_timeout.map_or(Ok(()), |given| limits::life("idle_timeout", given))?;
-                kept.idle_timeout = given.idle_timeout;
-                spec_changed = true;
-            }
-            "max_lifetime" => {
-                given.max_lifetime.map_or(Ok(()), |given| limits::life("max_lifetime", given))?;
-                kept.max_lifetime = given.max_lifetime;
-                spec_changed = true;
+            field @ ("idle_timeout" | "max_lifetime") => {
+                let given = if field == "idle_timeout" { given.idle_timeout } else { given.max_lifetime };
+                let limit = given.map(|given| limits::life(field, given)).transpose()?;
+                limited.insert(field.to_owned(), json!(limit));
             }
             _ => {
                 return Err(ApiError::invalid(format!(
@@ -77,6 +73,9 @@ pub(super) fn inputs(
     }
     if spec_changed {
         inputs.insert("spec".to_owned(), json!({ CLUSTER_SPEC: kept }));
+    }
+    if !limited.is_empty() {
+        inputs.insert("limits".to_owned(), Value::Object(limited));
     }
     Ok(Value::Object(inputs))
 }

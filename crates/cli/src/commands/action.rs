@@ -111,10 +111,7 @@ fn described(action: &Wire) -> String {
     let object = |given: &Option<wkt::Struct>| {
         given.as_ref().and_then(|given| serde_json::to_string(given).ok()).unwrap_or_default()
     };
-    let moment = |at: Option<wkt::Timestamp>| {
-        let text = at.and_then(|at| serde_json::to_value(at).ok());
-        text.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
-    };
+    let moment = |at: Option<wkt::Timestamp>| at.map(table::moment).unwrap_or_default();
     table::pairs(&[
         ("id", action.id.clone()),
         ("action", action.action.clone()),

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::str::FromStr as _;
 
 use anyhow::Result;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_proto::v1alpha2::{Cluster, ClusterSpec, CreateClusterRequest, HeadGroupSpec, WorkerGroupSpec};
+use muster_proto::wkt;
 use serde_json::{Map, Value};
 
 use super::{NamespaceFlag, carry_out, python, request_id};
@@ -49,12 +51,23 @@ struct Spec {
     /// The container image, or on the local provider the Python interpreter
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// Delete it when nobody has used it for so long, such as 30m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = life)]
+    idle_timeout: Option<wkt::Duration>,
+    /// Delete it when it has been there for so long, whatever runs on it
+    #[arg(long, value_name = "DURATION", value_parser = life)]
+    max_lifetime: Option<wkt::Duration>,
     /// The type of its nodes, such as local.process-1.0, instead of a framework
     #[arg(long, value_name = "TYPE")]
     profile: Option<String>,
     /// Properties of the profile: a JSON object, or a file with one (JSON or YAML)
     #[arg(long, value_name = "JSON|FILE")]
     profile_properties: Option<String>,
+}
+
+/// A length of time; how long it may be, the server says.
+fn life(text: &str) -> Result<wkt::Duration, String> {
+    wkt::Duration::from_str(text).map_err(|error| error.to_string())
 }
 
 fn frameworks() -> PossibleValuesParser {
@@ -83,7 +96,16 @@ impl Create {
 
 impl Spec {
     fn cluster(self, name: String, properties: Option<Map<String, Value>>, client: &Client) -> Cluster {
-        let Self { framework, workers, provider, image, profile, profile_properties: _ } = self;
+        let Self {
+            framework,
+            workers,
+            provider,
+            image,
+            idle_timeout,
+            max_lifetime,
+            profile,
+            profile_properties: _,
+        } = self;
         let provider = provider.unwrap_or_default();
         let of_framework = profile.is_none();
         // A framework runs in the Python that the user has before them.
@@ -103,6 +125,8 @@ impl Spec {
             profile: profile.unwrap_or_default(),
             profile_properties: properties.map(Into::into),
             provider,
+            idle_timeout,
+            max_lifetime,
             cluster_spec: Some(ClusterSpec { head_group_spec: head, worker_group_spec: vec![group] }),
             ..Cluster::default()
         }

@@ -7,6 +7,7 @@ mod clusters;
 mod dask;
 mod healing;
 mod laptop;
+mod limits;
 mod process;
 mod reboot;
 mod recipes;

@@ -79,6 +79,7 @@ mod tests {
             update_in_place: able,
             heals_by_default: false,
             adopt: false,
+            tells_activity: able,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::limits::Limits;
 use muster_core::time::Span;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -37,18 +38,21 @@ struct Changes {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     spec: Option<Map<String, Value>>,
+    limits: Option<Map<String, Value>>,
     groups: Option<Vec<WorkerGroup>>,
 }
 
 /// Writes an update's properties into the cluster.
 pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
     let changes: Changes = serde_json::from_value(inputs.clone()).map_err(|error| error.to_string())?;
-    let Changes { name, timeout_seconds, metadata, config, labels, annotations, spec, groups } = changes;
+    let Changes { name, timeout_seconds, metadata, config, labels, annotations, spec, limits, groups } =
+        changes;
     cluster.name = name.unwrap_or_else(|| std::mem::take(&mut cluster.name));
     cluster.timeout = timeout_seconds.map_or(cluster.timeout, Span::from_secs);
     merge(&mut cluster.metadata, metadata);
     merge(&mut cluster.config, config);
     merge(&mut cluster.spec, spec);
+    cluster.limits = limited(cluster.limits, limits)?;
     cluster.labels = labels.unwrap_or_else(|| std::mem::take(&mut cluster.labels));
     cluster.annotations = annotations.unwrap_or_else(|| std::mem::take(&mut cluster.annotations));
     for changed in groups.into_iter().flatten() {
@@ -57,6 +61,16 @@ pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(),
         *group = changed;
     }
     Ok(())
+}
+
+/// The limits with some of them changed; null lifts one.
+fn limited(limits: Limits, changes: Option<Map<String, Value>>) -> Result<Limits, String> {
+    let mut all = match serde_json::to_value(limits) {
+        Ok(Value::Object(all)) => all,
+        _ => Map::new(),
+    };
+    merge(&mut all, changes);
+    serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())
 }
 
 /// Merges by key; null removes the key.

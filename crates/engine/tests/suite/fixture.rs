@@ -10,14 +10,14 @@ use muster_core::principal::Door;
 use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
-use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::clock::{Clock, SystemClock};
 use muster_engine::policy::Policies;
 use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, SubmitError};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
-use muster_testkit::FreshStore;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
 use muster_testkit::operator::{Operated, OperatorWorld};
+use muster_testkit::{FreshStore, ManualClock};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -52,6 +52,14 @@ impl Fixture {
         Some(Self { engine, world, fresh, operators })
     }
 
+    /// One whose engine goes by another clock.
+    pub(crate) async fn open_by(kind: Kind, clock: &ManualClock) -> Option<Self> {
+        let fresh = FreshStore::open(kind).await?;
+        let (world, operators) = (Arc::new(World::default()), Arc::default());
+        let engine = engine_by(clock, fresh.store.clone(), &world).await;
+        Some(Self { engine, world, fresh, operators })
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.fresh.store
     }
@@ -72,10 +80,14 @@ impl Fixture {
     }
 
     pub(crate) async fn create(&self, cluster: &Cluster) -> ActionId {
+        self.try_create(cluster).await.expect("a new cluster")
+    }
+
+    pub(crate) async fn try_create(&self, cluster: &Cluster) -> Result<ActionId, SubmitError> {
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
-        let accepted = self.engine.create_cluster(cluster.clone(), Some(profile), true, caller()).await;
-        accepted.expect("a new cluster").action.id
+        let accepted = self.engine.create_cluster(cluster.clone(), Some(profile), true, caller()).await?;
+        Ok(accepted.action.id)
     }
 
     pub(crate) async fn submit(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
@@ -151,7 +163,25 @@ pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config
     start(store, world, &Arc::default(), config, Policies::default()).await
 }
 
+/// An engine that goes by another clock. Its lease outlives every test, however far that clock is set.
+pub(crate) async fn engine_by(clock: &ManualClock, store: Store, world: &Arc<World>) -> Engine {
+    let (lease, safety_period) = (Span::from_secs(u32::MAX), Span::from_millis(50));
+    let config = Config { lease, safety_period, ..Config::default() };
+    start_by(Arc::new(clock.clone()), store, world, &Arc::default(), config, Policies::default()).await
+}
+
 pub(crate) async fn start(
+    store: Store,
+    world: &Arc<World>,
+    operators: &Arc<OperatorWorld>,
+    config: Config,
+    policies: Policies,
+) -> Engine {
+    start_by(Arc::new(SystemClock), store, world, operators, config, policies).await
+}
+
+async fn start_by(
+    clock: Arc<dyn Clock>,
     store: Store,
     world: &Arc<World>,
     operators: &Arc<OperatorWorld>,
@@ -162,7 +192,7 @@ pub(crate) async fn start(
         store,
         providers: vec![Arc::new(Fake::new(world)), Arc::new(Operated::new(operators))],
         policies,
-        clock: Arc::new(SystemClock),
+        clock,
         config,
         metrics: Metrics::default(),
     };

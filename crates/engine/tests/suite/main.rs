@@ -7,6 +7,7 @@ mod fixture;
 mod healing;
 mod interrupts;
 mod life;
+mod limits;
 mod policies;
 mod retries;
 mod signals;

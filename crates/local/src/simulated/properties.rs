@@ -18,11 +18,19 @@ pub(super) enum Failure {
     Update,
 }
 
+/// What a cluster says of its use; of itself it would say that nobody uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Busy,
+    Unknown,
+}
+
 /// The properties that have an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Properties {
     pub(super) wait: Duration,
     pub(super) failure: Option<Failure>,
+    pub(super) activity: Option<Use>,
 }
 
 /// The longest wait that can be asked for: a day.
@@ -43,7 +51,8 @@ impl Properties {
         let metadata = metadata.as_object().ok_or_else(|| format!("'{metadata}' is not a Map"))?;
         let wait = metadata.get("simulated_wait_time").map(seconds).transpose()?.unwrap_or_default();
         let failure = metadata.get("simulated_failure").map(failure).transpose()?;
-        Ok(Self { wait, failure })
+        let activity = metadata.get("simulated_activity").map(activity).transpose()?.flatten();
+        Ok(Self { wait, failure, activity })
     }
 }
 
@@ -66,11 +75,20 @@ fn failure(value: &Value) -> Result<Failure, String> {
         Some("delete") => Ok(Failure::Delete),
         Some("check") => Ok(Failure::Check),
         Some("update") => Ok(Failure::Update),
-        _ => Err(UnknownWord {
-            given: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-            what: "simulated_failure",
-            known: "create, delete, check, update".to_owned(),
-        }
-        .to_string()),
+        _ => Err(unknown(value, "simulated_failure", "create, delete, check, update")),
     }
+}
+
+fn activity(value: &Value) -> Result<Option<Use>, String> {
+    match value.as_str() {
+        Some("idle") => Ok(None),
+        Some("busy") => Ok(Some(Use::Busy)),
+        Some("unknown") => Ok(Some(Use::Unknown)),
+        _ => Err(unknown(value, "simulated_activity", "idle, busy, unknown")),
+    }
+}
+
+fn unknown(value: &Value, what: &'static str, known: &str) -> String {
+    let given = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    UnknownWord { given, what, known: known.to_owned() }.to_string()
 }

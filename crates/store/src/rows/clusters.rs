@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::ClusterId;
+use muster_core::limits::{Limits, Watched};
 use muster_core::principal::Owner;
 use muster_core::time::Span;
 
@@ -48,6 +49,11 @@ pub(crate) const COLUMNS: &[&str] = &[
     "created_at",
     "updated_at",
     "deleted_at",
+    "idle_timeout",
+    "max_lifetime",
+    "idle_since",
+    "idle_warned_at",
+    "lifetime_warned_at",
 ];
 
 /// What a change of a cluster may write.
@@ -72,6 +78,8 @@ const CHANGING: &[&str] = &[
     "created_at",
     "updated_at",
     "deleted_at",
+    "idle_timeout",
+    "max_lifetime",
 ];
 
 const GROUP_COLUMNS: &[&str] =
@@ -113,6 +121,11 @@ fn values(cluster: &Cluster) -> Vec<Value> {
         cluster.created_at,
         cluster.updated_at,
         cluster.deleted_at,
+        cluster.limits.idle_timeout.map(Span::micros),
+        cluster.limits.max_lifetime.map(Span::micros),
+        cluster.watched.idle_since,
+        cluster.watched.idle_warned_at,
+        cluster.watched.lifetime_warned_at,
     ]
 }
 
@@ -136,6 +149,15 @@ pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
         status: row.parse(16)?,
         status_reason: row.text(17)?,
         timeout: Span::from_micros(row.int(18)?),
+        limits: Limits {
+            idle_timeout: row.opt_int(34)?.map(Span::from_micros),
+            max_lifetime: row.opt_int(35)?.map(Span::from_micros),
+        },
+        watched: Watched {
+            idle_since: row.opt_time(36)?,
+            idle_warned_at: row.opt_time(37)?,
+            lifetime_warned_at: row.opt_time(38)?,
+        },
         metadata: row.json(19)?,
         config: row.json(20)?,
         data: row.json(21)?,

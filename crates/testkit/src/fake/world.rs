@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
+use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
 use muster_engine::provider::{Call, Change, Observed, ProviderError};
 use tokio::sync::{broadcast, watch};
@@ -29,6 +30,8 @@ pub enum Verb {
     Stop,
     /// Look.
     Observe,
+    /// Say whether a cluster is used.
+    Activity,
 }
 
 /// One thing that was done, in order.
@@ -60,6 +63,7 @@ struct State {
     failures: HashMap<Verb, Vec<ProviderError>>,
     panics: HashMap<Verb, usize>,
     ignored: HashSet<Verb>,
+    activities: HashMap<ClusterId, Activity>,
 }
 
 impl Default for World {
@@ -132,6 +136,16 @@ impl World {
         }
     }
 
+    /// From now on a cluster says this of its use; before, nobody can tell.
+    pub fn used(&self, cluster: ClusterId, activity: Activity) {
+        self.state().activities.insert(cluster, activity);
+    }
+
+    pub(super) async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        self.admit(Verb::Activity, call, None).await?;
+        Ok(self.state().activities.get(&call.cluster.id).copied().unwrap_or(Activity::Unknown))
+    }
+
     /// Which nodes run.
     pub fn running(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.state().running.keys().copied().collect();
@@ -162,7 +176,7 @@ impl World {
         let mut gate = self.gate.subscribe();
         drop(gate.wait_for(|held| *held != Some(verb)).await);
         let mut state = self.state();
-        if verb != Verb::Observe {
+        if !matches!(verb, Verb::Observe | Verb::Activity) {
             let highest = state.fences.entry(call.cluster.id).or_default();
             if call.fence < *highest {
                 let message = format!("fence {} is older than {}", call.fence.0, highest.0);

@@ -1,0 +1,155 @@
+//! How long a cluster may be there unused, and at all.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::Cluster;
+use crate::time::{Span, Timestamp};
+
+/// What ends a cluster by itself. What is absent never does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// How long it may be there unused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Span>,
+    /// How long it may be there whatever it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_lifetime: Option<Span>,
+}
+
+/// What was last noted of a cluster with limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Watched {
+    /// Since when nothing has run on it, as it says itself; absent while something runs, or while nobody can tell.
+    pub idle_since: Option<Timestamp>,
+    /// When its users were last warned that it is not used.
+    pub idle_warned_at: Option<Timestamp>,
+    /// When its users were last warned that its lifetime is nearly over.
+    pub lifetime_warned_at: Option<Timestamp>,
+}
+
+/// Whether anybody uses a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// Something runs.
+    Busy,
+    /// Nothing has run since then.
+    IdleSince(Timestamp),
+    /// It does not say; counts as busy.
+    Unknown,
+}
+
+impl Activity {
+    /// Idle since so many seconds after 1970, with a fraction, as Python tells the time.
+    #[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
+    pub fn idle_since_seconds(seconds: f64) -> Self {
+        let micros = seconds * 1e6;
+        if (0.0..9e18).contains(&micros) {
+            Self::IdleSince(Timestamp::from_micros(micros as i64))
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// The shortest and the longest notice before an end.
+const NOTICE: (Span, Span) = (Span::from_secs(3), Span::from_secs(300));
+
+/// How long before the end of such a limit its users are warned: a tenth of it, from seconds to minutes, and never
+/// more than half of it.
+pub fn notice(limit: Span) -> Span {
+    let tenth = Span::from_micros(limit.micros() / 10);
+    let (shortest, longest) = NOTICE;
+    tenth.clamp(shortest, longest).min(Span::from_micros(limit.micros() / 2))
+}
+
+impl Cluster {
+    /// When its lifetime is over. That counts from the end of its creation; if this failed, from when it was asked for.
+    pub fn lifetime_ends_at(&self) -> Option<Timestamp> {
+        let begun = match self.created_at {
+            None if self.status.is_transitional() => return None,
+            None => self.init_at,
+            Some(created) => created,
+        };
+        Some(begun.after(self.limits.max_lifetime?))
+    }
+
+    /// Since when nobody has used it: nothing ran on it, and nobody changed it. Nothing while something is under way.
+    pub fn unused_since(&self) -> Option<Timestamp> {
+        let (idle, created) = (self.watched.idle_since?, self.created_at?);
+        let settled = !self.status.is_transitional();
+        settled.then(|| idle.max(created).max(self.updated_at.unwrap_or(created)))
+    }
+
+    /// When it has been unused for as long as it may be, if nobody uses it until then.
+    pub fn idle_ends_at(&self) -> Option<Timestamp> {
+        Some(self.unused_since()?.after(self.limits.idle_timeout?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::cluster::ClusterStatus;
+    use crate::sample;
+
+    const fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[rstest]
+    #[case::half_of_what_is_short(2_000, 1_000)]
+    #[case::a_few_seconds_at_least(10_000, 3_000)]
+    #[case::a_tenth(600_000, 60_000)]
+    #[case::minutes_at_most(86_400_000, 300_000)]
+    fn the_notice_fits_the_limit(#[case] limit: u32, #[case] expected: u32) {
+        assert_eq!(notice(Span::from_millis(limit)), Span::from_millis(expected));
+    }
+
+    #[rstest]
+    #[case::used_after_its_creation(100, None, 150, Some(150))]
+    #[case::never_used(100, None, 0, Some(100))]
+    #[case::changed_since(100, Some(170), 150, Some(170))]
+    fn it_is_unused_since_the_last_of_use_and_change(
+        #[case] created: i64,
+        #[case] updated: Option<i64>,
+        #[case] idle: i64,
+        #[case] expected: Option<i64>,
+    ) {
+        let mut cluster = Cluster {
+            status: ClusterStatus::Active,
+            created_at: Some(at(created)),
+            updated_at: updated.map(at),
+            limits: Limits { idle_timeout: Some(Span::from_secs(10)), max_lifetime: None },
+            watched: Watched { idle_since: Some(at(idle)), ..Watched::default() },
+            ..sample::cluster(1, 0, None)
+        };
+        assert_eq!(cluster.unused_since(), expected.map(at));
+        assert_eq!(cluster.idle_ends_at(), expected.map(|since| at(since + 10)));
+        cluster.status = ClusterStatus::Resizing;
+        assert_eq!(cluster.idle_ends_at(), None, "while something is under way");
+    }
+
+    #[rstest]
+    #[case::created(Some(200), ClusterStatus::Active, Some(210))]
+    #[case::being_changed(Some(200), ClusterStatus::Resizing, Some(210))]
+    #[case::being_created(None, ClusterStatus::Creating, None)]
+    #[case::creation_failed(None, ClusterStatus::Error, Some(110))]
+    fn a_lifetime_counts_from_the_creation(
+        #[case] created: Option<i64>,
+        #[case] status: ClusterStatus,
+        #[case] expected: Option<i64>,
+    ) {
+        let cluster = Cluster {
+            status,
+            init_at: at(100),
+            created_at: created.map(at),
+            limits: Limits { idle_timeout: None, max_lifetime: Some(Span::from_secs(10)) },
+            ..sample::cluster(1, 0, None)
+        };
+        assert_eq!(cluster.lifetime_ends_at(), expected.map(at));
+    }
+}

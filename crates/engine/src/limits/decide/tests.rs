@@ -1,0 +1,109 @@
+use muster_core::limits::Limits;
+use muster_core::sample;
+use rstest::rstest;
+
+use super::*;
+
+const fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds * 1_000_000)
+}
+
+/// One that works since 1000, may be unused for 100 s and there for as long as is said.
+fn cluster(max_lifetime: Option<u32>) -> Cluster {
+    let limits =
+        Limits { idle_timeout: Some(Span::from_secs(100)), max_lifetime: max_lifetime.map(Span::from_secs) };
+    Cluster {
+        status: ClusterStatus::Active,
+        created_at: Some(at(1000)),
+        limits,
+        ..sample::cluster(1, 0, None)
+    }
+}
+
+fn idle(since: i64) -> Option<Activity> {
+    Some(Activity::IdleSince(at(since)))
+}
+
+#[rstest]
+#[case::busy(Some(Activity::Busy), 2000, None, false, 2025)]
+#[case::silent(Some(Activity::Unknown), 2000, None, false, 2025)]
+#[case::not_asked(None, 1200, None, false, 0)]
+#[case::just_idle(idle(1005), 1010, None, false, 1035)]
+#[case::idle_since_before_it_was_there(idle(7), 1010, None, false, 1035)]
+#[case::soon_to_be_warned(idle(1000), 1080, None, false, 1090)]
+#[case::to_be_warned(idle(1000), 1090, None, true, 1100)]
+#[case::over(idle(1000), 1100, Some(Ending::Idle), false, 1125)]
+#[case::from_the_future(idle(9000), 1100, None, false, 1125)]
+fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
+    #[case] said: Option<Activity>,
+    #[case] now: i64,
+    #[case] end: Option<Ending>,
+    #[case] warned: bool,
+    #[case] next: i64,
+) {
+    let decision = decide(&cluster(None), said, Memory::default(), at(now));
+    assert_eq!((decision.end, !decision.warn.is_empty(), decision.next), (end, warned, Some(at(next))));
+}
+
+#[test]
+fn one_idle_time_is_warned_of_once_and_the_next_one_anew() {
+    let mut cluster = cluster(None);
+    let mut warned = |said, now| {
+        let decision = decide(&cluster, said, Memory::default(), at(now));
+        cluster.watched = decision.watched;
+        !decision.warn.is_empty()
+    };
+    assert!(warned(idle(1000), 1090));
+    assert!(!warned(idle(1000), 1095));
+    // A framework may say it a little differently each time.
+    assert!(!warned(idle(1001), 1096));
+    assert!(!warned(Some(Activity::Busy), 1097));
+    assert!(!warned(idle(1098), 1180));
+    assert!(warned(idle(1098), 1190));
+}
+
+#[rstest]
+#[case::long_before(1500, None, false, 1900)]
+#[case::soon(1900, None, true, 2000)]
+#[case::over(2000, Some(Ending::Lifetime), false, 2025)]
+fn a_lifetime_ends_whatever_runs(
+    #[case] now: i64,
+    #[case] end: Option<Ending>,
+    #[case] warned: bool,
+    #[case] next: i64,
+) {
+    let mut cluster = cluster(Some(1000));
+    if end.is_none() {
+        cluster.limits.idle_timeout = None;
+    }
+    let decision = decide(&cluster, Some(Activity::Busy), Memory::default(), at(now));
+    assert_eq!((decision.end, !decision.warn.is_empty(), decision.next), (end, warned, Some(at(next))));
+    cluster.watched = decision.watched;
+    let again = decide(&cluster, Some(Activity::Busy), Memory::default(), at(now));
+    assert!(again.warn.is_empty(), "it is said once");
+    cluster.limits.max_lifetime = Some(Span::from_secs(2000));
+    let extended = decide(&cluster, Some(Activity::Busy), Memory::default(), at(2990));
+    assert_eq!(extended.warn, [Ending::Lifetime], "another end is another warning");
+}
+
+#[test]
+fn nothing_is_asked_while_something_is_under_way() {
+    let resizing = Cluster { status: ClusterStatus::Resizing, ..cluster(None) };
+    assert!(!asks(&resizing, Memory::default(), at(2000)));
+    assert_eq!(decide(&resizing, None, Memory::default(), at(2000)).next, None);
+    let uncreated = Cluster { created_at: None, status: ClusterStatus::Error, ..cluster(None) };
+    assert!(!asks(&uncreated, Memory::default(), at(2000)));
+    let asked = Memory { asked: Some(at(2000)), tried: None };
+    assert!(!asks(&cluster(None), asked, at(2024)), "not so soon again");
+    assert!(asks(&cluster(None), asked, at(2025)));
+}
+
+#[test]
+fn a_deletion_that_ends_nothing_is_not_tried_again_at_once() {
+    let tried = Memory { asked: None, tried: Some(at(2000)) };
+    let decision = decide(&cluster(Some(1000)), None, tried, at(2001));
+    assert_eq!((decision.end, decision.next), (None, Some(at(2060))));
+    assert_eq!(decide(&cluster(Some(1000)), None, tried, at(2060)).end, Some(Ending::Lifetime));
+    let deleting = Cluster { status: ClusterStatus::Deleting, ..cluster(Some(1000)) };
+    assert_eq!(decide(&deleting, None, Memory::default(), at(2500)).end, None);
+}

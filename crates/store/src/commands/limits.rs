@@ -1,0 +1,121 @@
+//! What the watch over limits of clusters writes.
+
+use futures::future::BoxFuture;
+use muster_core::action::Action;
+use muster_core::event::Event;
+use muster_core::ids::{ClusterId, EngineId};
+use muster_core::limits::{Limits, Watched};
+use muster_core::time::{Span, Timestamp};
+
+use super::{Accept, duty};
+use crate::error::StoreError;
+use crate::rows::events;
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::args;
+
+/// Writes what was noted of clusters with limits.
+#[derive(Debug, Clone)]
+pub struct NoteWatched {
+    /// The duty that the writer has to have still.
+    pub duty: String,
+    /// The writer.
+    pub engine: EngineId,
+    /// What was noted.
+    pub notes: Vec<(ClusterId, Watched)>,
+    /// What is worth telling.
+    pub events: Vec<Event>,
+}
+
+impl Command for NoteWatched {
+    /// Whether it was written: false if the duty is another engine's by now.
+    type Output = bool;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
+        const NOTE: &str = "UPDATE clusters SET idle_since = $2, idle_warned_at = $3, lifetime_warned_at = $4, change = $5 \
+                            WHERE id = $1 AND deleted_at IS NULL";
+        Box::pin(async move {
+            if !duty::is_held(tx, &self.duty, self.engine).await? {
+                return Ok(false);
+            }
+            let change = tx.change().await?;
+            for (id, Watched { idle_since, idle_warned_at, lifetime_warned_at }) in &self.notes {
+                let row = args![id.to_string(), *idle_since, *idle_warned_at, *lifetime_warned_at, change];
+                tx.execute(NOTE, row).await?;
+                tx.touch(Touched::Cluster(*id));
+            }
+            events::insert(tx, &self.events).await?;
+            Ok(true)
+        })
+    }
+}
+
+/// Deletes a cluster whose time is over.
+#[derive(Debug, Clone)]
+pub struct Expire {
+    /// The duty that the writer has to have still.
+    pub duty: String,
+    /// The writer.
+    pub engine: EngineId,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The limits that were looked at: others may leave it time.
+    pub limits: Limits,
+    /// For one that is not used: when it had last changed. Since then it has to have been left alone.
+    pub unused: Option<Option<Timestamp>>,
+    /// The deletion.
+    pub accept: Accept,
+}
+
+/// What became of it.
+#[derive(Debug, Clone)]
+pub enum Expired {
+    /// It is being deleted, by this action.
+    Deleting(Box<Action>),
+    /// It is in use, or its limits are others now.
+    Spared,
+    /// The duty is another engine's by now.
+    NotOurs,
+}
+
+impl Command for Expire {
+    type Output = Expired;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Expired, StoreError>> {
+        Box::pin(async move {
+            if !duty::is_held(tx, &self.duty, self.engine).await? {
+                return Ok(Expired::NotOurs);
+            }
+            if !self.is_over(tx).await? {
+                return Ok(Expired::Spared);
+            }
+            Ok(Expired::Deleting(Box::new(self.accept.accept(tx).await?.action)))
+        })
+    }
+}
+
+impl Expire {
+    /// Whether it is still as it was looked at.
+    async fn is_over(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        const OPEN: &str =
+            "SELECT 1 FROM actions WHERE cluster_id = $1 AND parent_id IS NULL AND ended_at IS NULL LIMIT 1";
+        let id = self.cluster.to_string();
+        let present = format!(
+            "SELECT idle_timeout, max_lifetime, updated_at FROM clusters WHERE id = $1 AND deleted_at IS NULL{}",
+            tx.dialect().for_update()
+        );
+        let Some(row) = tx.row(present, args![&id]).await? else { return Ok(false) };
+        let limits = Limits {
+            idle_timeout: row.opt_int(0)?.map(Span::from_micros),
+            max_lifetime: row.opt_int(1)?.map(Span::from_micros),
+        };
+        if limits != self.limits {
+            return Ok(false);
+        }
+        match self.unused {
+            None => Ok(true),
+            Some(changed) if row.opt_time(2)? != changed => Ok(false),
+            // Somebody is about to change it.
+            Some(_) => Ok(tx.row(OPEN, args![&id]).await?.is_none()),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Clusters that end by themselves.
+
+use std::collections::HashMap;
+
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ClusterId, InstanceId, ProfileId};
+use muster_core::profile::Profile;
+
+use crate::error::StoreError;
+use crate::rows::{clusters, profiles};
+use crate::store::Store;
+use crate::value::{args, json};
+
+/// As the index of them says it, word by word: SQLite does not use it otherwise.
+const LIMITED: &str =
+    "c.deleted_at IS NULL AND (c.idle_timeout IS NOT NULL OR c.max_lifetime IS NOT NULL) AND c.instance = $1";
+
+impl Store {
+    /// The clusters of an instance that have a limit.
+    pub async fn limited(&self, instance: &InstanceId) -> Result<Vec<ClusterId>, StoreError> {
+        let sql = format!("SELECT c.id FROM clusters c WHERE {LIMITED} ORDER BY c.id");
+        let rows = self.read(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
+        rows.iter().map(|row| row.parse(0)).collect()
+    }
+
+    /// Those of these clusters that are of an instance and have a limit, with the recipes of their nodes.
+    pub async fn limited_among(
+        &self,
+        instance: &InstanceId,
+        ids: &[ClusterId],
+    ) -> Result<Vec<(Cluster, Profile)>, StoreError> {
+        self.read(async |tx| {
+            let rest = format!("WHERE {LIMITED} AND c.id IN ({})", tx.dialect().each_of("$2"));
+            let found = clusters::fetch(tx, &rest, args![instance.as_str(), json(&ids)]).await?;
+            let recipes: Vec<ProfileId> = found.iter().map(|cluster| cluster.profile_id).collect();
+            let sql = format!("{} WHERE id IN ({})", profiles::SELECT, tx.dialect().each_of("$1"));
+            let mut by_id = HashMap::new();
+            for row in tx.rows(sql, args![json(&recipes)]).await? {
+                let profile = profiles::read(&row)?;
+                by_id.insert(profile.id, profile);
+            }
+            let with_recipe = |cluster: Cluster| {
+                let profile = by_id.get(&cluster.profile_id)?.clone();
+                Some((cluster, profile))
+            };
+            Ok(found.into_iter().filter_map(with_recipe).collect())
+        })
+        .await
+    }
+}

@@ -1,0 +1,93 @@
+//! A clock that goes on only when it is told to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use muster_core::time::{Span, Timestamp};
+use muster_engine::clock::{Clock, SystemClock};
+use tokio::sync::watch;
+
+/// A clock that stands still. Clones show the same time.
+#[derive(Clone)]
+pub struct ManualClock {
+    face: Arc<watch::Sender<Face>>,
+}
+
+struct Face {
+    now: Timestamp,
+    /// Who sleeps, until when.
+    asleep: HashMap<u64, Timestamp>,
+    sleeps: u64,
+}
+
+impl Default for ManualClock {
+    /// One that stopped just now.
+    fn default() -> Self {
+        let face = Face { now: SystemClock.now(), asleep: HashMap::new(), sleeps: 0 };
+        Self { face: Arc::new(watch::Sender::new(face)) }
+    }
+}
+
+impl ManualClock {
+    /// Lets time pass, and wakes whoever slept until then.
+    pub fn advance(&self, span: Span) {
+        self.face.send_modify(|face| {
+            face.now = face.now.after(span);
+            let now = face.now;
+            face.asleep.retain(|_, until| *until > now);
+        });
+    }
+
+    /// Returns when somebody sleeps: whoever was woken has then done what it was woken for.
+    pub async fn somebody_sleeps(&self) {
+        let mut face = self.face.subscribe();
+        // The sender is this clock, which is still there.
+        drop(face.wait_for(|face| !face.asleep.is_empty()).await);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        self.face.borrow().now
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let clock = self.clone();
+        async move {
+            let sleep = Sleep::begin(clock, at);
+            let mut face = sleep.clock.face.subscribe();
+            drop(face.wait_for(|face| face.now >= at).await);
+        }
+        .boxed()
+    }
+}
+
+/// Somebody sleeps, for as long as this is there.
+struct Sleep {
+    clock: ManualClock,
+    number: u64,
+}
+
+impl Sleep {
+    fn begin(clock: ManualClock, until: Timestamp) -> Self {
+        let mut number = 0;
+        clock.face.send_modify(|face| {
+            face.sleeps += 1;
+            number = face.sleeps;
+            if until > face.now {
+                face.asleep.insert(number, until);
+            }
+        });
+        Self { clock, number }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.clock.face.send_modify(|face| {
+            face.asleep.remove(&self.number);
+        });
+    }
+}
