@@ -80,6 +80,7 @@ pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.FrameworkService/InstallFramework", Verb::Change, Subject::Frameworks),
     case("/muster.v1alpha2.AdminService/Info", Verb::See, Subject::Anyone),
     case("/muster.v1alpha2.AdminService/WhoAmI", Verb::See, Subject::Anyone),
+    case("/muster.v1alpha2.AdminService/ListShapes", Verb::See, Subject::Anyone),
     case("/muster.v1alpha2.AdminService/Shutdown", Verb::Administer, Subject::Server),
     case("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Verb::See, Subject::Anyone),
     case("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Verb::See, Subject::Anyone),

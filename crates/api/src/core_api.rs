@@ -14,11 +14,13 @@ mod mutate;
 mod pages;
 mod recipe;
 mod seal;
+mod shapes;
 mod update;
 mod watch;
 
 use std::sync::Arc;
 
+use muster_core::shape::NamedShape;
 use muster_core::time::Timestamp;
 use muster_engine::Engine;
 use muster_engine::frameworks::Frameworks;
@@ -61,19 +63,28 @@ pub struct CoreApi {
     seal: Arc<OnceCell<Seal>>,
     /// What local processes can run; nothing where there are none.
     frameworks: Option<Arc<dyn Frameworks>>,
+    /// What nodes can be given by name.
+    shapes: Arc<[NamedShape]>,
 }
 
 impl CoreApi {
     /// The API of an engine; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(engine: Engine, info: ServerInfo, shutdown: CancellationToken) -> Self {
         let (closing, seal) = (CancellationToken::new(), Arc::default());
-        Self { engine, info: Arc::new(info), shutdown, closing, seal, frameworks: None }
+        let shapes = Arc::default();
+        Self { engine, info: Arc::new(info), shutdown, closing, seal, frameworks: None, shapes }
     }
 
     /// The same, with the frameworks that local processes can run.
     #[must_use]
     pub fn with_frameworks(self, frameworks: Arc<dyn Frameworks>) -> Self {
         Self { frameworks: Some(frameworks), ..self }
+    }
+
+    /// The same, with shapes that nodes can be given by name.
+    #[must_use]
+    pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
+        Self { shapes: shapes.into(), ..self }
     }
 
     /// Ends what waits: requests for their milestones, and watches. What they wait for goes on.

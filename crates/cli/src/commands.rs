@@ -15,6 +15,7 @@ pub(crate) mod nodes;
 mod python;
 pub(crate) mod restart;
 pub(crate) mod scale;
+pub(crate) mod shape;
 mod watch;
 
 use std::process::ExitCode;

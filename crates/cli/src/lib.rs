@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use commands::{
     action, actions, completion, create, delete, down, env, events, framework, get, logs, nodes, restart,
-    scale,
+    scale, shape,
 };
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
@@ -44,6 +44,7 @@ enum Command {
     Action(action::Action),
     Env(env::Env),
     Framework(framework::FrameworkCommand),
+    Shape(shape::ShapeCommand),
     Down(down::Down),
     Serve(Box<serve::Serve>),
     Whoami(whoami::WhoAmI),
@@ -70,6 +71,7 @@ impl Args {
             Command::Action(action) => action.run(),
             Command::Env(env) => env.run(),
             Command::Framework(framework) => framework.run(),
+            Command::Shape(shape) => shape.run(),
             Command::Down(down) => down.run(),
             Command::Serve(serve) => serve.run(),
             Command::Whoami(whoami) => whoami.run(),

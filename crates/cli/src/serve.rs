@@ -89,7 +89,8 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     };
     let server = Server {
         api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone())
-            .with_frameworks(Arc::new(environments)),
+            .with_frameworks(Arc::new(environments))
+            .with_shapes(settings.shape.clone()),
         engine: engine.clone(),
         operations,
         authenticators,

@@ -5,6 +5,7 @@
 pub mod action;
 pub mod app;
 pub mod candidates;
+pub mod capacity;
 pub mod cluster;
 pub mod event;
 pub mod ids;

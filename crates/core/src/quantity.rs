@@ -73,6 +73,18 @@ impl Memory {
     pub const fn bytes(self) -> u64 {
         self.0
     }
+
+    /// For people: in the largest unit that fits, to a tenth, rounded down.
+    pub fn about(self) -> String {
+        let units = [("Ti", 1_u64 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)];
+        let Some((suffix, unit)) = units.into_iter().find(|(_, unit)| self.0 >= *unit) else {
+            return self.to_string();
+        };
+        match (self.0 / unit, self.0 % unit / (unit / 10)) {
+            (whole, 0) => format!("{whole}{suffix}"),
+            (whole, tenths) => format!("{whole}.{}{suffix}", tenths.min(9)),
+        }
+    }
 }
 
 /// The units that memory is written in; of texts of one length the first is chosen.

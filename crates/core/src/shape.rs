@@ -23,3 +23,17 @@ pub struct Shape {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selectors: BTreeMap<String, String>,
 }
+
+/// A shape that has a name, as a server's configuration has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedShape {
+    /// What people call it.
+    pub name: String,
+    /// Cpu.
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    pub memory: Option<Memory>,
+    /// Whole accelerators.
+    pub gpu: Option<u32>,
+}

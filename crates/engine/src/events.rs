@@ -30,6 +30,8 @@ pub(crate) mod reason {
     pub(crate) const LIFETIME_OVER: &str = "LifetimeOver";
     /// A cluster was there for nearly as long as it may be.
     pub(crate) const LIFETIME_OVER_SOON: &str = "LifetimeOverSoon";
+    /// The nodes of a cluster together ask for more than their machine has.
+    pub(crate) const OVERCOMMITTED: &str = "Overcommitted";
     /// A row was ended whose instance no engine serves any more.
     pub(crate) const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }

@@ -23,6 +23,7 @@ mod observer;
 mod plan;
 pub mod policy;
 pub mod provider;
+mod room;
 mod runner;
 mod submit;
 mod told;

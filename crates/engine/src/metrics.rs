@@ -74,8 +74,7 @@ impl Metrics {
         registry.register_with_unit("muster_provider_call_duration", help, Unit::Seconds, self.calls.clone());
         let help = "Renewals of this engine's lease, by outcome (done, failed, lost)";
         registry.register("muster_lease_renewals", help, self.renewals.clone());
-        let help =
-            "1 if this engine had the duty (observer of an instance, janitor) when it last asked, else 0";
+        let help = "1 if this engine had the duty (observer of an instance, limits of its clusters, janitor) when it last asked, else 0";
         registry.register("muster_duty_held", help, self.duties.clone());
     }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
+use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
@@ -216,6 +217,11 @@ pub trait Provider: Send + Sync {
     /// What programs that use the cluster need in their environment, secrets too.
     async fn environment(&self, _: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         Ok(BTreeMap::new())
+    }
+
+    /// What the machine has that all its nodes share; nothing if nodes are placed on several.
+    fn capacity(&self) -> Option<Capacity> {
+        None
     }
 
     /// Whether anybody uses a cluster, as it says itself. Like a look it changes nothing. Asked only where

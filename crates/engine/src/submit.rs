@@ -2,7 +2,7 @@
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
 use muster_core::cluster::Cluster;
-use muster_core::event::Level;
+use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
@@ -17,6 +17,7 @@ use crate::engine::{Engine, Inner};
 use crate::events;
 use crate::hub::Topic;
 use crate::provider::ProviderError;
+use crate::room::{self, Room};
 
 /// Who asks, through which door, and whether it was asked before.
 #[derive(Debug, Clone)]
@@ -79,6 +80,9 @@ pub enum SubmitError {
     /// A value is not possible.
     #[error("{0}")]
     Invalid(String),
+    /// No machine there could hold a node of it.
+    #[error("{0}")]
+    TooLarge(String),
     /// What it needs is not there.
     #[error(transparent)]
     Missing(ProviderError),
@@ -127,7 +131,12 @@ impl Engine {
         }
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
         let action = self.inner.action(ActionKind::ClusterCreate, &cluster, None, &caller);
-        let accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
+        let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
+        if let Some((capacity, profile)) = provider.capacity().zip(profile.as_ref()) {
+            let room = Room { capacity, cluster: &cluster, profile };
+            room.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
+            accept.events.extend(room.warning(&accept.action));
+        }
         let quota = Some(self.inner.config.max_clusters_per_project);
         let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
         let accept = Accept { cluster, ..accept };
@@ -154,8 +163,21 @@ impl Engine {
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
-        let accept = accept(action, &cluster, on_conflict, caller.request_key());
+        let warning = self.room_for(&action, &cluster).await?;
+        let mut accept = accept(action, &cluster, on_conflict, caller.request_key());
+        accept.events.extend(warning);
         Ok(told(self.inner.store.accept(accept).await?))
+    }
+
+    /// Refuses a change by which no node could run any more; tells of one by which they get too many.
+    async fn room_for(&self, action: &Action, cluster: &Cluster) -> Result<Option<Event>, SubmitError> {
+        let limit = self.inner.config.max_nodes_per_cluster;
+        let capacity = self.provider(&cluster.instance).and_then(|provider| provider.capacity());
+        let grown = room::grown(cluster, action.kind, &action.inputs, limit);
+        let Some((capacity, cluster)) = capacity.zip(grown) else { return Ok(None) };
+        let Some(profile) = self.inner.store.profile(cluster.profile_id).await? else { return Ok(None) };
+        let room = Room { capacity, cluster: &cluster, profile: &profile };
+        room.refusal().map_or_else(|| Ok(room.warning(action)), |why| Err(SubmitError::TooLarge(why)))
     }
 
     /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.

@@ -9,6 +9,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures::Stream;
 use futures::stream::BoxStream;
+use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::limits::Activity;
@@ -210,6 +211,10 @@ impl Provider for Told {
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         let telling = self.begin("environment", call, 0);
         telling.end(self.provider.environment(call).await)
+    }
+
+    fn capacity(&self) -> Option<Capacity> {
+        self.provider.capacity()
     }
 
     async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {

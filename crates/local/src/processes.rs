@@ -5,6 +5,7 @@
 
 mod activity;
 mod ask;
+mod capacity;
 mod ending;
 mod exits;
 mod head;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
+use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
@@ -61,6 +63,8 @@ pub struct Settings {
     pub kept_logs: Option<PathBuf>,
     /// How long a node may take until it works.
     pub start_within: Duration,
+    /// How many accelerators there are; counted if nothing is said.
+    pub gpus: Option<u32>,
 }
 
 /// The provider of local processes. Handles are cheap to clone.
@@ -185,6 +189,10 @@ impl Provider for Processes {
         let down =
             || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
         Ok(framework.client_environment(&head.ok_or_else(down)?))
+    }
+
+    fn capacity(&self) -> Option<Capacity> {
+        Some(capacity::of_machine(self.inner.settings.gpus))
     }
 
     async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
+use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
@@ -96,6 +97,10 @@ impl Provider for Fake {
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.world.observe(call, nodes).await
+    }
+
+    fn capacity(&self) -> Option<Capacity> {
+        self.world.capacity()
     }
 
     async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {

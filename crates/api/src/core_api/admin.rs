@@ -1,12 +1,15 @@
 //! The service of the server itself.
 
 use muster_proto::v1alpha2::admin_service_server::AdminService;
-use muster_proto::v1alpha2::{InfoRequest, InfoResponse, ShutdownRequest, WhoAmIRequest, WhoAmIResponse};
+use muster_proto::v1alpha2::{
+    InfoRequest, InfoResponse, ListShapesRequest, ListShapesResponse, ShutdownRequest, WhoAmIRequest,
+    WhoAmIResponse,
+};
 use muster_proto::wkt::{Empty, Timestamp};
 use muster_store::{Dialect, SCHEMA_VERSION};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{CoreApi, access};
+use super::{CoreApi, access, shapes};
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -39,6 +42,12 @@ impl AdminService for CoreApi {
             name: principal.name,
             project: principal.project,
         }))
+    }
+
+    async fn list_shapes(&self, request: Request<ListShapesRequest>) -> Answer<ListShapesResponse> {
+        access(&request)?;
+        let shapes = self.shapes.iter().map(shapes::shown).collect();
+        Ok(Response::new(ListShapesResponse { shapes, machines: self.machines() }))
     }
 
     async fn shutdown(&self, request: Request<ShutdownRequest>) -> Answer<Empty> {

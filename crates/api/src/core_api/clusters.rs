@@ -100,7 +100,8 @@ impl ClusterService for CoreApi {
         if let Some((cluster, action)) = self.again(&caller, &wait).await? {
             return with_action(convert::cluster(cluster), &action);
         }
-        let given = request.cluster.unwrap_or_default();
+        let mut given = request.cluster.unwrap_or_default();
+        self.resolve_shapes(&mut given)?;
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
         create::may_go_to(&access, &namespace)?;
         let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
@@ -178,7 +179,8 @@ impl ClusterService for CoreApi {
             return with_action(convert::cluster(cluster), &action);
         }
         let cluster = self.find(&access, &named!(request)).await?;
-        let given = request.cluster.unwrap_or_default();
+        let mut given = request.cluster.unwrap_or_default();
+        self.resolve_shapes(&mut given)?;
         let inputs =
             update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default(), self.engine.config())?;
         let change = change(ActionKind::ClusterUpdate, cluster, None, inputs, OnConflict::Queue);

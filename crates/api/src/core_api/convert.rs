@@ -110,6 +110,7 @@ fn shape(shape: &Shape) -> wire::Shape {
         cpu: shape.cpu.map(|cpu| cpu.to_string()).unwrap_or_default(),
         memory: shape.memory.map(|memory| memory.to_string()).unwrap_or_default(),
         gpu: shape.gpu,
+        name: String::new(),
     }
 }
 

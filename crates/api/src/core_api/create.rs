@@ -287,7 +287,8 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
 }
 
 pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, muster_core::quantity::InvalidQuantity> {
-    let Some(wire::Shape { cpu, memory, gpu }) = given else { return Ok(Shape::default()) };
+    // Names were resolved when the request came in.
+    let Some(wire::Shape { cpu, memory, gpu, name: _ }) = given else { return Ok(Shape::default()) };
     Ok(Shape {
         cpu: (!cpu.is_empty()).then(|| cpu.parse()).transpose()?,
         memory: (!memory.is_empty()).then(|| memory.parse()).transpose()?,

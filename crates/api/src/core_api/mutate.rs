@@ -182,6 +182,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::UnknownType { .. } => Self::invalid(sentence).word("UnknownProfileType"),
             SubmitError::NotSupported(_) => Self::invalid(sentence).word("NotSupported"),
             SubmitError::Invalid(_) => Self::invalid(sentence),
+            SubmitError::TooLarge(_) => Self::invalid(sentence).word("TooLarge"),
             SubmitError::Missing(error) => error.into(),
         }
     }

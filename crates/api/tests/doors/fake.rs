@@ -189,6 +189,10 @@ impl AdminService for Fake {
         Ok(Response::new(WhoAmIResponse { scheme, id, name, project, roles }))
     }
 
+    async fn list_shapes(&self, _: Request<ListShapesRequest>) -> Answer<ListShapesResponse> {
+        Ok(Response::new(ListShapesResponse::default()))
+    }
+
     async fn shutdown(&self, _: Request<ShutdownRequest>) -> Answer<Empty> {
         Ok(Response::new(Empty {}))
     }

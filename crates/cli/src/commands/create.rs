@@ -8,11 +8,13 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use muster_core::cluster::{DEFAULT_GROUP, Framework};
-use muster_proto::v1alpha2::{Cluster, ClusterSpec, CreateClusterRequest, HeadGroupSpec, WorkerGroupSpec};
+use muster_proto::v1alpha2::{
+    Cluster, ClusterSpec, CreateClusterRequest, HeadGroupSpec, Shape, WorkerGroupSpec,
+};
 use muster_proto::wkt;
 use serde_json::{Map, Value};
 
-use super::{NamespaceFlag, carry_out, python, request_id};
+use super::{NamespaceFlag, carry_out, python, request_id, shape};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::FormatFlag;
@@ -45,6 +47,12 @@ struct Spec {
     /// How many workers
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     workers: i32,
+    /// What each worker is given: the name of a shape (muster shape list), or amounts such as cpu=2,memory=4Gi,gpu=1
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    shape: Option<Shape>,
+    /// What the head is given, likewise
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    head_shape: Option<Shape>,
     /// Where it runs: local or kubernetes; kubernetes if the server has one, else local
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
@@ -99,6 +107,8 @@ impl Spec {
         let Self {
             framework,
             workers,
+            shape,
+            head_shape,
             provider,
             image,
             idle_timeout,
@@ -111,11 +121,12 @@ impl Spec {
         // A framework runs in the Python that the user has before them.
         let image = image.or_else(|| of_framework.then(|| python::of_caller(client, &provider)).flatten());
         let image = image.unwrap_or_default();
-        let head =
-            (!image.is_empty()).then(|| HeadGroupSpec { image: image.clone(), ..HeadGroupSpec::default() });
+        let head = HeadGroupSpec { image: image.clone(), shape: head_shape, ..HeadGroupSpec::default() };
+        let head = (head != HeadGroupSpec::default()).then_some(head);
         let group = WorkerGroupSpec {
             group_name: DEFAULT_GROUP.to_owned(),
             replicas: workers,
+            shape,
             image,
             ..WorkerGroupSpec::default()
         };

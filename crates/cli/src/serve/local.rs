@@ -38,6 +38,7 @@ pub(super) fn processes(
         log: LogLimits::default(),
         kept_logs: Some(data.join("logs")),
         start_within: Duration::from_secs(server.node_start_seconds.into()),
+        gpus: server.gpus,
     };
     let processes = Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments);
     tokio::spawn(tidy(processes.clone(), server.retention().into()));

@@ -1,11 +1,13 @@
 //! Settings: flag beats variable beats file beats default.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
+use muster_core::shape::NamedShape;
 use muster_core::time::Span;
 use muster_store::Store;
 use serde::Deserialize;
@@ -27,9 +29,12 @@ pub(crate) struct Settings {
     pub(crate) parallel_actions: u32,
     pub(crate) retention_days: u32,
     pub(crate) node_start_seconds: u32,
+    pub(crate) gpus: Option<u32>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) dev: bool,
+    /// Only in the file.
+    pub(crate) shape: Vec<NamedShape>,
 }
 
 /// How the log is written.
@@ -58,9 +63,11 @@ impl Default for Settings {
             parallel_actions: 64,
             retention_days: 30,
             node_start_seconds: 180,
+            gpus: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             dev: false,
+            shape: Vec::new(),
         }
     }
 }
@@ -110,6 +117,9 @@ pub(crate) struct Flags {
     /// How long a local node may take until it works
     #[arg(long, env = "MUSTER_NODE_START_SECONDS", value_name = "SECONDS")]
     node_start_seconds: Option<u32>,
+    /// How many accelerators local clusters may ask for; the numbered devices /dev/nvidia* if not given
+    #[arg(long, env = "MUSTER_GPUS", value_name = "N")]
+    gpus: Option<u32>,
     /// What is logged: error, warn, info, debug, trace, or a filter such as `info,muster_engine=debug`
     #[arg(long, env = "MUSTER_LOG", value_name = "FILTER")]
     log: Option<String>,
@@ -148,6 +158,7 @@ impl Flags {
             parallel_actions,
             retention_days,
             node_start_seconds,
+            gpus,
             log,
             log_format,
             dev,
@@ -168,9 +179,11 @@ impl Flags {
             parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
             retention_days: retention_days.unwrap_or(file.retention_days),
             node_start_seconds: node_start_seconds.unwrap_or(file.node_start_seconds),
+            gpus: gpus.or(file.gpus),
             log: log.unwrap_or(file.log),
             log_format: log_format.unwrap_or(file.log_format),
             dev: dev.unwrap_or(file.dev),
+            shape: file.shape,
         };
         settings.check()?;
         Ok(settings)
@@ -180,6 +193,23 @@ impl Flags {
 fn read(path: &std::path::Path) -> Result<Settings> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} is no configuration", path.display()))
+}
+
+/// Shapes are told from amounts, and from each other, by their names.
+fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
+    let mut names = HashSet::new();
+    for NamedShape { name, cpu, memory, gpu } in shapes {
+        if name.is_empty() || name.contains(['=', ',']) || name.chars().any(char::is_control) {
+            bail!("a shape is named {name:?}: give it a name without '=' and ','");
+        }
+        if cpu.is_none() && memory.is_none() && gpu.is_none() {
+            bail!("shape '{name}' says nothing: give it cpu, memory or gpu");
+        }
+        if !names.insert(name) {
+            bail!("two shapes are named '{name}': give each a name of its own");
+        }
+    }
+    Ok(())
 }
 
 impl Settings {
@@ -205,6 +235,7 @@ impl Settings {
         if self.node_start_seconds == 0 {
             bail!("node_start_seconds is 0: no node starts in no time; at least 1 is needed");
         }
+        check_shapes(&self.shape)?;
         let outside = [self.listen, self.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
         if let (true, Some(address)) = (self.dev, outside) {
             bail!(

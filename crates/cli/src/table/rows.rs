@@ -1,7 +1,7 @@
 //! What stands in which column.
 
 use muster_core::time::Timestamp;
-use muster_proto::v1alpha2::{Action, Cluster, Event, Framework, Node};
+use muster_proto::v1alpha2::{Action, Cluster, Event, Framework, Node, Shape};
 
 use super::{Listed, age};
 use crate::output::harmless;
@@ -191,5 +191,24 @@ impl Listed for Framework {
 
     fn state(&self) -> &'static str {
         if self.usable { "yes" } else { "no" }
+    }
+}
+
+impl Listed for Shape {
+    fn titles(_: bool) -> Vec<&'static str> {
+        vec!["NAME", "CPU", "MEMORY", "GPU"]
+    }
+
+    fn line(&self, _: bool, _: Timestamp) -> Vec<String> {
+        let gpu = self.gpu.map(|gpu| gpu.to_string()).unwrap_or_default();
+        vec![self.name.clone(), self.cpu.clone(), self.memory.clone(), gpu]
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &'static str {
+        ""
     }
 }

@@ -8,4 +8,5 @@ mod home;
 mod life;
 mod output;
 mod reconnect;
+mod shapes;
 mod strangers;

@@ -3,7 +3,10 @@
 use std::net::TcpListener;
 
 use muster_proto::v1alpha2::admin_service_server::{AdminService, AdminServiceServer};
-use muster_proto::v1alpha2::{InfoRequest, InfoResponse, ShutdownRequest, WhoAmIRequest, WhoAmIResponse};
+use muster_proto::v1alpha2::{
+    InfoRequest, InfoResponse, ListShapesRequest, ListShapesResponse, ShutdownRequest, WhoAmIRequest,
+    WhoAmIResponse,
+};
 use muster_proto::wkt::Empty;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -21,6 +24,13 @@ impl AdminService for Old {
 
     async fn who_am_i(&self, _: Request<WhoAmIRequest>) -> Result<Response<WhoAmIResponse>, Status> {
         Ok(Response::new(WhoAmIResponse { name: "bob".to_owned(), ..WhoAmIResponse::default() }))
+    }
+
+    async fn list_shapes(
+        &self,
+        _: Request<ListShapesRequest>,
+    ) -> Result<Response<ListShapesResponse>, Status> {
+        Err(Status::unimplemented("not in my time"))
     }
 
     async fn shutdown(&self, _: Request<ShutdownRequest>) -> Result<Response<Empty>, Status> {

@@ -98,12 +98,12 @@ async fn what_a_cluster_is_given_reaches_its_nodes() {
     let mut cluster = dask("fred", 1);
     cluster["envs"] = json!({"GREETING": "hello"});
     cluster["cluster_spec"]["worker_group_spec"][0]["args"] = json!(["--resources", "GPU=2"]);
-    cluster["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"cpu": "3", "memory": "1Gi"});
+    cluster["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"cpu": "2", "memory": "1Gi"});
     let created = laptop.create(&cluster).await;
     let mut client = Client::connect(&python, &created).await;
     let worker = "next(iter(client.scheduler_info(n_workers=-1)['workers'].values()))";
     let line = format!("(lambda w: (w['nthreads'], w['memory_limit'], w['resources']))({worker})");
-    assert_eq!(client.run(&line).await, "(3, 1073741824, {'GPU': 2.0})");
+    assert_eq!(client.run(&line).await, "(2, 1073741824, {'GPU': 2.0})");
     let greeting = "client.submit(lambda: __import__('os').environ['GREETING']).result()";
     assert_eq!(client.run(greeting).await, "hello");
     laptop.delete_without_trace("fred").await;

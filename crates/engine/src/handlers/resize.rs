@@ -10,6 +10,7 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::resize::{Resize, Sizes};
 use muster_core::time::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::members::Aim;
 use crate::work::{Stop, Work};
@@ -24,8 +25,11 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     pub(crate) fn of(action: &Action) -> Result<Self, Stop> {
-        serde_json::from_value(action.inputs.clone())
-            .map_err(|error| Stop::Failed(format!("the inputs cannot be read: {error}")))
+        Self::read(&action.inputs).map_err(Stop::Failed)
+    }
+
+    pub(crate) fn read(inputs: &Value) -> Result<Self, String> {
+        serde_json::from_value(inputs.clone()).map_err(|error| format!("the inputs cannot be read: {error}"))
     }
 
     /// The group that it is about.

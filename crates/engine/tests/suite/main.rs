@@ -10,5 +10,6 @@ mod life;
 mod limits;
 mod policies;
 mod retries;
+mod room;
 mod signals;
 mod takeover;

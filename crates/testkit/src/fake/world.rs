@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
+use muster_core::capacity::Capacity;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
@@ -64,6 +65,7 @@ struct State {
     panics: HashMap<Verb, usize>,
     ignored: HashSet<Verb>,
     activities: HashMap<ClusterId, Activity>,
+    capacity: Option<Capacity>,
 }
 
 impl Default for World {
@@ -134,6 +136,15 @@ impl World {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// From now on its machine has so much.
+    pub fn has(&self, capacity: Capacity) {
+        self.state().capacity = Some(capacity);
+    }
+
+    pub(super) fn capacity(&self) -> Option<Capacity> {
+        self.state().capacity
     }
 
     /// From now on a cluster says this of its use; before, nobody can tell.

@@ -10,7 +10,8 @@ fn keys_of(text: &str) -> BTreeSet<String> {
         let (key, _) = line.split_once(" = ")?;
         key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_').then(|| key.to_owned())
     };
-    text.lines().filter_map(key).collect()
+    // What stands in tables is no flag.
+    text.lines().take_while(|line| !line.contains("[[")).filter_map(key).collect()
 }
 
 #[test]
@@ -52,4 +53,23 @@ fn a_given_scheme_replaces_the_default() {
     assert_eq!(dev.schemes(), ["none"]);
     assert_eq!(Settings::default().schemes(), ["local"]);
     assert_eq!(Settings { auth: vec!["tokens:x".into()], ..dev }.schemes(), ["tokens:x"]);
+}
+
+#[test]
+fn shapes_have_names_of_their_own_and_say_something() {
+    let read = |text: &str| toml::from_str::<Settings>(text).unwrap();
+    let table: String = DEFAULT_FILE
+        .lines()
+        .skip_while(|line| !line.contains("[["))
+        .fold(String::new(), |all, line| format!("{all}{}\n", line.trim_start_matches("# ")));
+    let shapes = read(&table).shape;
+    assert_eq!((shapes.len(), shapes[0].name.as_str()), (1, "small"), "as the printed file shows it");
+    for (text, why) in [
+        ("[[shape]]\nname = 'a'", "shape 'a' says nothing"),
+        ("[[shape]]\nname = 'a=b'\ncpu = 1", "without '=' and ','"),
+        ("[[shape]]\nname = 'a'\ncpu = 1\n[[shape]]\nname = 'a'\ngpu = 1", "two shapes are named 'a'"),
+    ] {
+        let error = read(text).check().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }

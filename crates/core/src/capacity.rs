@@ -1,0 +1,203 @@
+//! What a machine has, and what of it nodes ask for.
+
+use std::fmt;
+
+use crate::cluster::Cluster;
+use crate::quantity::{Cpu, Memory};
+use crate::recipe::ClusterRecipe;
+use crate::shape::Shape;
+
+/// What a machine has for the nodes that run on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Cpu.
+    pub cpu: Cpu,
+    /// Memory.
+    pub memory: Memory,
+    /// Whole accelerators.
+    pub gpu: u32,
+}
+
+/// Like nodes of a cluster, and what each of them asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Demand {
+    /// One of them, in words: `the head`, `a worker`.
+    pub who: String,
+    /// How many there should be.
+    pub count: u32,
+    /// What each asks for; what it does not say is left to the provider.
+    pub shape: Shape,
+}
+
+/// What the nodes of a cluster ask for: the head, then every group.
+pub fn demands(cluster: &Cluster, recipe: &ClusterRecipe) -> Vec<Demand> {
+    let head = Demand { who: "the head".to_owned(), count: 1, shape: recipe.head().shape() };
+    let several = cluster.groups.len() > 1;
+    let workers = cluster.groups.iter().map(|group| Demand {
+        who: if several { format!("a worker of group '{}'", group.name) } else { "a worker".to_owned() },
+        count: group.desired,
+        shape: recipe.workers(Some(group)).shape(),
+    });
+    cluster.has_head.then_some(head).into_iter().chain(workers).collect()
+}
+
+impl Capacity {
+    /// Why one node is more than the machine can hold; nothing if it is not.
+    pub fn refuses(&self, Demand { who, shape, .. }: &Demand) -> Option<String> {
+        let mut asked = Vec::new();
+        let mut there = Vec::new();
+        for what in What::ALL {
+            let (wanted, has) = (what.of(shape).unwrap_or(0), what.had(self));
+            if wanted > has {
+                asked.push(format!("{} {what}", what.amount(wanted)));
+                there.push(what.about(has));
+            }
+        }
+        let (asked, there) = (asked.join(" and "), there.join(" and "));
+        (!asked.is_empty()).then(|| format!("{who} asks for {asked}; this machine has {there}: ask for less"))
+    }
+
+    /// Why all of them together are more than the machine can hold, with the arithmetic; nothing if they are not.
+    pub fn exceeded(&self, demands: &[Demand]) -> Option<String> {
+        let excess = |what: &What| {
+            let sum = demands.iter().fold(0_u64, |sum, demand| {
+                sum.saturating_add(what.of(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()))
+            });
+            let has = what.had(self);
+            let terms = demands.iter().filter_map(|demand| what.term(demand)).collect::<Vec<_>>().join(" + ");
+            (sum > has).then(|| {
+                format!("{terms} = {} {what}, and this machine has {}", what.amount(sum), what.about(has))
+            })
+        };
+        let excesses: Vec<String> = What::ALL.iter().filter_map(excess).collect();
+        (!excesses.is_empty()).then(|| format!("its nodes together ask for {}", excesses.join("; for ")))
+    }
+}
+
+/// Something that a shape has an amount of.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Cpu,
+    Memory,
+    Gpu,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Gpu => "gpu",
+        })
+    }
+}
+
+impl What {
+    const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::Gpu];
+
+    fn of(self, shape: &Shape) -> Option<u64> {
+        match self {
+            Self::Cpu => shape.cpu.map(Cpu::millis),
+            Self::Memory => shape.memory.map(Memory::bytes),
+            Self::Gpu => shape.gpu.map(u64::from),
+        }
+    }
+
+    fn had(self, capacity: &Capacity) -> u64 {
+        match self {
+            Self::Cpu => capacity.cpu.millis(),
+            Self::Memory => capacity.memory.bytes(),
+            Self::Gpu => capacity.gpu.into(),
+        }
+    }
+
+    /// As it was asked for.
+    fn amount(self, amount: u64) -> String {
+        match self {
+            Self::Cpu => Cpu::from_millis(amount).to_string(),
+            Self::Memory => Memory::from_bytes(amount).to_string(),
+            Self::Gpu => amount.to_string(),
+        }
+    }
+
+    /// What a machine has is seldom a round number: a tenth of a unit is precise enough.
+    fn about(self, amount: u64) -> String {
+        match self {
+            Self::Memory => Memory::from_bytes(amount).about(),
+            Self::Cpu | Self::Gpu => self.amount(amount),
+        }
+    }
+
+    fn term(self, Demand { count, shape, .. }: &Demand) -> Option<String> {
+        let amount = self.of(shape).filter(|amount| *amount > 0 && *count > 0)?;
+        let amount = self.amount(amount);
+        Some(if *count == 1 { amount } else { format!("{count} × {amount}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::cluster::WorkerGroup;
+    use crate::sample;
+
+    fn shape(cpu: &str, memory: &str, gpu: u32) -> Shape {
+        Shape { cpu: cpu.parse().ok(), memory: memory.parse().ok(), gpu: Some(gpu), ..Shape::default() }
+    }
+
+    fn laptop() -> Capacity {
+        Capacity { cpu: Cpu::from_millis(2_000), memory: Memory::from_bytes(25_300_000_000), gpu: 0 }
+    }
+
+    #[rstest]
+    #[case::all_of_it(shape("2", "23Gi", 0), None)]
+    #[case::nothing_said(Shape::default(), None)]
+    #[case::cpu(shape("64", "", 0), Some("a worker asks for 64 cpu; this machine has 2: ask for less"))]
+    #[case::everything(
+        shape("2500m", "1Ti", 1),
+        Some(
+            "a worker asks for 2500m cpu and 1Ti memory and 1 gpu; this machine has 2 and 23.5Gi and 0: ask for less"
+        )
+    )]
+    fn one_node_has_to_fit(#[case] shape: Shape, #[case] why: Option<&str>) {
+        let demand = Demand { who: "a worker".to_owned(), count: 1, shape };
+        assert_eq!(laptop().refuses(&demand).as_deref(), why);
+    }
+
+    #[test]
+    fn all_nodes_are_added_up_as_the_recipe_and_each_group_say() {
+        let mut cluster = Cluster { has_head: true, ..sample::cluster(4, 0, None) };
+        let recipe: ClusterRecipe = serde_json::from_value(
+            serde_json::json!({"head": {"cpu": 1}, "worker": {"cpu": "500m", "memory": "1Gi"}}),
+        )
+        .unwrap();
+        let small = WorkerGroup { name: "small".to_owned(), ..cluster.groups[0].clone() };
+        cluster.groups = vec![small.clone()];
+        assert_eq!(demands(&cluster, &recipe)[1].who, "a worker");
+        let excess = laptop().exceeded(&demands(&cluster, &recipe));
+        assert_eq!(
+            excess.as_deref(),
+            Some("its nodes together ask for 1 + 4 × 500m = 3 cpu, and this machine has 2")
+        );
+        cluster.groups.push(WorkerGroup {
+            name: "big".to_owned(),
+            desired: 1,
+            shape: shape("", "64Gi", 2),
+            ..small
+        });
+        let demands = demands(&cluster, &recipe);
+        assert_eq!(demands[2].who, "a worker of group 'big'");
+        assert_eq!(
+            laptop().exceeded(&demands).as_deref(),
+            Some(
+                "its nodes together ask for 1 + 4 × 500m + 500m = 3500m cpu, and this machine has 2; for 4 × 1Gi + 64Gi = \
+                 68Gi memory, and this machine has 23.5Gi; for 2 = 2 gpu, and this machine has 0"
+            )
+        );
+        cluster.groups.truncate(1);
+        cluster.groups[0].desired = 2;
+        assert_eq!(laptop().exceeded(&super::demands(&cluster, &recipe)), None);
+    }
+}
