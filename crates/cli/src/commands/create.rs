@@ -1,5 +1,7 @@
 //! `muster create`: a cluster, and wait until it works.
 
+mod group;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr as _;
@@ -44,9 +46,12 @@ struct Spec {
     /// What runs on it
     #[arg(long, env = "MUSTER_FRAMEWORK", value_name = "FRAMEWORK", default_value = "dask", value_parser = frameworks())]
     framework: String,
-    /// How many workers
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
-    workers: i32,
+    /// How many workers; 1 if nothing is said
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    workers: Option<i32>,
+    /// A worker group, such as name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi; again for every further one
+    #[arg(long, value_name = "GROUP", value_parser = group::parse, conflicts_with_all = ["workers", "shape"])]
+    group: Vec<WorkerGroupSpec>,
     /// What each worker is given: the name of a shape (muster shape list), or amounts such as cpu=2,memory=4Gi,gpu=1
     #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
     shape: Option<Shape>,
@@ -107,6 +112,7 @@ impl Spec {
         let Self {
             framework,
             workers,
+            group,
             shape,
             head_shape,
             provider,
@@ -123,13 +129,18 @@ impl Spec {
         let image = image.unwrap_or_default();
         let head = HeadGroupSpec { image: image.clone(), shape: head_shape, ..HeadGroupSpec::default() };
         let head = (head != HeadGroupSpec::default()).then_some(head);
-        let group = WorkerGroupSpec {
-            group_name: DEFAULT_GROUP.to_owned(),
-            replicas: workers,
-            shape,
-            image,
-            ..WorkerGroupSpec::default()
-        };
+        let mut groups = group;
+        if groups.is_empty() {
+            groups.push(WorkerGroupSpec {
+                group_name: DEFAULT_GROUP.to_owned(),
+                replicas: workers.unwrap_or(1),
+                shape,
+                ..WorkerGroupSpec::default()
+            });
+        }
+        for group in &mut groups {
+            group.image.clone_from(&image);
+        }
         Cluster {
             name,
             framework: if of_framework { framework } else { String::new() },
@@ -138,7 +149,7 @@ impl Spec {
             provider,
             idle_timeout,
             max_lifetime,
-            cluster_spec: Some(ClusterSpec { head_group_spec: head, worker_group_spec: vec![group] }),
+            cluster_spec: Some(ClusterSpec { head_group_spec: head, worker_group_spec: groups }),
             ..Cluster::default()
         }
     }

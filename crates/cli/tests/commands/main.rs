@@ -4,6 +4,7 @@ mod autostart;
 mod down;
 mod exits;
 mod frameworks;
+mod groups;
 mod home;
 mod life;
 mod output;

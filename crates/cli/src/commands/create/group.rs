@@ -1,0 +1,86 @@
+//! Worker groups as they are written on the command line.
+
+use muster_proto::v1alpha2::{Shape, WorkerGroupSpec};
+
+use super::shape;
+
+/// Reads `name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi`; amounts may stand behind `shape=`, as may a name.
+pub(super) fn parse(text: &str) -> Result<WorkerGroupSpec, String> {
+    let mut group = WorkerGroupSpec { replicas: 1, ..WorkerGroupSpec::default() };
+    let mut shape = Shape::default();
+    for pair in text.split(',') {
+        let (key, value) = pair.split_once('=').ok_or_else(|| expected(pair))?;
+        match key {
+            "name" => value.clone_into(&mut group.group_name),
+            "workers" => group.replicas = count(key, value)?,
+            "min" => group.min_replicas = Some(count(key, value)?),
+            "max" => group.max_replicas = Some(count(key, value)?),
+            "shape" => match value.split_once('=') {
+                None => value.clone_into(&mut shape.name),
+                Some((of, amount)) => shape::amount(&mut shape, of, amount)?.ok_or_else(|| expected(pair))?,
+            },
+            _ => shape::amount(&mut shape, key, value)?.ok_or_else(|| expected(pair))?,
+        }
+    }
+    if group.group_name.is_empty() {
+        return Err(format!("'{text}' has no name: begin with name=NAME"));
+    }
+    group.shape = (shape != Shape::default()).then_some(shape);
+    Ok(group)
+}
+
+fn count(key: &str, value: &str) -> Result<i32, String> {
+    let number = value.parse::<i32>().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| format!("{key} is '{value}': a number from 0 up is expected"))
+}
+
+fn expected(given: &str) -> String {
+    format!(
+        "'{given}' says nothing about a group: name=NAME, workers=N, min=N, max=N, shape=NAME, cpu=, memory= or gpu= is \
+         expected"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn amounts(cpu: &str, memory: &str) -> Option<Shape> {
+        Some(Shape { cpu: cpu.to_owned(), memory: memory.to_owned(), ..Shape::default() })
+    }
+
+    #[rstest]
+    #[case("name=a", 1, None, None, None)]
+    #[case("name=a,workers=2,min=1,max=4", 2, Some(1), Some(4), None)]
+    #[case("name=a,workers=0,cpu=2,memory=4Gi", 0, None, None, amounts("2", "4Gi"))]
+    #[case("name=a,shape=cpu=2,memory=4Gi,workers=3", 3, None, None, amounts("2", "4Gi"))]
+    #[case("shape=small,name=a", 1, None, None, Some(Shape { name: "small".to_owned(), ..Shape::default() }))]
+    fn a_group_is_a_list_of_what_it_has(
+        #[case] text: &str,
+        #[case] replicas: i32,
+        #[case] min_replicas: Option<i32>,
+        #[case] max_replicas: Option<i32>,
+        #[case] shape: Option<Shape>,
+    ) {
+        let group_name = "a".to_owned();
+        let rest = WorkerGroupSpec::default();
+        let expected = WorkerGroupSpec { group_name, replicas, min_replicas, max_replicas, shape, ..rest };
+        assert_eq!(parse(text).unwrap(), expected);
+    }
+
+    #[rstest]
+    #[case("", "'' says nothing about a group")]
+    #[case("small", "'small' says nothing about a group")]
+    #[case("workers=2", "'workers=2' has no name: begin with name=NAME")]
+    #[case("name=a,wrokers=2", "'wrokers=2' says nothing about a group")]
+    #[case("name=a,shape=disk=2", "'shape=disk=2' says nothing about a group")]
+    #[case("name=a,workers=-1", "workers is '-1': a number from 0 up is expected")]
+    #[case("name=a,max=many", "max is 'many'")]
+    #[case("name=a,memory=x", "'x' is not an amount of memory")]
+    fn what_is_no_group_is_refused_in_a_sentence(#[case] text: &str, #[case] why: &str) {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}
