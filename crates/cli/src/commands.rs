@@ -5,6 +5,7 @@ pub(crate) mod actions;
 pub(crate) mod completion;
 pub(crate) mod create;
 pub(crate) mod delete;
+mod describe;
 pub(crate) mod down;
 pub(crate) mod env;
 pub(crate) mod events;
@@ -98,7 +99,7 @@ async fn carry_out(
         subject.reached(client, deadline).await?;
         cluster = find_by_id(client, &subject.cluster_id).await?;
     }
-    format::one(format.format, &cluster, |wide| get::described(&cluster, wide))
+    format::one(format.format, &cluster, |wide| describe::cluster(&cluster, &[], wide))
 }
 
 /// Whether this instance of a provider, as the wire writes it, is a Kubernetes.

@@ -12,4 +12,5 @@ mod process;
 mod reboot;
 mod recipes;
 mod servers;
+mod shown;
 mod traces;

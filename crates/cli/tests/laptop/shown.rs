@@ -1,0 +1,36 @@
+//! What the command line shows of real clusters can be typed.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::laptop::Laptop;
+use crate::recipes::processes;
+
+fn muster(laptop: &Laptop, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args(arguments).env("MUSTER_DATA_DIR", laptop.data()).env("MUSTER_NO_AUTOSTART", "1");
+    let output = command.env_remove("MUSTER_SERVER").output().expect("the program runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_each_node_is_read_by_the_command_that_is_shown() {
+    let laptop = Laptop::bare().await;
+    let talkers = processes("fred", 2, &json!({"command": ["sh", "-c", "echo a word; exec sleep 1000"]}));
+    laptop.create(&talkers).await;
+    let wide = muster(&laptop, &["get", "fred", "-n", "demo", "-o", "wide"]);
+    for worker in laptop.workers("fred").await {
+        let shown = wide.lines().find(|line| line.starts_with(&format!("log of {} ", worker.name)));
+        let shown = shown.unwrap_or_else(|| panic!("{} is missing:\n{wide}", worker.name));
+        let (_, typed) = shown.split_once(" muster ").expect("a command");
+        let typed: Vec<&str> = typed.split_whitespace().collect();
+        assert_eq!(muster(&laptop, &typed), "a word\n", "{shown}");
+    }
+    assert!(
+        !muster(&laptop, &["get", "fred", "-n", "demo"]).contains("log of"),
+        "only where it is asked for"
+    );
+    laptop.delete_without_trace("fred").await;
+}
