@@ -34,7 +34,6 @@ impl Ask {
     }
 
     /// The same by somebody who knows the secret.
-    #[expect(dead_code, reason = "Dask knows no secret; Ray does")]
     pub(crate) fn knowing(self, secret: &Secret) -> Self {
         Self { bearer: Some(secret.clone()), ..self }
     }

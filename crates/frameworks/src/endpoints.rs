@@ -22,9 +22,10 @@ impl Endpoints {
         self.0.get(purpose).map(String::as_str)
     }
 
-    /// The port of an address such as `scheme://host:port` or `scheme://host:port/path`.
+    /// The port of an address such as `host:port`, `scheme://host:port` or `scheme://host:port/path`.
     pub(crate) fn port(&self, purpose: &str) -> Option<u16> {
-        let (_, rest) = self.get(purpose)?.split_once("://")?;
+        let address = self.get(purpose)?;
+        let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
         let host = rest.split('/').next()?;
         host.rsplit_once(':')?.1.parse().ok()
     }

@@ -8,6 +8,7 @@ mod contact;
 mod dask;
 mod endpoints;
 mod local;
+mod ray;
 #[cfg(test)]
 mod sample;
 
@@ -25,7 +26,8 @@ pub use local::{
 pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
     match framework {
         Framework::Dask => Some(&dask::Dask),
-        Framework::Ray | Framework::Spark => None,
+        Framework::Ray => Some(&ray::Ray),
+        Framework::Spark => None,
     }
 }
 

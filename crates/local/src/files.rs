@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::Path;
 
 use serde::Serialize;
@@ -18,7 +18,16 @@ pub(crate) fn make_empty_folder(folder: &Path) -> io::Result<()> {
     make_folder(folder)
 }
 
-/// Removes a folder with all that is in it; one that is not there is what is wanted.
+/// Makes a link to a folder, which is a shorter name for it.
+pub(crate) fn make_link(link: &Path, folder: &Path) -> io::Result<()> {
+    remove_folder(link)?;
+    if let Some(parent) = link.parent() {
+        make_folder(parent)?;
+    }
+    symlink(folder, link)
+}
+
+/// Removes a folder with all that is in it, or a link to one; one that is not there is what is wanted.
 pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -77,7 +77,7 @@ fn a_list_says_what_is_missing_and_what_to_type() {
         lines,
         [
             vec!["NAME", "USABLE", "VERSION", "FOUND", "PYTHON", "TO", "DO"],
-            vec!["ray", "no", "ray", "does", "not", "run", "as", "local", "processes", "yet"],
+            vec!["ray", "no", "muster", "framework", "install", "ray"],
             vec!["dask", "no", "muster", "framework", "install", "dask"],
             vec!["spark", "no", "spark", "does", "not", "run", "as", "local", "processes", "yet"],
         ]
@@ -123,9 +123,9 @@ fn an_installation_that_cannot_be_says_why() {
         said.err.lines().last(),
         Some("error: 'flink' is no framework: one of ray, dask, spark is expected")
     );
-    let said = home.muster(&["framework", "install", "ray"]);
+    let said = home.muster(&["framework", "install", "spark"]);
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.err.contains("there is nothing to install: dask can be installed"), "{said:?}");
+    assert!(said.err.contains("there is nothing to install: ray, dask can be installed"), "{said:?}");
 }
 
 #[test]

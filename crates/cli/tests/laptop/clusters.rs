@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::laptop::{Laptop, PATIENCE, SOON};
-use crate::traces::Traces;
+use crate::traces::{Traces, short_folders};
 
 /// Where the clusters of the tests are.
 pub(crate) const CLUSTERS: &str = "/namespaces/demo/clusters";
@@ -14,7 +14,7 @@ pub(crate) const CLUSTERS: &str = "/namespaces/demo/clusters";
 impl Laptop {
     /// Asks for a cluster, and waits until it is there or cannot be.
     pub(crate) async fn create(&self, cluster: &Value) -> Value {
-        let path = format!("{CLUSTERS}?wait_for=reached&wait_timeout=60s");
+        let path = format!("{CLUSTERS}?wait_for=reached&wait_timeout=180s");
         self.post(&path, cluster.clone()).await
     }
 
@@ -27,17 +27,17 @@ impl Laptop {
     }
 
     pub(crate) async fn scale(&self, name: &str, replicas: u32) -> Value {
-        let body = json!({"replicas": replicas, "wait_for": "reached", "wait_timeout": "60s"});
+        let body = json!({"replicas": replicas, "wait_for": "reached", "wait_timeout": "180s"});
         self.post(&format!("{CLUSTERS}/{name}/scale"), body).await
     }
 
     pub(crate) async fn restart_head(&self, name: &str) -> Value {
-        let body = json!({"wait_for": "reached", "wait_timeout": "60s"});
+        let body = json!({"wait_for": "reached", "wait_timeout": "180s"});
         self.post(&format!("{CLUSTERS}/{name}/restart_head"), body).await
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        let path = format!("{CLUSTERS}/{name}?wait_for=reached&wait_timeout=60s");
+        let path = format!("{CLUSTERS}/{name}?wait_for=reached&wait_timeout=180s");
         self.answer(Method::DELETE, &path, None).await;
     }
 
@@ -156,8 +156,11 @@ impl Laptop {
 
     /// Deletes a cluster, and looks that nothing of it is left.
     pub(crate) async fn delete_without_trace(&self, name: &str) {
+        let short = short_folders(&self.data().join("local"));
         self.delete(name).await;
         self.traces().are_none();
+        let left: Vec<_> = short.into_iter().filter(|link| link.symlink_metadata().is_ok()).collect();
+        assert!(left.is_empty(), "folders for sockets are left: {left:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::traces::{self, Traces};
 
 /// Longer than anything here takes on a busy machine; only a hang reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How soon something is looked at again that cannot tell.
 pub(crate) const SOON: Duration = Duration::from_millis(20);
@@ -35,7 +35,12 @@ impl Laptop {
 
     /// One with Dask, or nothing if the test is skipped.
     pub(crate) async fn with_dask() -> Option<(Self, muster_testkit::Python)> {
-        let python = muster_testkit::python("dask").await?;
+        Self::with_framework("dask").await
+    }
+
+    /// One with this framework, or nothing if the test is skipped.
+    pub(crate) async fn with_framework(name: &str) -> Option<(Self, muster_testkit::Python)> {
+        let python = muster_testkit::python(name).await?;
         let path = python.path().display().to_string();
         Some((Self::with(&[("MUSTER_PYTHON", &path)]).await, python))
     }
@@ -157,6 +162,9 @@ impl Drop for Laptop {
         drop(self.server.take());
         let traces = self.traces();
         traces.kill();
+        for link in traces::short_folders(&self.data().join("local")) {
+            drop(std::fs::remove_file(link));
+        }
         if !std::thread::panicking() {
             traces.are_none();
         }

@@ -9,6 +9,7 @@ mod healing;
 mod laptop;
 mod limits;
 mod process;
+mod ray;
 mod reboot;
 mod recipes;
 mod servers;

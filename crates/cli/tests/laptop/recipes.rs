@@ -11,6 +11,13 @@ pub(crate) fn dask(name: &str, workers: u32) -> Value {
     })
 }
 
+/// A cluster of Ray, with these groups of workers.
+pub(crate) fn ray(name: &str, groups: &[(&str, u32)]) -> Value {
+    let group = |&(name, workers): &(&str, u32)| json!({"group_name": name, "replicas": workers});
+    let groups: Vec<Value> = groups.iter().map(group).collect();
+    json!({"name": name, "framework": "ray", "cluster_spec": {"worker_group_spec": groups}})
+}
+
 /// A cluster of any command.
 pub(crate) fn processes(name: &str, workers: u32, properties: &Value) -> Value {
     json!({

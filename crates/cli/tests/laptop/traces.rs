@@ -22,7 +22,8 @@ impl Traces {
     /// Those of the server whose everything is below `folder`, but for the server itself.
     pub(crate) fn of(folder: &Path, clusters: &Path, server: Option<i32>) -> Self {
         let mark = format!("{MARK}={}", folder.display());
-        let ours = |pid: &i32| Some(*pid) != server && (has_mark(*pid, &mark) || has_open(*pid, folder));
+        let is_below = |pid| has_mark(pid, &mark) || has_open(pid, folder) || works_in(pid, folder);
+        let ours = |pid: &i32| Some(*pid) != server && is_below(*pid);
         let runtimes = entries(folder).into_iter().map(|entry| entry.join("muster"));
         let is_socket =
             |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
@@ -63,6 +64,18 @@ fn has_open(pid: i32, folder: &Path) -> bool {
     let is_below = |file: PathBuf| fs::read_link(file).is_ok_and(|target| target.starts_with(folder));
     let is_shim = command(pid).starts_with("muster shim");
     is_shim && entries(&PathBuf::from(format!("/proc/{pid}/fd"))).into_iter().any(is_below)
+}
+
+/// Some overwrite their variables with their title.
+fn works_in(pid: i32, folder: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place.starts_with(folder))
+}
+
+/// The folders for sockets that frameworks were given, which may be anywhere.
+pub(crate) fn short_folders(clusters: &Path) -> Vec<PathBuf> {
+    let read = |cluster: PathBuf| fs::read(cluster.join("short.json")).ok();
+    let parse = |text: Vec<u8>| serde_json::from_slice(&text).ok();
+    entries(clusters).into_iter().filter_map(read).filter_map(parse).collect()
 }
 
 fn command(pid: i32) -> String {

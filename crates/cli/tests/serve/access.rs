@@ -86,7 +86,7 @@ async fn where_others_come_in_only_admins_run_code_as_the_server() {
     let mut server = Server::start_in(folder, &["--auth", &scheme]).await;
     server.token = Some("mia".to_owned());
     let dask = json!({"name": "mine", "framework": "dask"});
-    for (path, body) in [("/namespaces/demo/clusters", dask), ("/frameworks/ray/install", json!({}))] {
+    for (path, body) in [("/namespaces/demo/clusters", dask), ("/frameworks/spark/install", json!({}))] {
         let (status, word, said) = server.refusal(Method::POST, path, Some(body)).await;
         assert_eq!((status, word.as_str()), (403, "LocalProcessesNeedAdmin"), "{path}: {said}");
         assert!(said.contains("only admins"), "{path}: {said}");
@@ -98,7 +98,8 @@ async fn where_others_come_in_only_admins_run_code_as_the_server() {
         "whoever may look sees what there is"
     );
     server.token = Some("ada".to_owned());
-    let (status, word, said) = server.refusal(Method::POST, "/frameworks/ray/install", Some(json!({}))).await;
+    let (status, word, said) =
+        server.refusal(Method::POST, "/frameworks/spark/install", Some(json!({}))).await;
     assert_eq!((status, word.as_str()), (400, "FrameworkNotInstallable"), "{said}");
 }
 

@@ -31,7 +31,10 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
             "the namespace of the request is 'demo' and that of the cluster 'other'",
         ),
         (with(&[("/profile", json!("nonsense"))]), "'nonsense' is not a type and its version"),
-        (with(&[("/profile", json!(""))]), "no provider here makes nodes of type ray.cluster-1.0"),
+        (
+            with(&[("/profile", json!("")), ("/framework", json!("spark"))]),
+            "no provider here makes nodes of type spark.cluster-1.0",
+        ),
         (
             with(&[("/profile", json!("")), ("/framework", json!("flink"))]),
             "'flink' is no framework: one of ray, dask, spark is expected",

@@ -16,6 +16,7 @@ use super::place;
 use super::seat::Seat;
 use super::{Inner, on_disk};
 use crate::environments::Missing;
+use crate::files;
 use crate::shim::{Launch, NodeFolder};
 
 /// What a node inherits of the server's environment; everything else stays with the server.
@@ -82,6 +83,16 @@ impl Inner {
         let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
         let recipe = ClusterRecipe::of(&profile.properties).map_err(invalid)?;
         self.python(framework, &recipe.head()).await.map(drop)
+    }
+
+    /// Makes the folder for sockets of a cluster's own programs, empty. It is a link: what else they write there may be
+    /// large, and the runtime folder is often in memory.
+    pub(super) fn make_short(&self, cluster: ClusterId) -> Result<(), ProviderError> {
+        let failed = |error: std::io::Error| on_disk("the folder for sockets cannot be made", &error);
+        let (short, behind) = (self.short(cluster)?, self.places.behind_short(cluster));
+        files::write(&self.places.short_file(cluster), &short).map_err(failed)?;
+        files::make_empty_folder(&behind).map_err(failed)?;
+        files::make_link(&short, &behind).map_err(failed)
     }
 
     /// The folder for sockets of a cluster's own programs: where it was made, also if the runtime folder is another

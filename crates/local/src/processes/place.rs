@@ -4,7 +4,8 @@
 //!  <folder>/<cluster id>/head.json            where the head answers, and its ports
 //!  <folder>/<cluster id>/ports.json           ports that were chosen for the head, and that it has not worked with yet
 //!  <folder>/<cluster id>/secret.json          what its nodes and clients know, and nobody else
-//!  <folder>/<cluster id>/short.json           where its folder for sockets is
+//!  <folder>/<cluster id>/short.json           where its folder for sockets is, a link to the next
+//!  <folder>/<cluster id>/short/               what the framework keeps where paths have to be short
 //!  <folder>/<cluster id>/kept/                what the framework keeps when nodes are started anew
 //!  <folder>/<cluster id>/<node id>/           the shim's files and the log
 //!  <folder>/<cluster id>/<node id>/seat.json  what the framework calls the node, and whether it has worked
@@ -49,6 +50,11 @@ impl Places {
     /// Tells where the folder for sockets is.
     pub(super) fn short_file(&self, cluster: ClusterId) -> PathBuf {
         self.cluster(cluster).join("short.json")
+    }
+
+    /// What the folder for sockets is a link to.
+    pub(super) fn behind_short(&self, cluster: ClusterId) -> PathBuf {
+        self.cluster(cluster).join("short")
     }
 
     /// All nodes that ever ran in a cluster and whose files are still there.

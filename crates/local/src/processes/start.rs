@@ -104,9 +104,7 @@ impl Inner {
                 if let Some(framework) = framework.filter(|_| node.role == NodeRole::Head) {
                     self.ports_to_start(framework, call.cluster.id).await?;
                     files::make_folder(&self.places.kept(call.cluster.id)).map_err(disk)?;
-                    let short = self.short(call.cluster.id)?;
-                    files::write(&self.places.short_file(call.cluster.id), &short).map_err(disk)?;
-                    files::make_empty_folder(&short).map_err(disk)?;
+                    self.make_short(call.cluster.id)?;
                 }
                 let names = framework.map_or(Names::Free, LocalFramework::names);
                 let seat = Seat::new(call.cluster.id, node, call.fence, names);

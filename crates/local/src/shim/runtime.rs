@@ -16,7 +16,7 @@ const LONGEST: usize = 99;
 const NAME: usize = 33;
 
 /// How long the path of a folder may be in which a program keeps sockets of its own, deep below it.
-const SHORT: usize = 44;
+const SHORT: usize = 39;
 
 /// A folder of our own for sockets.
 #[derive(Debug, Clone)]

@@ -22,11 +22,20 @@ impl ProcessId {
         let stat = Stat::read(pid)?;
         (!stat.ended).then_some(Self { pid, start_time: stat.start_time })
     }
+
+    /// Whether a process is of the session that this one led, and has not ended. Says no while it lives, or if its
+    /// number is somebody else's by now: then so may be the session.
+    pub(crate) fn led(self, pid: i32) -> bool {
+        let of_session =
+            |stat: Stat| !stat.ended && stat.session == self.pid && stat.start_time >= self.start_time;
+        Self::of(self.pid).is_none() && Stat::read(pid).is_some_and(of_session)
+    }
 }
 
 struct Stat {
     ended: bool,
     parent: i32,
+    session: i32,
     start_time: u64,
 }
 
@@ -42,6 +51,7 @@ impl Stat {
         Some(Self {
             ended: matches!(*fields.first()?, "Z" | "X"),
             parent: fields.get(1)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
@@ -93,9 +103,10 @@ mod tests {
 
     #[test]
     fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
-        let line = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0";
+        let line = "42 (a) b (c) S 7 42 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!((stat.ended, stat.parent, stat.start_time), (false, 7, 987_654));
+        let (ended, numbers) = (stat.ended, (stat.parent, stat.session));
+        assert_eq!((ended, numbers, stat.start_time), (false, (7, 41), 987_654));
     }
 
     #[test]

@@ -27,6 +27,27 @@ async fn a_node_dies_with_its_shim_and_the_rest_is_found_by_its_mark() {
 }
 
 #[tokio::test]
+async fn what_has_lost_its_mark_is_found_by_its_session() {
+    let world = World::new();
+    let gate = world.gate();
+    let running = world
+        .start(&world.script("env -i sh -c 'echo $$ > \"$0\"; exec sleep 1000' $GATE & exec sleep 1000"))
+        .await;
+    let unmarked = gate.number().await;
+    signal(running.state().shim.pid, Signal::KILL);
+    assert_eq!(outcome(&running).await, Outcome::Lost);
+    assert!(rustix::process::test_kill_process(rustix::process::Pid::from_raw(unmarked).unwrap()).is_ok());
+    assert!(world.shims.clean_up_lost(&world.node).await.unwrap() >= 1);
+    let gone = async {
+        while std::path::Path::new(&format!("/proc/{unmarked}")).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("it was killed");
+    world.has_no_socket();
+}
+
+#[tokio::test]
 async fn a_nodes_process_needs_no_cleaning_when_its_shim_is_killed() {
     let world = World::new();
     let running = world.start_sleeper().await;

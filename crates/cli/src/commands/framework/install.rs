@@ -17,7 +17,7 @@ const ALL: &str = "all";
 /// Install a framework for clusters on this machine, unless it is there
 #[derive(Debug, Parser)]
 pub(super) struct Install {
-    /// Which one: dask; or all that can be installed
+    /// Which one: dask, ray; or all that can be installed
     #[arg(value_name = "NAME|all")]
     name: String,
     #[command(flatten)]

@@ -228,11 +228,11 @@ async fn a_look_is_at_how_things_are_now() {
 async fn what_does_not_run_here_yet_is_not_installed() {
     let folder = tempfile::tempdir().unwrap();
     let environments = Environments::with(folder.path().join("made"), Vec::new());
-    let lacking = environments.look(Framework::Ray).await.unwrap_err();
-    assert_eq!((lacking.what.as_str(), lacking.command), ("ray does not run as local processes yet", None));
-    let why = Frameworks::install(&environments, Framework::Ray).err().unwrap();
+    let lacking = environments.look(Framework::Spark).await.unwrap_err();
+    assert_eq!((lacking.what.as_str(), lacking.command), ("spark does not run as local processes yet", None));
+    let why = Frameworks::install(&environments, Framework::Spark).err().unwrap();
     assert_eq!(
         why,
-        "ray does not run as local processes yet, so there is nothing to install: dask can be installed"
+        "spark does not run as local processes yet, so there is nothing to install: ray, dask can be installed"
     );
 }

@@ -1,0 +1,253 @@
+//! Ray from end to end, with real drivers.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use muster_testkit::Python;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::clusters::{CLUSTERS, Member, state};
+use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::recipes::ray;
+use crate::traces::{kill, lives};
+
+/// What a user's program has: the variables that it was given say where its cluster is.
+const DRIVER: &str = r#"
+import os, time, ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+ray.init(*sys.argv[1:], log_to_driver=False)
+@ray.remote
+def square(n):
+    return n * n
+@ray.remote(max_retries=0)
+def once(n):
+    time.sleep(0.2)
+    return n * n, ray.get_runtime_context().get_node_id()
+@ray.remote
+def large(n):
+    return bytes([n]) * 20_000_000
+def alive():
+    return [node for node in ray.nodes() if node["Alive"]]
+def named(name):
+    return next(node["NodeID"] for node in alive() if node["NodeName"] == name)
+def held_by(name, n):
+    held = large.options(scheduling_strategy=On(named(name), soft=True)).remote(n)
+    ray.wait([held], fetch_local=False)
+    return held
+"#;
+
+/// Somebody whose program has the variables that `muster env` prints.
+async fn driver(laptop: &Laptop, python: &Python, name: &str) -> Client {
+    Client::start(with_environment(laptop, python, name).await, DRIVER, &[]).await
+}
+
+async fn with_environment(laptop: &Laptop, python: &Python, name: &str) -> Command {
+    let environment = laptop.get(&format!("{CLUSTERS}/{name}/environment")).await;
+    let variables = environment["variables"].as_object().expect("variables").clone();
+    let mut command = python.command();
+    command.envs(variables.iter().map(|(name, value)| (name, value.as_str().expect("a text"))));
+    command
+}
+
+async fn computes(driver: &mut Client) {
+    assert_eq!(driver.run("sum(ray.get([square.remote(n) for n in range(20)]))").await, "2470");
+}
+
+/// One after the other, because the names of groups are those of the test.
+async fn scale(laptop: &Laptop, name: &str, group: &str, replicas: u32) -> Value {
+    let body =
+        json!({"group_name": group, "replicas": replicas, "wait_for": "reached", "wait_timeout": "180s"});
+    laptop.post(&format!("{CLUSTERS}/{name}/scale"), body).await
+}
+
+/// The secret as a client has it.
+async fn secret(laptop: &Laptop, name: &str) -> String {
+    let environment = laptop.get(&format!("{CLUSTERS}/{name}/environment")).await;
+    environment["variables"]["RAY_AUTH_TOKEN"].as_str().expect("a secret").to_owned()
+}
+
+/// Submits a job by HTTP, as `ray job submit` does, and shows what it wrote.
+async fn submit(laptop: &Laptop, name: &str, dashboard: &str, entrypoint: &str) -> String {
+    let (client, secret) = (reqwest::Client::new(), secret(laptop, name).await);
+    let jobs = format!("{dashboard}/api/jobs/");
+    let submitted = client.post(&jobs).bearer_auth(&secret).json(&json!({"entrypoint": entrypoint}));
+    let submitted: Value = submitted.send().await.expect("an answer").json().await.expect("JSON");
+    let job = format!("{jobs}{}", submitted["submission_id"].as_str().expect("an id"));
+    let get = async |path: &str| -> Value {
+        let answer = client.get(format!("{job}{path}")).bearer_auth(&secret).send().await;
+        answer.expect("an answer").json().await.expect("JSON")
+    };
+    let ended = async {
+        loop {
+            let status = get("").await["status"].as_str().unwrap_or_default().to_owned();
+            if !matches!(status.as_str(), "PENDING" | "RUNNING") {
+                return status;
+            }
+            tokio::time::sleep(SOON).await;
+        }
+    };
+    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
+    let logs = get("/logs").await["logs"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(status, "SUCCEEDED", "{logs}");
+    logs
+}
+
+/// What Ray itself leaves on a machine, wherever it was told to write.
+fn litter() -> Vec<PathBuf> {
+    let entries = |folder: &str| {
+        let found = std::fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
+        found.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let of_ray = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name == "ray" || name.starts_with("plasma")
+    };
+    entries("/tmp").into_iter().chain(entries("/dev/shm")).filter(of_ray).collect()
+}
+
+/// The process of this name below another.
+fn child(parent: i32, name: &str) -> i32 {
+    let numbers = std::fs::read_dir("/proc").expect("processes").flatten();
+    let is_it = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((head, rest)) = stat.rsplit_once(") ") else { return false };
+        head.ends_with(&format!("({name}")) && rest.split(' ').nth(1) == Some(&parent.to_string())
+    };
+    let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.find(is_it).unwrap_or_else(|| panic!("process {parent} has a {name}"))
+}
+
+fn pids(members: &[Member]) -> Vec<i32> {
+    members.iter().map(Member::pid).collect()
+}
+
+#[tokio::test]
+async fn a_cluster_of_two_groups_computes_shrinks_in_the_middle_of_a_job_and_goes() {
+    let Some((laptop, python)) = Laptop::with_framework("ray").await else { return };
+    let before = litter();
+    let mut cluster = ray("fred", &[("small", 1), ("large", 1)]);
+    let shape = json!({"cpu": "2", "memory": "1Gi", "gpu": 1});
+    cluster["cluster_spec"]["worker_group_spec"][1]["shape"] = shape;
+    let created = laptop.create(&cluster).await;
+    assert_eq!((state(&created), created["readyWorkers"].as_i64()), ("ACTIVE", Some(2)), "{created}");
+
+    // Whoever has the variables computes; whoever has only the address does not.
+    let mut driver = driver(&laptop, &python, "fred").await;
+    computes(&mut driver).await;
+    let sizes =
+        "sorted(tuple(int(node['Resources'].get(what, 0)) for what in ('CPU', 'GPU')) for node in alive())";
+    assert_eq!(driver.run(sizes).await, "[(0, 0), (1, 0), (2, 1)]");
+    let memory = "[int(node['Resources']['memory']) for node in alive() if node['Resources'].get('GPU')]";
+    assert_eq!(driver.run(memory).await, "[1073741824]");
+    let [dashboard, client] =
+        ["dashboard", "client"].map(|name| created["endpoints"][name].as_str().expect("an endpoint"));
+    let stranger = reqwest::get(format!("{dashboard}/api/v0/nodes")).await.unwrap();
+    assert_eq!(stranger.status(), 401);
+
+    // The other ways in.
+    let program = r#"python -c "import ray; print('the sum is', sum(ray.get([ray.remote(abs).remote(-n) for n in range(9)])))""#;
+    let said = submit(
+        &laptop,
+        "fred",
+        dashboard,
+        &program.replace("ray.remote(abs)", "ray.remote(lambda n: abs(n))"),
+    )
+    .await;
+    assert!(said.contains("the sum is 36"), "{said}");
+    let remote = with_environment(&laptop, &python, "fred").await;
+    let mut remote = Client::start(remote, DRIVER, &[client]).await;
+    computes(&mut remote).await;
+    drop(remote);
+
+    // Tasks that may not be tried twice run to their end; what is only held is there again for whoever wants it.
+    assert_eq!(scale(&laptop, "fred", "small", 2).await["readyWorkers"], 3);
+    let workers = laptop.workers("fred").await;
+    for (number, worker) in workers.iter().enumerate() {
+        driver.run(&format!("kept.update({{{number}: held_by('{}', {number})}})", worker.name)).await;
+    }
+    driver.run("kept.update(job=[once.remote(n) for n in range(60)])").await;
+    driver.run("ray.wait(kept['job'], num_returns=6)").await;
+    let scaled = scale(&laptop, "fred", "small", 1).await;
+    assert_eq!((state(&scaled), scaled["readyWorkers"].as_i64()), ("ACTIVE", Some(2)), "{scaled}");
+    driver.run("kept.update(done=ray.get(kept['job']))").await;
+    assert_eq!(driver.run("sum(square for square, _ in kept['done'])").await, "70210");
+    assert_eq!(driver.run("len({node for _, node in kept['done']})").await, "3", "one of them is gone");
+    assert_eq!(driver.run("[ray.get(kept[n])[-1] for n in range(3)]").await, "[0, 1, 2]");
+    let stayed = laptop.workers("fred").await;
+    for worker in &workers {
+        assert_eq!(lives(worker.pid()), pids(&stayed).contains(&worker.pid()), "{worker:?}");
+    }
+    drop(driver);
+    laptop.delete_without_trace("fred").await;
+    assert_eq!(litter(), before);
+}
+
+#[tokio::test]
+async fn whatever_of_a_node_is_killed_is_seen_and_comes_back_where_it_was() {
+    let Some((laptop, python)) = Laptop::with_framework("ray").await else { return };
+    let created = laptop.create(&ray("fred", &[("default", 1)])).await;
+    let mut first = driver(&laptop, &python, "fred").await;
+    computes(&mut first).await;
+    let known = secret(&laptop, "fred").await;
+
+    // Its first process, then one in the middle.
+    kill(laptop.workers("fred").await[0].pid());
+    assert_eq!(laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await["status"], "SUCCEEDED");
+    computes(&mut first).await;
+    let worker = laptop.workers("fred").await.remove(0);
+    kill(child(worker.pid(), "raylet"));
+    assert_eq!(laptop.until_ended("fred", "CLUSTER_RECOVER", 2).await["status"], "SUCCEEDED");
+    assert!(!lives(worker.pid()));
+    computes(&mut first).await;
+    let told = laptop.told("fred", "NodeLost").await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
+    assert!(told[1].starts_with("it exited with code 1") && told[1].contains("raylet"), "{told:?}");
+
+    // The head takes its workers along, and all come back at the same address with the same secret.
+    let worker = laptop.workers("fred").await.remove(0);
+    kill(laptop.head("fred").await.pid());
+    assert_eq!(laptop.until_ended("fred", "CLUSTER_RECOVER", 3).await["status"], "SUCCEEDED");
+    drop(first);
+    let healed = laptop.until_active("fred", 1).await;
+    assert_eq!(healed["endpoints"], created["endpoints"]);
+    assert_eq!(secret(&laptop, "fred").await, known);
+    assert!(!lives(worker.pid()), "its head knows nothing of it");
+    computes(&mut driver(&laptop, &python, "fred").await).await;
+    let restarted = laptop.restart_head("fred").await;
+    assert_eq!(
+        (state(&restarted), &restarted["endpoints"]),
+        ("ACTIVE", &created["endpoints"]),
+        "{restarted}"
+    );
+    computes(&mut driver(&laptop, &python, "fred").await).await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn two_clusters_side_by_side_do_not_disturb_each_other() {
+    let Some((laptop, python)) = Laptop::with_framework("ray").await else { return };
+    let (left, right) = (ray("left", &[("default", 1)]), ray("right", &[("default", 1)]));
+    let (left, right) = tokio::join!(laptop.create(&left), laptop.create(&right));
+    assert_eq!((state(&left), state(&right)), ("ACTIVE", "ACTIVE"), "{left} {right}");
+    assert_ne!(secret(&laptop, "left").await, secret(&laptop, "right").await);
+    let mut one = driver(&laptop, &python, "left").await;
+    let mut other = driver(&laptop, &python, "right").await;
+    assert_eq!(one.run("len(alive())").await, "2", "it sees its own nodes only");
+    computes(&mut one).await;
+    drop(one);
+    let theirs = [laptop.workers("right").await, vec![laptop.head("right").await]].concat();
+
+    // Everything below a head whose supervisor is killed goes, also what hides by another name.
+    kill(laptop.head("left").await.shim());
+    assert_eq!(laptop.until_ended("left", "CLUSTER_RECOVER", 1).await["status"], "SUCCEEDED");
+    computes(&mut driver(&laptop, &python, "left").await).await;
+    computes(&mut other).await;
+    laptop.delete("left").await;
+    computes(&mut other).await;
+    assert!(pids(&theirs).into_iter().all(lives), "{theirs:?}");
+    assert_eq!(state(&laptop.cluster("right").await), "ACTIVE");
+    drop(other);
+    laptop.delete_without_trace("right").await;
+}

@@ -1,0 +1,287 @@
+//! Ray: a head node and worker nodes, each `ray start --block` with the processes below it.
+//!
+//! Nodes are at 127.0.0.2: Ray replaces 127.0.0.1 by an address that others can reach, and that changes with the
+//! network of a laptop. Some of its servers listen on every address all the same; who talks to them has to know the
+//! secret.
+
+use std::collections::{BTreeMap, HashSet};
+
+use muster_core::cluster::Framework;
+use muster_core::node::NodeRole;
+use muster_core::quantity::Memory;
+use muster_core::shape::Shape;
+use muster_core::time::Timestamp;
+use serde::Deserialize;
+
+use crate::ask::{Ask, Unreadable, json as read};
+use crate::contact::{Contact, Secret};
+use crate::endpoints::Endpoints;
+use crate::local::{
+    Activity, Launch, Leaving, LiveWorker, LocalFramework, Package, Ports, Retirement, Seat, Signal, Stop,
+    Tell, Whereabouts,
+};
+
+/// Ray.
+pub(crate) struct Ray;
+
+/// Where nodes are.
+const HOST: &str = "127.0.0.2";
+
+/// The port of the global control service, which nodes and programs on this machine connect to.
+const GCS: &str = "gcs";
+
+/// The port for programs that are no part of the cluster, and the purpose of its address.
+const CLIENT: &str = "client";
+
+/// The port of the dashboard, and of everything that is asked by HTTP.
+const DASHBOARD: &str = "dashboard";
+
+/// Nodes that live, the head too. Ray lists 100 unless it is told otherwise, the dead ones among them, and 10,000 at most.
+const ALIVE: &str = "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000";
+
+/// What nodes and clients are told of the secret.
+const AUTH_MODE: &str = "RAY_AUTH_MODE";
+const AUTH_TOKEN: &str = "RAY_AUTH_TOKEN";
+const TOKEN: &str = "token";
+
+/// How long a node that is told to end drains itself: those that should have drained have, before they are told.
+const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
+
+/// Ports of metrics that would be the same for all clusters of a machine.
+const METRICS: [(&str, &str); 2] = [("AUTOSCALER_METRIC_PORT", "0"), ("DASHBOARD_METRIC_PORT", "0")];
+
+/// Memory for objects of a node whose memory is not said; it is taken as objects come. Ray's own default is a third of
+/// the machine, for every node.
+const OBJECTS: Memory = Memory::from_bytes(512 << 20);
+
+/// The least that Ray takes.
+const OBJECTS_AT_LEAST: u64 = 80 << 20;
+
+/// Lets workers go.
+const DRAIN: &str = include_str!("ray/drain.py");
+
+impl LocalFramework for Ray {
+    fn framework(&self) -> Framework {
+        Framework::Ray
+    }
+
+    fn package(&self) -> Package {
+        Package { module: "ray", pins: include_str!("../pins/ray.txt") }
+    }
+
+    fn workers_outlive_head(&self) -> bool {
+        // What the head knows is lost with it, and workers that are unknown to a head end.
+        false
+    }
+
+    fn several_groups(&self) -> bool {
+        true
+    }
+
+    fn starts_alone(&self) -> bool {
+        // Two that start at once take the same sockets, and one of them fails after a while.
+        true
+    }
+
+    fn whereabouts(&self) -> Whereabouts {
+        Whereabouts::Given { ports: &[GCS, CLIENT, DASHBOARD], endpoints }
+    }
+
+    fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch {
+        let port = |name: &str| ports.get(name).copied().unwrap_or(0).to_string();
+        let own = [
+            "--head",
+            "--port",
+            &port(GCS),
+            "--ray-client-server-port",
+            &port(CLIENT),
+            // Without it there is nobody to ask; said, so that packages which it needs are missed at once.
+            "--include-dashboard",
+            "true",
+            "--dashboard-host",
+            "127.0.0.1",
+            "--dashboard-port",
+            &port(DASHBOARD),
+            "--temp-dir",
+            seat.short,
+            "--disable-usage-stats",
+        ];
+        // Nothing runs beside what a cluster depends on, unless it is made for that.
+        let mut launch = start(seat, &own, cpus(seat.shape).unwrap_or(0));
+        launch.environment.extend(METRICS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        launch
+    }
+
+    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch {
+        start(seat, &["--address", head.of(Endpoints::ADDRESS)], cpus(seat.shape).unwrap_or(1))
+    }
+
+    fn ports(&self, endpoints: &Endpoints) -> Ports {
+        let known = [(GCS, Endpoints::ADDRESS), (CLIENT, CLIENT), (DASHBOARD, Endpoints::DASHBOARD)];
+        let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), endpoints.port(purpose)?));
+        known.into_iter().filter_map(port).collect()
+    }
+
+    fn ask_workers(&self, head: &Contact) -> Ask {
+        http(head, ALIVE)
+    }
+
+    fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable> {
+        const WHAT: &str = "the head's list of nodes";
+        #[derive(Deserialize)]
+        struct Answer {
+            data: Data,
+        }
+        #[derive(Deserialize)]
+        struct Data {
+            result: List,
+        }
+        #[derive(Deserialize)]
+        struct List {
+            result: Vec<Node>,
+        }
+        #[derive(Deserialize)]
+        struct Node {
+            node_id: String,
+            node_name: String,
+            is_head_node: bool,
+            state: String,
+        }
+        let Answer { data } = read(WHAT, answer)?;
+        let alive = data.result.result.into_iter().filter(|node| node.state == "ALIVE");
+        let (heads, workers): (Vec<Node>, Vec<Node>) = alive.partition(|node| node.is_head_node);
+        if heads.is_empty() {
+            // Its dashboard answers before there is anything to connect to.
+            return Err(Unreadable { what: WHAT, why: "the head itself is not there yet".to_owned() });
+        }
+        let live = |node: Node| LiveWorker { name: node.node_name, address: node.node_id };
+        Ok(workers.into_iter().map(live).collect())
+    }
+
+    fn retire(&self, Retirement { head, workers, python, within }: Retirement<'_>) -> Tell {
+        let within = within.to_string();
+        // Isolated, so that no folder called ray is taken for Ray.
+        let mut command = vec![python, "-I", "-c", DRAIN, head.of(Endpoints::ADDRESS), &within];
+        command.extend(workers.iter().map(|worker| worker.address.as_str()));
+        Tell::Run(Launch::of(&command, &authentication(&head.secret)))
+    }
+
+    fn retired(&self, _: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
+        read("the list of nodes that were drained", answer)
+    }
+
+    fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
+        // By the time of the answer nothing runs there; what remains does not end by itself.
+        Leaving::Ends(0)
+    }
+
+    fn ask_activity(&self, head: &Contact) -> Ask {
+        http(head, "/api/component_activities")
+    }
+
+    fn activity(&self, answer: &[u8]) -> Activity {
+        #[derive(Deserialize)]
+        struct Component {
+            is_active: String,
+            last_activity_at: Option<f64>,
+        }
+        // Programs that are connected, and whatever else was told to Ray to count.
+        let Ok(components) = read::<BTreeMap<String, Component>>("the head's activity", answer) else {
+            return Activity::Unknown;
+        };
+        let mut last = Activity::IdleSince(Timestamp::default());
+        for component in components.values() {
+            match (component.is_active.as_str(), component.last_activity_at) {
+                ("ACTIVE", _) => return Activity::Busy,
+                // Nobody ever was.
+                ("INACTIVE", None) => {}
+                ("INACTIVE", Some(at)) => last = later(last, Activity::idle_since_seconds(at)),
+                _ => last = Activity::Unknown,
+            }
+        }
+        if components.is_empty() { Activity::Unknown } else { last }
+    }
+
+    fn client_environment(&self, head: &Contact) -> BTreeMap<String, String> {
+        let mut known = vec![
+            ("RAY_ADDRESS", head.of(Endpoints::ADDRESS)),
+            // Where jobs are submitted to.
+            ("RAY_API_SERVER_ADDRESS", head.of(Endpoints::DASHBOARD)),
+        ];
+        known.extend(authentication(&head.secret));
+        known.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    fn stop(&self, _: NodeRole) -> Stop {
+        Stop { signal: Signal::Terminate, grace: 10 }
+    }
+}
+
+fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
+    let (cpus, gpus) = (cpus.to_string(), seat.shape.gpu.unwrap_or(0).to_string());
+    let objects = objects(seat.shape).to_string();
+    let memory = seat.shape.memory.map(|memory| memory.bytes().to_string());
+    let mut command = vec![seat.python, "-m", "ray.scripts.scripts", "start", "--block"];
+    command.extend(own);
+    command.extend(["--node-ip-address", HOST, "--node-name", seat.name]);
+    command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus, "--object-store-memory", &objects]);
+    if let Some(memory) = &memory {
+        command.extend(["--memory", memory]);
+    }
+    // Any port that is free, where nobody needs to know it: Ray would take the same for all clusters.
+    command.extend([
+        "--min-worker-port",
+        "0",
+        "--max-worker-port",
+        "0",
+        "--dashboard-agent-listen-port",
+        "0",
+    ]);
+    // Folders for sockets are often in memory.
+    command.extend(["--object-spilling-directory", seat.folder, "--log-color", "false"]);
+    let mut environment = vec![DRAIN_AT_END];
+    environment.extend(authentication(seat.secret));
+    Launch::of(&command, &environment)
+}
+
+/// What whoever talks to a cluster has to know.
+fn authentication(secret: &Secret) -> [(&str, &str); 2] {
+    [(AUTH_MODE, TOKEN), (AUTH_TOKEN, secret.reveal())]
+}
+
+/// Where a head with these ports answers.
+fn endpoints(ports: &Ports) -> Endpoints {
+    let port = |name: &str| ports.get(name).copied().unwrap_or(0);
+    Endpoints::default()
+        .with(Endpoints::ADDRESS, format!("{HOST}:{}", port(GCS)))
+        .with(CLIENT, format!("ray://127.0.0.1:{}", port(CLIENT)))
+        .with(Endpoints::DASHBOARD, format!("http://127.0.0.1:{}", port(DASHBOARD)))
+}
+
+/// Whole ones, as Ray counts them.
+fn cpus(shape: &Shape) -> Option<u64> {
+    shape.cpu.map(|cpu| cpu.millis().div_ceil(1000))
+}
+
+/// Three tenths of a node's memory, as Ray divides that of a machine.
+fn objects(shape: &Shape) -> u64 {
+    let memory = shape.memory.map_or(OBJECTS.bytes(), |memory| memory.bytes() / 10 * 3);
+    memory.max(OBJECTS_AT_LEAST)
+}
+
+/// A path of the dashboard.
+fn http(head: &Contact, path: &str) -> Ask {
+    Ask::get(format!("{}{path}", head.of(Endpoints::DASHBOARD))).knowing(&head.secret)
+}
+
+/// The later of two times since when nothing has run; unknown if one is.
+fn later(one: Activity, other: Activity) -> Activity {
+    match (one, other) {
+        (Activity::IdleSince(one), Activity::IdleSince(other)) => Activity::IdleSince(one.max(other)),
+        (Activity::IdleSince(_), other) => other,
+        (one, _) => one,
+    }
+}
+
+#[cfg(test)]
+mod tests;

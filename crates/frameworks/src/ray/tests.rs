@@ -1,0 +1,144 @@
+use muster_core::quantity::Cpu;
+use rstest::rstest;
+
+use super::*;
+use crate::sample::{after, contact, seat};
+
+fn ports() -> Ports {
+    [(GCS, 23846), (CLIENT, 30725), (DASHBOARD, 29950)]
+        .map(|(name, port)| (name.to_owned(), port))
+        .into_iter()
+        .collect()
+}
+
+fn head() -> Contact {
+    contact(endpoints(&ports()))
+}
+
+fn has(launch: &Launch, flag: &str) -> bool {
+    launch.command.iter().any(|word| word == flag)
+}
+
+#[test]
+fn a_head_answers_at_the_ports_that_were_chosen_and_keeps_them() {
+    let head = head();
+    assert_eq!(head.endpoints.get(Endpoints::ADDRESS), Some("127.0.0.2:23846"));
+    assert_eq!(head.endpoints.get("client"), Some("ray://127.0.0.1:30725"));
+    assert_eq!(head.endpoints.get(Endpoints::DASHBOARD), Some("http://127.0.0.1:29950"));
+    assert_eq!(Ray.ports(&head.endpoints), ports());
+    let shape = Shape::default();
+    let launch = Ray.head(seat(&shape), &ports());
+    assert!(has(&launch, "--head") && has(&launch, "--block"));
+    assert_eq!(after(&launch, "--port"), "23846");
+    assert_eq!(after(&launch, "--ray-client-server-port"), "30725");
+    assert_eq!(
+        (after(&launch, "--dashboard-host"), after(&launch, "--dashboard-port")),
+        ("127.0.0.1", "29950")
+    );
+    assert_eq!(
+        (after(&launch, "--temp-dir"), after(&launch, "--object-spilling-directory")),
+        ("/run/c", "/node")
+    );
+}
+
+#[test]
+fn nothing_of_two_clusters_on_a_machine_wants_the_same_port() {
+    let shape = Shape::default();
+    let (first, worker) = (Ray.head(seat(&shape), &ports()), Ray.worker(seat(&shape), &head()));
+    for launch in [&first, &worker] {
+        for flag in ["--min-worker-port", "--max-worker-port", "--dashboard-agent-listen-port"] {
+            assert_eq!(after(launch, flag), "0", "{flag}");
+        }
+        assert_eq!(after(launch, "--node-ip-address"), "127.0.0.2");
+    }
+    for name in ["AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT"] {
+        assert_eq!(first.environment[name], "0");
+    }
+}
+
+#[test]
+fn the_secret_is_known_to_nodes_clients_and_questions_and_stands_in_no_command() {
+    let (shape, head) = (Shape::default(), head());
+    let retirement = Retirement { head: &head, workers: &[], python: "python", within: 300 };
+    let Tell::Run(drain) = Ray.retire(retirement) else { panic!("a program is run") };
+    for launch in [Ray.head(seat(&shape), &ports()), Ray.worker(seat(&shape), &head), drain] {
+        assert_eq!(launch.environment["RAY_AUTH_MODE"], "token");
+        assert_eq!(launch.environment["RAY_AUTH_TOKEN"], "abracadabra");
+        assert!(!launch.command.iter().any(|word| word.contains("abracadabra")));
+    }
+    let client = Ray.client_environment(&head);
+    assert_eq!(client["RAY_ADDRESS"], "127.0.0.2:23846");
+    assert_eq!(client["RAY_API_SERVER_ADDRESS"], "http://127.0.0.1:29950");
+    assert_eq!((&*client["RAY_AUTH_MODE"], &*client["RAY_AUTH_TOKEN"]), ("token", "abracadabra"));
+    for ask in [Ray.ask_workers(&head), Ray.ask_activity(&head)] {
+        assert!(ask.url.starts_with("http://127.0.0.1:29950/api/"), "{ask:?}");
+        assert_eq!(ask.bearer.as_ref().map(Secret::reveal), Some("abracadabra"));
+    }
+}
+
+/// Cpus of a head and of a worker, gpus, bytes for objects, memory.
+type Given = (&'static str, &'static str, &'static str, &'static str, Option<&'static str>);
+
+#[rstest]
+#[case(None, None, None, ("0", "1", "0", "536870912", None))]
+#[case(Some(2000), Some(10 << 30), Some(1), ("2", "2", "1", "3221225472", Some("10737418240")))]
+#[case(Some(1500), None, None, ("2", "2", "0", "536870912", None))]
+#[case(Some(100), Some(128 << 20), None, ("1", "1", "0", "83886080", Some("134217728")))]
+fn nodes_are_given_their_shape(
+    #[case] cpu: Option<u64>,
+    #[case] memory: Option<u64>,
+    #[case] gpu: Option<u32>,
+    #[case] given: Given,
+) {
+    let (cpu, memory) = (cpu.map(Cpu::from_millis), memory.map(Memory::from_bytes));
+    let shape = Shape { cpu, memory, gpu, ..Shape::default() };
+    let (of_head, of_worker, gpus, objects, limit) = given;
+    let (head, worker) = (Ray.head(seat(&shape), &ports()), Ray.worker(seat(&shape), &head()));
+    assert_eq!((after(&head, "--num-cpus"), after(&worker, "--num-cpus")), (of_head, of_worker));
+    for launch in [&head, &worker] {
+        assert_eq!((after(launch, "--num-gpus"), after(launch, "--object-store-memory")), (gpus, objects));
+        assert_eq!(has(launch, "--memory").then(|| after(launch, "--memory")), limit);
+    }
+    assert_eq!((after(&worker, "--address"), after(&worker, "--node-name")), ("127.0.0.2:23846", "w-1"));
+}
+
+/// As Ray 2.60.0 answered once a worker had gone.
+const NODES: &[u8] = br#"{"result": true, "msg": "", "data": {"result": {"total": 4, "num_after_truncation": 2, "num_filtered": 2, "result": [
+    {"node_id": "3d15e70a70b9510cc30b58d8a109d4ddca08858869a20ad66016e137", "node_ip": "127.0.0.2", "is_head_node": false, "state": "ALIVE", "state_message": null, "node_name": "w-2", "resources_total": {"object_store_memory": 100000000.0, "memory": 21974777600.0, "CPU": 1.0, "node:127.0.0.2": 1.0}, "labels": {"ray.io/node-id": "3d15e70a70b9510cc30b58d8a109d4ddca08858869a20ad66016e137"}},
+    {"node_id": "c7995624b479a8de027fddc519ce3eef5ea945951a50162e1211d886", "node_ip": "127.0.0.2", "is_head_node": false, "state": "DEAD", "state_message": "Terminated due to preemption: removed", "node_name": "w-1", "resources_total": {}, "labels": {}},
+    {"node_id": "866c7e14b3e78131bb838edc710decd1380b1cd54645f11ee70104ac", "node_ip": "127.0.0.2", "is_head_node": true, "state": "ALIVE", "state_message": null, "node_name": "head-0", "resources_total": {"node:__internal_head__": 1.0, "object_store_memory": 100000000.0, "memory": 23835741952.0, "node:127.0.0.2": 1.0}, "labels": {"ray.io/node-id": "866c7e14b3e78131bb838edc710decd1380b1cd54645f11ee70104ac"}}
+    ], "partial_failure_warning": "", "warnings": null}}}"#;
+
+/// As it answered before the head's own node was there.
+const TOO_EARLY: &[u8] = br#"{"result": true, "msg": "", "data": {"result": {"total": 0, "num_after_truncation": 0, "num_filtered": 0, "result": [], "partial_failure_warning": "", "warnings": null}}}"#;
+
+#[test]
+fn workers_that_live_are_counted_once_the_head_is_there() {
+    let id = "3d15e70a70b9510cc30b58d8a109d4ddca08858869a20ad66016e137";
+    let workers = Ray.workers(NODES).unwrap();
+    assert_eq!(workers, [LiveWorker { name: "w-2".to_owned(), address: id.to_owned() }]);
+    assert!(Ray.workers(TOO_EARLY).unwrap_err().to_string().contains("not there yet"));
+    assert!(Ray.workers(b"401: Unauthorized").is_err());
+    let (head, python) = (head(), "/venv/bin/python");
+    let retirement = Retirement { head: &head, workers: &workers, python, within: 300 };
+    let Tell::Run(drain) = Ray.retire(retirement) else { panic!("a program is run") };
+    assert_eq!(drain.command[..3], ["/venv/bin/python", "-I", "-c"]);
+    assert_eq!(drain.command[4..], ["127.0.0.2:23846", "300", id]);
+    let answer = format!("[\"{id}\"]\n");
+    assert_eq!(Ray.retired(&workers, answer.as_bytes()).unwrap(), HashSet::from([id.to_owned()]));
+    assert_eq!(Ray.retired(&workers, b"[]").unwrap(), HashSet::new());
+    assert!(Ray.retired(&workers, b"").is_err());
+}
+
+#[rstest]
+#[case::never_used(br#"{"driver": {"is_active": "INACTIVE", "reason": null, "timestamp": 1794740765.9, "last_activity_at": null}}"#, Activity::IdleSince(Timestamp::from_micros(0)))]
+#[case::used(br#"{"driver": {"is_active": "INACTIVE", "reason": null, "timestamp": 1794740765.919113, "last_activity_at": 1794740759.5}}"#, Activity::IdleSince(Timestamp::from_micros(1_794_740_759_500_000)))]
+#[case::connected(br#"{"driver": {"is_active": "ACTIVE", "reason": "Number of active drivers: 1", "timestamp": 1794740903.655375, "last_activity_at": 1794740869.17}}"#, Activity::Busy)]
+#[case::failed(br#"{"driver": {"is_active": "ERROR", "reason": "RpcError()", "timestamp": 1794740903.655375, "last_activity_at": null}}"#, Activity::Unknown)]
+#[case::also_by_a_hook(br#"{"driver": {"is_active": "INACTIVE", "timestamp": 5, "last_activity_at": 3}, "mine": {"is_active": "INACTIVE", "timestamp": 5, "last_activity_at": 4}}"#, Activity::IdleSince(Timestamp::from_micros(4_000_000)))]
+#[case::busy_by_a_hook(br#"{"driver": {"is_active": "ERROR", "timestamp": 5, "last_activity_at": 3}, "mine": {"is_active": "ACTIVE", "timestamp": 5, "last_activity_at": 4}}"#, Activity::Busy)]
+#[case::nobody(b"{}", Activity::Unknown)]
+#[case::no_answer(b"404: Not Found", Activity::Unknown)]
+fn what_is_not_known_to_be_idle_is_not(#[case] answer: &[u8], #[case] expected: Activity) {
+    assert_eq!(Ray.activity(answer), expected);
+}
