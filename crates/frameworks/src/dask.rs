@@ -170,7 +170,7 @@ impl LocalFramework for Dask {
         }
     }
 
-    fn client_environment(&self, head: &Contact) -> BTreeMap<String, String> {
+    fn client_environment(&self, head: &Contact, _: &str) -> BTreeMap<String, String> {
         let address = head.endpoints.get(Endpoints::ADDRESS);
         address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
     }

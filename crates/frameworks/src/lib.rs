@@ -9,8 +9,10 @@ mod dask;
 mod endpoints;
 mod local;
 mod ray;
+mod requirement;
 #[cfg(test)]
 mod sample;
+mod spark;
 
 use muster_core::cluster::Framework;
 
@@ -21,13 +23,14 @@ pub use local::{
     Activity, Launch, Leaving, LiveWorker, LocalFramework, Names, Package, Ports, Retirement, Seat, Signal,
     Stop, Tell, Whereabouts,
 };
+pub use requirement::{Program, Requirement};
 
 /// How a framework runs as plain processes, if it is known yet.
 pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
     match framework {
         Framework::Dask => Some(&dask::Dask),
         Framework::Ray => Some(&ray::Ray),
-        Framework::Spark => None,
+        Framework::Spark => Some(&spark::Spark),
     }
 }
 

@@ -11,6 +11,7 @@ pub use muster_core::limits::Activity;
 use crate::ask::{Ask, Unreadable};
 use crate::contact::{Contact, Secret};
 use crate::endpoints::Endpoints;
+use crate::requirement::Requirement;
 
 /// The Python package that a framework comes as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub struct Seat<'a> {
     pub name: &'a str,
     /// The interpreter of the environment that has the framework.
     pub python: &'a str,
+    /// The folder of the framework's package in that environment.
+    pub package: &'a str,
     /// A folder of the node's own, empty at its start.
     pub folder: &'a str,
     /// A folder of the cluster that stays when its nodes are started anew.
@@ -156,6 +159,11 @@ pub trait LocalFramework: Send + Sync {
     /// What it is installed from.
     fn package(&self) -> Package;
 
+    /// What it needs on the machine beside that.
+    fn requirement(&self) -> Option<Requirement> {
+        None
+    }
+
     /// Whether workers find a new head by themselves.
     fn workers_outlive_head(&self) -> bool;
 
@@ -212,8 +220,8 @@ pub trait LocalFramework: Send + Sync {
     /// Reads its answer.
     fn activity(&self, answer: &[u8]) -> Activity;
 
-    /// What programs that use the cluster need in their environment, secrets too.
-    fn client_environment(&self, head: &Contact) -> BTreeMap<String, String>;
+    /// What programs that use the cluster need in their environment, secrets too; its nodes run in that interpreter.
+    fn client_environment(&self, head: &Contact, python: &str) -> BTreeMap<String, String>;
 
     /// How a node is stopped in order.
     fn stop(&self, role: NodeRole) -> Stop;

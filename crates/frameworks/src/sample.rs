@@ -13,6 +13,7 @@ pub(crate) fn seat(shape: &Shape) -> Seat<'_> {
     Seat {
         name: "w-1",
         python: "/venv/bin/python",
+        package: "/venv/lib/package",
         folder: "/node",
         kept: "/cluster/kept",
         short: "/run/c",

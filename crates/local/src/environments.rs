@@ -4,15 +4,17 @@ mod install;
 mod make;
 mod port;
 mod probe;
+mod require;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::cluster::Framework;
-use muster_frameworks::LocalFramework;
+use muster_frameworks::{LocalFramework, Program};
 
 use probe::{Probed, probe};
+pub use require::Unmet;
 
 /// The interpreter of an environment, from its folder.
 const INTERPRETER: &str = "bin/python";
@@ -50,6 +52,8 @@ impl Source {
 pub struct Environment {
     /// Its interpreter.
     pub python: PathBuf,
+    /// The folder of the framework's package.
+    pub package: PathBuf,
     /// The framework's version.
     pub version: String,
     /// Where it was found.
@@ -59,8 +63,8 @@ pub struct Environment {
 impl Environment {
     /// The environment of an interpreter, if it has the framework; otherwise why not.
     pub async fn of(python: PathBuf, source: Source, framework: &dyn LocalFramework) -> Result<Self, String> {
-        let Probed { version } = probe(&python, framework.package().module).await?;
-        Ok(Self { python, version, source })
+        let Probed { version, package } = probe(&python, framework.package().module).await?;
+        Ok(Self { python, package, version, source })
     }
 }
 
@@ -99,6 +103,8 @@ struct Inner {
     around: Vec<(PathBuf, Source)>,
     /// What is known to be there. What is not is looked for again: it may have been installed meanwhile.
     known: Mutex<HashMap<(PathBuf, &'static str), Probed>>,
+    /// Programs beside packages that are known to be there, by name.
+    programs: Mutex<HashMap<&'static str, Program>>,
 }
 
 impl Environments {
@@ -117,7 +123,15 @@ impl Environments {
     }
 
     fn of_base(base: PathBuf, folder: PathBuf, around: Vec<(PathBuf, Source)>) -> Self {
-        Self { inner: Arc::new(Inner { folder, base, around, known: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                folder,
+                base,
+                around,
+                known: Mutex::default(),
+                programs: Mutex::default(),
+            }),
+        }
     }
 
     /// The first environment that has the framework: of whoever asks, around the server, made by us.
@@ -132,7 +146,9 @@ impl Environments {
         let mut looked = Vec::new();
         for (python, source) in asked.into_iter().chain(self.inner.around.iter().cloned()).chain(made) {
             match self.probe(&python, framework.package().module).await {
-                Ok(Probed { version }) => return Ok(Environment { python, version, source }),
+                Ok(Probed { version, package }) => {
+                    return Ok(Environment { python, package, version, source });
+                }
                 Err(why) => looked.push(format!("{} ({}): {why}", python.display(), source.as_str())),
             }
         }
@@ -155,6 +171,9 @@ impl Environments {
     fn forget(&self, framework: &dyn LocalFramework) {
         let module = framework.package().module;
         self.known().retain(|(_, known), _| *known != module);
+        if let Some(requirement) = framework.requirement() {
+            self.programs().remove(requirement.program);
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<(PathBuf, &'static str), Probed>> {

@@ -38,6 +38,7 @@ use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
+use muster_core::recipe::ClusterRecipe;
 use muster_engine::provider::{
     Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
 };
@@ -188,7 +189,12 @@ impl Provider for Processes {
         let head = self.inner.living_head(call.cluster.id);
         let down =
             || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
-        Ok(framework.client_environment(&head.ok_or_else(down)?))
+        let head = head.ok_or_else(down)?;
+        let recipe = ClusterRecipe::of(&call.profile.properties)
+            .map_err(|error| ProviderError::permanent("InvalidProfile", error))?;
+        let installed = self.inner.installed(framework, &recipe.head()).await?;
+        let own = framework.client_environment(&head, &installed.python.to_string_lossy());
+        Ok(installed.variables.into_iter().chain(own).collect())
     }
 
     fn capacity(&self) -> Option<Capacity> {

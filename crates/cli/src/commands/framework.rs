@@ -43,6 +43,10 @@ async fn found(client: &mut Client) -> Result<Vec<Framework>, Failure> {
     let call = async |client: &Client| client.frameworks().list_frameworks(ListFrameworksRequest {}).await;
     let mut frameworks = client.ask(call).await?.into_inner().frameworks;
     for framework in &mut frameworks {
+        // One that could not even be installed lacks more than an environment.
+        if !framework.usable && !framework.installable {
+            continue;
+        }
         if let Some(own) = of_caller(client, &framework.name).await {
             framework.usable = true;
             framework.version = own.version;

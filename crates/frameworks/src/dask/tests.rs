@@ -25,7 +25,7 @@ fn a_scheduler_tells_where_it_answers() {
     assert_eq!(head.endpoints.get(Endpoints::ADDRESS), Some("tcp://127.0.0.1:39147"));
     assert_eq!(head.endpoints.get(Endpoints::DASHBOARD), Some("http://127.0.0.1:44645/status"));
     assert_eq!(Dask.ask_workers(&head), Ask::get("http://127.0.0.1:44645/api/v1/get_workers".to_owned()));
-    let environment = Dask.client_environment(&head);
+    let environment = Dask.client_environment(&head, "/venv/bin/python");
     assert_eq!(environment["DASK_SCHEDULER_ADDRESS"], "tcp://127.0.0.1:39147");
 }
 

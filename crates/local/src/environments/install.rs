@@ -69,6 +69,8 @@ impl Environments {
         framework: &'static dyn LocalFramework,
         tell: &mut Tell,
     ) -> Result<Installing, String> {
+        // Before anything is loaded that could not be used.
+        self.require(framework).await.map_err(|unmet| unmet.to_string())?;
         let done = |found: Environment, already| Installing::Done { found: found.into(), already };
         if let Ok(found) = self.find(framework, None).await {
             return Ok(done(found, true));

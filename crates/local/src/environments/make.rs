@@ -24,6 +24,9 @@ const DISK_FULL: &str = "No space left on device";
 /// Settings of pip that would put packages elsewhere. Those that say where packages come from stay.
 const ELSEWHERE: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"];
 
+/// What tells pip the versions of packages that it needs to build others, in its younger and older versions.
+const CONSTRAINTS: [&str; 2] = ["PIP_BUILD_CONSTRAINT", "PIP_CONSTRAINT"];
+
 /// One environment that is being made.
 pub(super) struct Making<'a> {
     pub(super) framework: &'static dyn LocalFramework,
@@ -45,11 +48,14 @@ impl Making<'_> {
         let mut venv = Command::new(self.base);
         venv.args(["-I", "-m", "venv"]).arg(self.place);
         self.command(venv, tell).await.map_err(|failed| self.no_environment(&failed))?;
-        let pins = self.place.join(PINS);
-        std::fs::write(&pins, self.framework.package().pins).map_err(|error| self.on_disk(&error))?;
+        let pins = self.framework.package().pins;
+        std::fs::write(self.place.join(PINS), pins).map_err(|error| self.on_disk(&error))?;
         let mut pip = Command::new(self.place.join(INTERPRETER));
+        // What builds a package that comes as source is pinned, too. Its name alone: pip would take one with spaces
+        // for several.
+        pip.current_dir(self.place).envs(CONSTRAINTS.map(|name| (name, PINS)));
         pip.args(["-I", "-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
-        pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--requirement"]).arg(&pins);
+        pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--requirement", PINS]);
         self.command(pip, tell).await.map_err(|failed| self.no_packages(&failed))
     }
 

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use muster_core::cluster::Framework;
 use muster_engine::frameworks::{Found, Frameworks, Installation, Lacking};
 
+use super::require::Unmet;
 use super::{Environment, Environments, Missing};
 
 impl From<Environment> for Found {
-    fn from(Environment { python, version, source }: Environment) -> Self {
+    fn from(Environment { python, version, source, .. }: Environment) -> Self {
         Self { version, interpreter: python.to_string_lossy().into_owned(), source: source.as_str() }
     }
 }
@@ -15,6 +16,12 @@ impl From<Environment> for Found {
 impl From<Missing> for Lacking {
     fn from(missing: Missing) -> Self {
         Self { what: missing.what(), command: Some(missing.command()) }
+    }
+}
+
+impl From<Unmet> for Lacking {
+    fn from(unmet: Unmet) -> Self {
+        Self { what: unmet.to_string(), command: None }
     }
 }
 
@@ -30,6 +37,7 @@ impl Frameworks for Environments {
         };
         // Whoever looks wants to know how it is now: packages may have been upgraded or removed since.
         self.forget(local);
+        self.require(local).await?;
         Ok(self.find(local, None).await?.into())
     }
 

@@ -1,6 +1,6 @@
 //! Asking an interpreter whether it has a package.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -9,13 +9,19 @@ use tokio::process::Command;
 /// A slow disk may need seconds for the first start of Python.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Finds the package without importing it, which would take much longer.
-const QUESTION: &str = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))";
+/// Finds the package, and where it is, without importing it, which would take much longer.
+const QUESTION: &str = "\
+import importlib.metadata as m, importlib.util as u, os, sys
+name = sys.argv[1]
+print(m.version(name))
+print(os.path.dirname(u.find_spec(name).origin))";
 
 /// What an interpreter has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Probed {
     pub(super) version: String,
+    /// The folder of the package.
+    pub(super) package: PathBuf,
 }
 
 pub(super) async fn probe(python: &Path, package: &str) -> Result<Probed, String> {
@@ -27,7 +33,10 @@ pub(super) async fn probe(python: &Path, package: &str) -> Result<Probed, String
     let answer = answer.map_err(|error| format!("cannot be run: {error}"))?;
     let said = |text: &[u8]| String::from_utf8_lossy(text).trim().to_owned();
     if answer.status.success() {
-        return Ok(Probed { version: said(&answer.stdout) });
+        let said = said(&answer.stdout);
+        let mut lines = said.lines().map(str::to_owned);
+        let version = lines.next().unwrap_or_default();
+        return Ok(Probed { version, package: lines.next().unwrap_or_default().into() });
     }
     let why = said(&answer.stderr);
     if why.contains("PackageNotFoundError") {

@@ -15,7 +15,7 @@ use super::kind::{Kind, ProcessRecipe};
 use super::place;
 use super::seat::Seat;
 use super::{Inner, on_disk};
-use crate::environments::Missing;
+use crate::environments::{Environment, Missing, Unmet};
 use crate::files;
 use crate::shim::{Launch, NodeFolder};
 
@@ -57,24 +57,35 @@ fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
 /// The interpreters that were found for what was asked for: looking takes a process each time it is in vain.
 #[derive(Default)]
 pub(super) struct Pythons {
-    found: Mutex<HashMap<Option<String>, PathBuf>>,
+    found: Mutex<HashMap<Option<String>, Installed>>,
 }
 
 impl Pythons {
     async fn get(
         &self,
         recipe: &NodeRecipe,
-        find: impl AsyncFnOnce() -> Result<PathBuf, ProviderError>,
-    ) -> Result<PathBuf, ProviderError> {
+        find: impl AsyncFnOnce() -> Result<Installed, ProviderError>,
+    ) -> Result<Installed, ProviderError> {
         // Whoever comes while one looks waits here for what that finds.
         let mut found = self.found.lock().await;
-        if let Some(python) = found.get(&recipe.image) {
-            return Ok(python.clone());
+        if let Some(installed) = found.get(&recipe.image) {
+            return Ok(installed.clone());
         }
-        let python = find().await?;
-        found.insert(recipe.image.clone(), python.clone());
-        Ok(python)
+        let installed = find().await?;
+        found.insert(recipe.image.clone(), installed.clone());
+        Ok(installed)
     }
+}
+
+/// A framework on this machine, with everything that it needs.
+#[derive(Debug, Clone)]
+pub(super) struct Installed {
+    /// The interpreter that has it.
+    pub(super) python: PathBuf,
+    /// The folder of its package.
+    package: PathBuf,
+    /// What its nodes and clients need in their environment beside what the framework says.
+    pub(super) variables: BTreeMap<String, String>,
 }
 
 impl Inner {
@@ -82,7 +93,7 @@ impl Inner {
     pub(super) async fn has_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
         let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
         let recipe = ClusterRecipe::of(&profile.properties).map_err(invalid)?;
-        self.python(framework, &recipe.head()).await.map(drop)
+        self.installed(framework, &recipe.head()).await.map(drop)
     }
 
     /// Makes the folder for sockets of a cluster's own programs, empty. It is a link: what else they write there may be
@@ -103,15 +114,20 @@ impl Inner {
         made.map_or_else(|| self.shims.runtime().short(cluster).map_err(failed), Ok)
     }
 
-    /// The interpreter that has the framework: the one that is asked for, or ours.
-    pub(super) async fn python(
+    /// Where the framework is: in the environment that is asked for, or in ours.
+    pub(super) async fn installed(
         &self,
         framework: &dyn LocalFramework,
         recipe: &NodeRecipe,
-    ) -> Result<PathBuf, ProviderError> {
+    ) -> Result<Installed, ProviderError> {
+        let unmet = |unmet: Unmet| ProviderError::permanent("RequirementMissing", unmet.to_string());
+        let needed = self.environments.require(framework).await.map_err(unmet)?;
+        let text = |(name, home): (&str, PathBuf)| (name.to_owned(), home.to_string_lossy().into_owned());
+        let variables = needed.into_iter().map(text).collect();
         let found = self.environments.find(framework, recipe.image.as_deref().map(Path::new)).await;
         let missing = |missing: Missing| ProviderError::permanent("FrameworkMissing", missing.to_string());
-        Ok(found.map_err(missing)?.python)
+        let Environment { python, package, .. } = found.map_err(missing)?;
+        Ok(Installed { python, package, variables })
     }
 
     /// The command, environment and folder of a node of any kind.
@@ -142,7 +158,8 @@ impl Inner {
         pythons: &Pythons,
     ) -> Result<Launch, ProviderError> {
         let recipe = recipe(call, node)?;
-        let python = pythons.get(&recipe, || self.python(framework, &recipe)).await?;
+        let installed = pythons.get(&recipe, || self.installed(framework, &recipe)).await?;
+        let Installed { python, package, variables } = installed;
         let work = place::work(folder);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let cluster = call.cluster.id;
@@ -151,6 +168,7 @@ impl Inner {
         let at = Place {
             name: &seat.name,
             python: &text(&python),
+            package: &text(&package),
             folder: &text(&work),
             kept: &text(&kept),
             short: &text(&short),
@@ -163,6 +181,7 @@ impl Inner {
         };
         launch.command.extend(recipe.args);
         let environment = in_venv(&python)
+            .chain(variables)
             .chain(launch.environment)
             .chain(recipe.env)
             .chain([(CLUSTER.to_owned(), call.cluster.name.clone())])

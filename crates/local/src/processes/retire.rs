@@ -82,7 +82,8 @@ impl Inner {
         workers: &[LiveWorker],
     ) -> Result<Vec<u8>, AskError> {
         let recipe = ClusterRecipe::of(&call.profile.properties).map_err(|error| failed(&error))?;
-        let python = self.python(framework, &recipe.head()).await.map_err(|error| failed(&error))?;
+        let installed = self.installed(framework, &recipe.head()).await.map_err(|error| failed(&error))?;
+        let python = installed.python;
         let retirement = Retirement { head, workers, python: &python.to_string_lossy(), within: seconds() };
         match framework.retire(retirement) {
             Tell::Ask(ask) => self.http.ask_within(&ask, RETIRE_WITHIN).await,
