@@ -49,6 +49,7 @@ impl Bare {
         let seat = |name| Seat {
             name,
             python: &python,
+            package: "",
             folder: &at,
             kept: &at,
             short: &at,

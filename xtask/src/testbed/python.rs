@@ -59,6 +59,11 @@ fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<
         let mut pip = Command::new(folder.join(INTERPRETER));
         pip.args(["-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
         pip.arg("--requirement").arg(pins).env("TMPDIR", scratch(folder));
+        // What builds a package that comes as source is pinned, too. The name of the file alone: pip would take one
+        // with spaces for several.
+        if let (Some(at), Some(file)) = (pins.parent(), pins.file_name()) {
+            pip.current_dir(at).env("PIP_BUILD_CONSTRAINT", file).env("PIP_CONSTRAINT", file);
+        }
         let what = format!("installing the packages of the Python environment '{name}'");
         step::run_quietly(&what, &mut step::dying_with_us(&pip), &part.log())
             .map_err(|error| Failure::needing(error, "Python packages"))

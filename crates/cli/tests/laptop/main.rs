@@ -14,4 +14,5 @@ mod reboot;
 mod recipes;
 mod servers;
 mod shown;
+mod spark;
 mod traces;

@@ -4,9 +4,18 @@ use serde_json::{Value, json};
 
 /// A cluster of Dask.
 pub(crate) fn dask(name: &str, workers: u32) -> Value {
+    cluster("dask", name, workers)
+}
+
+/// A cluster of Spark.
+pub(crate) fn spark(name: &str, workers: u32) -> Value {
+    cluster("spark", name, workers)
+}
+
+fn cluster(framework: &str, name: &str, workers: u32) -> Value {
     json!({
         "name": name,
-        "framework": "dask",
+        "framework": framework,
         "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": workers}]},
     })
 }

@@ -28,11 +28,13 @@ async fn the_first_environment_that_has_it_is_taken() {
         "without",
         "echo 'importlib.metadata.PackageNotFoundError: No package' >&2; exit 1",
     );
-    let with = interpreter(folder.path(), "with", "echo 2026.8.0");
+    let with = interpreter(folder.path(), "with", "echo 2026.8.0; echo /site/distributed");
     let around = vec![(without.clone(), Source::Variable), (with.clone(), Source::Active)];
     let environments = Environments::with(folder.path().join("made"), around);
     let found = environments.find(dask(), None).await.unwrap();
-    assert_eq!(found, Environment { python: with, version: "2026.8.0".to_owned(), source: Source::Active });
+    let package = PathBuf::from("/site/distributed");
+    let version = "2026.8.0".to_owned();
+    assert_eq!(found, Environment { python: with, package, version, source: Source::Active });
 }
 
 #[tokio::test]

@@ -65,6 +65,20 @@ async fn an_installed_framework_is_found_at_once_and_not_installed_again() {
 }
 
 #[tokio::test]
+async fn what_packages_are_built_with_is_pinned_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let pip = r#"echo "built with $PIP_CONSTRAINT $PIP_BUILD_CONSTRAINT of $PWD: $(grep -c == pins.txt)"; echo "$*""#;
+    let environments = environments(folder.path(), "true", pip);
+    let (lines, done) = said(environments.install(dask())).await;
+    done.unwrap();
+    let made = folder.path().join("made/dask-");
+    let built = lines.iter().find(|line| line.starts_with("built with ")).unwrap();
+    assert!(built.starts_with(&format!("built with pins.txt pins.txt of {}", made.display())), "{built}");
+    assert!(!built.ends_with(": 0"), "{built}");
+    assert!(lines.iter().any(|line| line.contains("--only-binary :all:")), "{lines:?}");
+}
+
+#[tokio::test]
 async fn of_two_installations_one_waits_and_finds_it_there() {
     let folder = tempfile::tempdir().unwrap();
     let (pipe, pip) = waiting_pip(folder.path());
@@ -222,17 +236,4 @@ async fn a_look_is_at_how_things_are_now() {
     let lacking = environments.look(Framework::Dask).await.unwrap_err();
     assert!(lacking.what.starts_with("dask is not installed ("), "{lacking:?}");
     assert_eq!(lacking.command.as_deref(), Some("muster framework install dask"));
-}
-
-#[tokio::test]
-async fn what_does_not_run_here_yet_is_not_installed() {
-    let folder = tempfile::tempdir().unwrap();
-    let environments = Environments::with(folder.path().join("made"), Vec::new());
-    let lacking = environments.look(Framework::Spark).await.unwrap_err();
-    assert_eq!((lacking.what.as_str(), lacking.command), ("spark does not run as local processes yet", None));
-    let why = Frameworks::install(&environments, Framework::Spark).err().unwrap();
-    assert_eq!(
-        why,
-        "spark does not run as local processes yet, so there is nothing to install: ray, dask can be installed"
-    );
 }

@@ -1,0 +1,106 @@
+//! A program of a user that stays connected to a Spark cluster and does what the test says.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use muster_testkit::{Process, Python};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::clusters::CLUSTERS;
+use crate::laptop::{Laptop, PATIENCE, SOON};
+
+/// Reads lines of Python and prints what they come to, each with its number. What computes a square leaves word of
+/// where it did.
+const PROGRAM: &str = r#"
+import os, sys, time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.appName("test").getOrCreate()
+sc = spark.sparkContext
+marks = sys.argv[1]
+def square(number, seconds):
+    with open(f"{marks}/{number}", "a") as mark:
+        mark.write(os.environ["SPARK_LOCAL_IP"] + "\n")
+    time.sleep(seconds)
+    return number * number
+def squares(count, seconds=0):
+    for name in os.listdir(marks):
+        os.remove(f"{marks}/{name}")
+    return sc.parallelize(range(count), count).map(lambda number: square(number, seconds)).sum()
+print("connected", flush=True)
+for number, line in enumerate(sys.stdin):
+    try:
+        answer = eval(line)
+    except BaseException as error:
+        answer = repr(error)
+    print(f"answer {number}: {answer}", flush=True)
+"#;
+
+pub(super) struct Driver {
+    process: Process,
+    asked: usize,
+    marks: TempDir,
+}
+
+impl Driver {
+    /// Connects to a cluster with nothing but its environment.
+    pub(super) async fn connect(laptop: &Laptop, python: &Python, cluster: &str) -> Self {
+        let environment = laptop.get(&format!("{CLUSTERS}/{cluster}/environment")).await;
+        let variables = environment["variables"].as_object().expect("variables");
+        let marks = tempfile::tempdir().expect("a folder");
+        let mut command = python.command();
+        command.args(["-c", PROGRAM]).arg(marks.path());
+        command.envs(variables.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default())));
+        let process = Process::spawn("driver", &command);
+        process.wait_for_line("connected", PATIENCE).await;
+        Self { process, asked: 0, marks }
+    }
+
+    /// Has it do something.
+    pub(super) async fn begin(&mut self, line: &str) {
+        self.process.write_line(line).await;
+        self.asked += 1;
+    }
+
+    /// What the last thing came to that it was told to do.
+    pub(super) async fn answer(&mut self) -> String {
+        let head = format!("answer {}: ", self.asked - 1);
+        let answer = self.process.wait_for_line(&head, PATIENCE).await;
+        answer.trim_start_matches(&head).to_owned()
+    }
+
+    /// Lets the cluster compute something of which the answer is known.
+    pub(super) async fn computes(&mut self) {
+        self.begin("squares(20)").await;
+        assert_eq!(self.answer().await, "2470", "{}", self.process.tail());
+    }
+
+    /// Waits until so many workers have done a part of what it does now.
+    pub(super) async fn until_done_by(&self, workers: usize) {
+        let done = async {
+            while self.hosts().collect::<BTreeSet<_>>().len() < workers {
+                tokio::time::sleep(SOON).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("{}", self.process.tail()));
+    }
+
+    /// How many parts were begun: more than there are if some had to be done again.
+    pub(super) fn begun(&self) -> usize {
+        self.hosts().count()
+    }
+
+    /// Where parts were begun, one for each.
+    fn hosts(&self) -> impl Iterator<Item = String> + use<> {
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let files = std::fs::read_dir(self.marks.path()).expect("a folder").flatten();
+        let texts: Vec<String> = files.map(|file| read(&file.path())).collect();
+        texts.into_iter().flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+    }
+}
+
+/// Asks the master what it counts.
+pub(super) async fn master(cluster: &Value) -> Value {
+    let dashboard = cluster["endpoints"]["dashboard"].as_str().expect("a dashboard");
+    reqwest::get(format!("{dashboard}json/")).await.expect("it answers").json().await.expect("JSON")
+}
