@@ -202,7 +202,7 @@ impl LocalFramework for Ray {
         if components.is_empty() { Activity::Unknown } else { last }
     }
 
-    fn client_environment(&self, head: &Contact) -> BTreeMap<String, String> {
+    fn client_environment(&self, head: &Contact, _: &str) -> BTreeMap<String, String> {
         let mut known = vec![
             ("RAY_ADDRESS", head.of(Endpoints::ADDRESS)),
             // Where jobs are submitted to.

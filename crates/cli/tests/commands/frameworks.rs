@@ -28,6 +28,17 @@ fn with_python3(home: &Home, arguments: &[&str], script: &str) -> Command {
     command
 }
 
+/// A Java of this version, as the only one of a command.
+fn with_java(home: &Home, arguments: &[&str], version: u32) -> Command {
+    let folder = home.data().with_file_name("programs");
+    std::fs::create_dir_all(folder.join("bin")).expect("a folder");
+    let said = format!("  java.home = {}\\n  java.specification.version = {version}\\n", folder.display());
+    program(home, "bin/java", &format!("printf '{said}' >&2"));
+    let mut command = home.command(arguments);
+    command.env("JAVA_HOME", &folder).env("PATH", &folder);
+    command
+}
+
 fn dask(list: &Value) -> &Value {
     let frameworks = list["frameworks"].as_array().expect("a list");
     frameworks.iter().find(|framework| framework["name"] == "dask").expect("Dask is known")
@@ -49,9 +60,8 @@ async fn dask_is_installed_once_and_the_next_cluster_runs_in_it() {
     assert!(said.err.contains("dask: making a Python environment in "), "{said:?}");
     assert!(said.err.contains("dask: Collecting distributed=="), "{said:?}");
     assert!(said.out.starts_with("dask 20") && said.out.contains(" is installed: "), "{said:?}");
-    let again = home.muster(&["framework", "install", "all"]).done();
+    let again = home.muster(&["framework", "install", "dask"]).done();
     assert!(again.out.starts_with("dask 20") && again.out.contains(" is there already: "), "{again:?}");
-    assert!(again.err.contains("spark: spark does not run as local processes yet"), "{again:?}");
     let list = home.muster(&["framework", "list", "-o", "json"]).done().json();
     assert_eq!(
         (&dask(&list)["usable"], &dask(&list)["source"]),
@@ -71,7 +81,7 @@ async fn dask_is_installed_once_and_the_next_cluster_runs_in_it() {
 #[test]
 fn a_list_says_what_is_missing_and_what_to_type() {
     let home = Home::new();
-    let said = home.muster(&["framework", "list"]).done();
+    let said = run(&mut with_java(&home, &["framework", "list"], 17)).done();
     let lines: Vec<Vec<&str>> = said.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(
         lines,
@@ -79,7 +89,7 @@ fn a_list_says_what_is_missing_and_what_to_type() {
             vec!["NAME", "USABLE", "VERSION", "FOUND", "PYTHON", "TO", "DO"],
             vec!["ray", "no", "muster", "framework", "install", "ray"],
             vec!["dask", "no", "muster", "framework", "install", "dask"],
-            vec!["spark", "no", "spark", "does", "not", "run", "as", "local", "processes", "yet"],
+            vec!["spark", "no", "muster", "framework", "install", "spark"],
         ]
     );
     let wide = home.muster(&["framework", "list", "-o", "wide"]).done().out;
@@ -123,9 +133,25 @@ fn an_installation_that_cannot_be_says_why() {
         said.err.lines().last(),
         Some("error: 'flink' is no framework: one of ray, dask, spark is expected")
     );
+}
+
+#[test]
+fn without_java_spark_is_not_installed_and_everything_says_why() {
+    let home = Home::new();
+    let list = run(&mut with_java(&home, &["framework", "list"], 11)).done();
+    let why = "spark needs Java 17 or newer, and ";
+    let spark = list.out.lines().find(|line| line.starts_with("spark")).unwrap();
+    assert!(spark.contains(why) && spark.contains("/bin/java is version 11: install it"), "{spark}");
+    // An environment of the caller that has the package is not enough either.
+    let python = program(&home, "own", "echo 4.3.0");
+    let list = run(home.command(&["framework", "list"]).env("MUSTER_PYTHON", python)).done();
+    assert!(list.out.lines().any(|line| line.starts_with("spark") && line.contains(why)), "{list:?}");
     let said = home.muster(&["framework", "install", "spark"]);
-    assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.err.contains("there is nothing to install: ray, dask can be installed"), "{said:?}");
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains(&format!("error: {why}")), "{said:?}");
+    assert!(!said.err.contains("making a Python environment"), "nothing is begun: {said:?}");
+    let all = home.muster(&["framework", "install", "all"]);
+    assert!(all.err.contains(&format!("spark: {why}")), "the others are: {all:?}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn the_secret_is_known_to_nodes_clients_and_questions_and_stands_in_no_command()
         assert_eq!(launch.environment["RAY_AUTH_TOKEN"], "abracadabra");
         assert!(!launch.command.iter().any(|word| word.contains("abracadabra")));
     }
-    let client = Ray.client_environment(&head);
+    let client = Ray.client_environment(&head, "/venv/bin/python");
     assert_eq!(client["RAY_ADDRESS"], "127.0.0.2:23846");
     assert_eq!(client["RAY_API_SERVER_ADDRESS"], "http://127.0.0.1:29950");
     assert_eq!((&*client["RAY_AUTH_MODE"], &*client["RAY_AUTH_TOKEN"]), ("token", "abracadabra"));
