@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use muster_core::action::{Action, ActionStatus, Fence};
 use muster_core::ids::ActionId;
-use muster_store::StoreError;
 use muster_store::commands::{Claim, Claimed, PutBack};
 use muster_store::reads::ActionQuery;
+use muster_store::{Dialect, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::again;
@@ -28,8 +28,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         if inner.stopping.is_cancelled() {
             return;
         }
-        let taken = claim(&inner, &hands, &held).await;
-        if taken > 0 {
+        if claim(&inner, &hands, &held).await == More::Perhaps {
             continue;
         }
         tokio::select! {
@@ -79,20 +78,30 @@ impl Held {
     }
 }
 
-async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> usize {
+/// Whether more can be claimed, as far as a claim shows.
+#[derive(PartialEq, Eq)]
+enum More {
+    Perhaps,
+    /// Until somebody tells.
+    No,
+}
+
+/// Claims as much as there are hands for.
+async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> More {
     let life = inner.life();
     if life.is_over(inner.clock.now()) {
-        return 0;
+        return More::No;
     }
     if let Err(error) = held.put_back_strays(inner, &life).await {
         tracing::warn!(%error, "cannot look for what is nobody's");
         held.astray.store(true, Ordering::Release);
     }
+    let limit = hands.available_permits();
     let command = Claim {
         engine: life.id,
         instances: inner.instances(),
         kinds: handlers::KNOWN.to_vec(),
-        limit: u32::try_from(hands.available_permits()).unwrap_or(u32::MAX),
+        limit: u32::try_from(limit).unwrap_or(u32::MAX),
         now: inner.clock.now(),
     };
     let claimed = match inner.store.claim(command).await {
@@ -101,13 +110,16 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> 
             tracing::warn!(%error, "cannot claim");
             // It may have been committed all the same.
             held.astray.store(true, Ordering::Release);
-            return 0;
+            return More::No;
         }
     };
-    let count = claimed.len();
+    // Less than was asked for is all there was, and asking again would only keep that from beginning; but on PostgreSQL
+    // what others were just looking at was passed over.
+    let passed_over = !claimed.is_empty() && inner.store.dialect() == Dialect::Postgres;
+    let more = if claimed.len() < limit && !passed_over { More::No } else { More::Perhaps };
     for action in claimed {
         // Fewer were asked for than there are hands, so this does not wait.
-        let Ok(hand) = Arc::clone(hands).acquire_owned().await else { return count };
+        let Ok(hand) = Arc::clone(hands).acquire_owned().await else { return more };
         let (inner, life) = (Arc::clone(inner), Arc::clone(&life));
         let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&inner), &action);
         inner.tasks.clone().spawn(async move {
@@ -115,7 +127,7 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> 
             drop((in_hand, hand));
         });
     }
-    count
+    more
 }
 
 /// An action in this engine's hands; let go of however its run ends, a panic included.

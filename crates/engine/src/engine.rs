@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use muster_core::action::Action;
@@ -152,10 +152,9 @@ impl Engine {
             stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
+        let hub: Weak<Hub> = Arc::downgrade(&inner.hub);
+        inner.store.listen(hub);
         inner.begin().await?;
-        let listening = Arc::clone(&inner.hub).listen(inner.store.clone());
-        let stopped = inner.stopped.clone();
-        tokio::spawn(async move { stopped.run_until_cancelled(listening).await });
         tokio::spawn(heartbeat(Arc::clone(&inner)));
         inner.tasks.spawn(dispatcher::run(Arc::clone(&inner)));
         for provider in inner.providers.values() {

@@ -1,11 +1,10 @@
-//! One listener to the store's commits, who wakes just those that wait for something.
+//! Hears of the store's commits, and wakes just those that wait for something.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_core::ids::{ActionId, ClusterId};
-use muster_store::{Store, Touched};
-use tokio::sync::broadcast::error::RecvError;
+use muster_store::{Listener, Touched};
 use tokio::sync::{Notify, watch};
 
 /// What can be waited for.
@@ -32,28 +31,6 @@ struct Waiting {
 }
 
 impl Hub {
-    /// Listens until the store is gone.
-    pub(crate) async fn listen(self: Arc<Self>, store: Store) {
-        let mut commits = store.subscribe();
-        loop {
-            match commits.recv().await {
-                Ok(touched) => self.told(touched),
-                // Too many to follow.
-                Err(RecvError::Lagged(_)) => self.wake_all(),
-                Err(RecvError::Closed) => return,
-            }
-        }
-    }
-
-    fn told(&self, touched: Touched) {
-        match touched {
-            Touched::Work => self.work.notify_one(),
-            Touched::Action(id) => self.wake(Topic::Action(id)),
-            Touched::Cluster(_) => {}
-            Touched::Everything => self.wake_all(),
-        }
-    }
-
     /// Begins to listen for a topic, until the answer is dropped.
     pub(crate) fn follow(self: &Arc<Self>, topic: Topic) -> Follow {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,6 +52,19 @@ impl Hub {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in waiting.values() {
             entry.version.send_modify(|version| *version += 1);
+        }
+    }
+}
+
+impl Listener for Hub {
+    fn told(&self, touched: &[Touched]) {
+        for touched in touched {
+            match touched {
+                Touched::Work => self.work.notify_one(),
+                Touched::Action(id) => self.wake(Topic::Action(*id)),
+                Touched::Cluster(_) => {}
+                Touched::Everything => self.wake_all(),
+            }
         }
     }
 }
@@ -140,7 +130,7 @@ mod tests {
         let action = hub.follow(Topic::Action(ActionId::from_uuid(Uuid::now_v7())));
         let world = hub.follow(Topic::World(ClusterId::from_uuid(Uuid::now_v7())));
         let (first, second) = (action.version(), world.version());
-        hub.told(Touched::Everything);
+        hub.told(&[Touched::Everything]);
         assert!(action.changed_since(first).now_or_never().is_some(), "who waits for an action sleeps on");
         assert!(world.changed_since(second).now_or_never().is_some(), "who waits for the world sleeps on");
         assert!(hub.work.notified().now_or_never().is_some(), "nobody looks for work");

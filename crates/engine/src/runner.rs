@@ -9,6 +9,7 @@ use muster_core::node::NodeStatus;
 use muster_core::status;
 use muster_store::StoreError;
 use muster_store::commands::{Claimed, End, PutBack};
+use muster_store::reads::Subject;
 use tracing::Instrument as _;
 
 use crate::again;
@@ -24,12 +25,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
 pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) -> bool {
-    let Claimed { mut action, mut taken_over } = claimed;
+    let Claimed { mut action, mut taken_over, mut subject } = claimed;
     // At the highest level, so that no filter takes the action's id from what is told inside.
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
-            match attempt(&inner, &life, &action, taken_over).await {
+            match attempt(&inner, &life, &action, taken_over, subject.take()).await {
                 Ok(()) => return true,
                 Err(Stop::Fenced) => return false,
                 Err(stop) => {
@@ -77,8 +78,9 @@ async fn attempt(
     life: &Arc<Life>,
     action: &Action,
     taken_over: bool,
+    subject: Option<Subject>,
 ) -> Result<(), Stop> {
-    let mut work = match Work::load(inner, life, action.clone(), taken_over).await {
+    let mut work = match Work::load(inner, life, action.clone(), taken_over, subject).await {
         Ok(work) => work,
         Err(Stop::Failed(reason)) => return end_without_work(inner, life, action, reason).await,
         Err(stop) => return Err(stop),
@@ -116,7 +118,7 @@ pub(crate) async fn give_up(
     action: &Action,
     reason: String,
 ) -> Result<(), Stop> {
-    match Work::load(inner, life, action.clone(), true).await {
+    match Work::load(inner, life, action.clone(), true, None).await {
         Ok(mut work) => work.finish(ActionStatus::Failed, &reason).await,
         Err(Stop::Failed(_)) => end_without_work(inner, life, action, reason).await,
         Err(stop) => Err(stop),

@@ -219,6 +219,8 @@ impl Engine {
         at_most: Span,
     ) -> Result<Action, StoreError> {
         let follow = self.inner.hub.follow(Topic::Action(id));
+        // Whoever takes up what was accepted a moment ago was woken on this thread, and goes first.
+        tokio::task::yield_now().await;
         let deadline = tokio::time::sleep(at_most.into());
         tokio::pin!(deadline);
         loop {

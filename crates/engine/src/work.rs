@@ -13,7 +13,7 @@ use muster_core::profile::Profile;
 use muster_core::time::{Span, Timestamp};
 use muster_store::StoreError;
 use muster_store::commands::{End, Record, Ticket};
-use muster_store::reads::ActionQuery;
+use muster_store::reads::{ActionQuery, Subject};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -99,12 +99,13 @@ struct Told {
 }
 
 impl Work {
-    /// Reads all that a claimed action is about.
+    /// Reads all that a claimed action is about, except for what came with the claim.
     pub(crate) async fn load(
         inner: &Arc<Inner>,
         life: &Arc<Life>,
         action: Action,
         taken_over: bool,
+        subject: Option<Subject>,
     ) -> Result<Self, Stop> {
         let follow = inner.hub.follow(Topic::Action(action.id));
         // What it was told before this was not read by anybody yet.
@@ -112,9 +113,12 @@ impl Work {
         let gone = |what: &str| Stop::Failed(format!("its {what} is not there any more"));
         let store = &inner.store;
         let id = action.cluster_id.ok_or_else(|| gone("cluster"))?;
-        let cluster = store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none());
-        let cluster = cluster.ok_or_else(|| gone("cluster"))?;
-        let profile = store.profile(cluster.profile_id).await?.ok_or_else(|| gone("profile"))?;
+        let subject = match subject {
+            Some(subject) => Some(subject),
+            None => store.subject(id).await?,
+        };
+        let subject = subject.filter(|subject| subject.cluster.deleted_at.is_none());
+        let Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
         // A cluster that is only being made has nothing to be read yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
         let nodes = if fresh { Vec::new() } else { store.members(id).await? };
@@ -341,8 +345,17 @@ impl Work {
         if self.life.is_over(self.now()) {
             return Err(Stop::Fenced);
         }
+        let before = self.follow.version();
+        // Parts that come with this commit were told nothing before it.
+        let up_to_date = self.told().version == before || record.children.len() == self.children.len();
         let control = self.inner.store.record(record).await?;
-        self.told().control = control;
+        let mut told = self.told();
+        told.control = control;
+        // Of this commit everybody here has been told by now. If that was all, there is nothing more to be read.
+        let now = before.wrapping_add(1);
+        if up_to_date && self.follow.version() == now {
+            told.version = now;
+        }
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! One connection inside a transaction, of either database.
 
 use futures::TryStreamExt as _;
+use serde::Serialize;
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::error::StoreError;
 use crate::sqlite;
-use crate::value::{Row, Value};
+use crate::value::{Row, Value, json};
 
 /// Which database this is, for the few statements that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +29,24 @@ impl Dialect {
     }
 
     /// The members of a JSON list as rows: one argument, however many they are.
-    pub(crate) fn each_of(self, place: &str) -> String {
+    fn each_of(self, place: &str) -> String {
         match self {
             Self::Sqlite => format!("SELECT value FROM json_each({place})"),
             Self::Postgres => format!("SELECT json_array_elements_text({place}::json)"),
+        }
+    }
+
+    /// A condition for a column that is one of these, with its one argument at a place. A single one, as it is most
+    /// often, is found without the detour of a list.
+    pub(crate) fn any_of<T: ToString + Serialize>(
+        self,
+        column: &str,
+        place: &str,
+        ids: &[T],
+    ) -> (String, Value) {
+        match ids {
+            [id] => (format!("{column} = {place}"), Value::Text(Some(id.to_string()))),
+            ids => (format!("{column} IN ({})", self.each_of(place)), json(&ids)),
         }
     }
 

@@ -36,11 +36,12 @@ impl Readers {
     /// Runs queries that see one state of the database.
     pub(crate) async fn read<T>(
         &self,
+        answer: Answer,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let closed = |_| StoreError::Unavailable("the store is closed".to_owned());
         let turn = self.inner.turns.acquire().await.map_err(closed)?;
-        let answer = in_place(|| {
+        let read = || {
             let idle = self.idle().pop();
             let mut connection = idle.map_or_else(|| open_reader(&self.inner.file), Ok)?;
             connection.prepare_cached("BEGIN")?.execute([])?;
@@ -49,7 +50,11 @@ impl Readers {
             connection.prepare_cached("COMMIT")?.execute([])?;
             self.idle().push(connection);
             answer
-        });
+        };
+        let answer = match answer {
+            Answer::Few => read(),
+            Answer::Many => elsewhere(read),
+        };
         drop(turn);
         answer
     }
@@ -65,8 +70,17 @@ impl Readers {
     }
 }
 
+/// How much a query answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A handful of rows, found by their keys: there before others on the thread could be sent elsewhere.
+    Few,
+    /// As many as there are, or a page of them: others on the thread should not wait for it.
+    Many,
+}
+
 /// Lets other tasks go on elsewhere while this one reads, where there is an elsewhere.
-fn in_place<T>(read: impl FnOnce() -> T) -> T {
+fn elsewhere<T>(read: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(read),
         _ => read(),

@@ -12,7 +12,7 @@ mod profiles;
 pub use actions::{ActionQuery, ActionSort, Told};
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};
-pub use clusters::{ClusterQuery, ClusterSort, Deleted};
+pub use clusters::{ClusterQuery, ClusterSort, Deleted, Subject};
 pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};
 pub use nodes::{NodeQuery, NodeSort};

@@ -1,6 +1,6 @@
 //! What every handle of a store shares: who is told of commits, what is counted, and whether the last write worked.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use tokio::sync::broadcast;
 use uuid::Uuid;
@@ -12,6 +12,13 @@ use crate::transaction::{Effects, Touched};
 /// Changes that a slow listener may be behind before it has to read again: a few of the largest groups.
 const BACKLOG: usize = 4096;
 
+/// Somebody who is told of commits as they are made: in their order, on the thread that made them, before whoever asked
+/// for them has an answer. So whatever they do has to be quick.
+pub trait Listener: Send + Sync {
+    /// These were changed by a commit.
+    fn told(&self, touched: &[Touched]);
+}
+
 #[derive(Clone)]
 pub(crate) struct Shared {
     inner: Arc<Inner>,
@@ -21,6 +28,7 @@ struct Inner {
     /// What other replicas know us by.
     id: String,
     metrics: Metrics,
+    listeners: RwLock<Vec<Weak<dyn Listener>>>,
     touched: broadcast::Sender<Touched>,
     /// Why the last write failed, until one works again.
     broken: Mutex<Option<String>>,
@@ -30,8 +38,8 @@ impl Shared {
     pub(crate) fn new() -> Self {
         let (touched, _) = broadcast::channel(BACKLOG);
         let id = Uuid::new_v4().simple().to_string();
-        let (metrics, broken) = (Metrics::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { id, metrics, touched, broken }) }
+        let (metrics, listeners, broken) = (Metrics::default(), RwLock::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { id, metrics, listeners, touched, broken }) }
     }
 
     /// What our notices to other replicas begin with.
@@ -50,10 +58,24 @@ impl Shared {
 
     /// Tells whoever listens, here, of a commit made anywhere.
     pub(crate) fn tell(&self, touched: &[Touched]) {
+        if touched.is_empty() {
+            return;
+        }
+        let listeners = self.inner.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter().filter_map(Weak::upgrade) {
+            listener.told(touched);
+        }
+        drop(listeners);
         for change in touched {
             // Nobody listening is fine.
             drop(self.inner.touched.send(*change));
         }
+    }
+
+    pub(crate) fn listen(&self, listener: Weak<dyn Listener>) {
+        let mut listeners = self.inner.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(listener);
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Touched> {

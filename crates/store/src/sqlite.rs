@@ -17,7 +17,7 @@ use crate::value::Value;
 const STATEMENTS: usize = 256;
 
 /// How long another process may hold the file before we give up.
-const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Opens, or makes, the file to write to.
 pub(crate) fn open_writer(file: &Path) -> Result<Connection, StoreError> {

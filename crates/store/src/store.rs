@@ -1,7 +1,7 @@
 //! The store: commands go in, rows come out, whatever database is below.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::metrics::Metrics;
 use crate::migrate;
 use crate::notice::touched_in;
-use crate::readers::Readers;
-use crate::shared::Shared;
+use crate::readers::{Answer, Readers};
+use crate::shared::{Listener, Shared};
 use crate::sqlite;
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
@@ -117,6 +117,11 @@ impl Store {
         }
     }
 
+    /// Tells somebody of commits from now on, of other replicas too, for as long as there is somebody.
+    pub fn listen(&self, listener: Weak<dyn Listener>) {
+        self.shared.listen(listener);
+    }
+
     /// Tells of commits from now on, of other replicas too. Whoever falls behind has to read again.
     pub fn subscribe(&self) -> broadcast::Receiver<Touched> {
         self.shared.subscribe()
@@ -203,23 +208,40 @@ impl Store {
         Ok(output)
     }
 
-    /// Runs queries that see one state of the database.
+    /// Runs queries that see one state of the database, and find a handful of rows by their keys.
     pub(crate) async fn read<T>(
         &self,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.measured(Answer::Few, query).await
+    }
+
+    /// The same for queries that may find many rows.
+    pub(crate) async fn read_many<T>(
+        &self,
+        query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.measured(Answer::Many, query).await
+    }
+
+    async fn measured<T>(
+        &self,
+        answer: Answer,
+        query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let begun = Instant::now();
-        let result = self.query(query).await;
+        let result = self.query(answer, query).await;
         self.shared.metrics().done("read", begun.elapsed(), &result);
         result
     }
 
     async fn query<T>(
         &self,
+        answer: Answer,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match &self.backend {
-            Backend::Sqlite { readers, .. } => readers.read(query).await,
+            Backend::Sqlite { readers, .. } => readers.read(answer, query).await,
             Backend::Postgres { pool } => {
                 let mut connection = begin(pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
                 query(&mut Transaction::new(Connection::Postgres(&mut connection))).await

@@ -37,12 +37,23 @@ impl Effects {
     }
 }
 
+/// Rows of a command that writes a handful.
+pub(crate) const FEW: usize = 1;
+
+/// Rows of a command of which only the database knows how many they are, and they may be many.
+pub(crate) const MANY: usize = usize::MAX;
+
 /// A change that is made as a whole or not at all.
 ///
 /// PostgreSQL may ask for it to be run again, so it must not change itself.
 pub(crate) trait Command: Send + Sync + 'static {
     /// What it answers.
     type Output: Send + 'static;
+
+    /// About how many rows it writes, as far as that is known before; see [`MANY`].
+    fn rows(&self) -> usize {
+        FEW
+    }
 
     /// Runs in a transaction of its own, or in a savepoint of a shared one.
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Self::Output, StoreError>>;

@@ -1,12 +1,20 @@
-//! SQLite's one writer: commands that wait together are committed together.
+//! SQLite's one writer. Whoever finds it idle writes himself, at once; commands that come meanwhile wait together for a
+//! thread of their own, and are committed together.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use rusqlite::Connection as Sqlite;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::error::StoreError;
+use crate::pen::{Open, Pen, is_busy};
 use crate::shared::Shared;
-use crate::sqlite::at_once;
+use crate::sqlite::{BUSY, at_once};
 use crate::transaction::{Command, Effects, Transaction};
 
 /// Commands that may wait before callers have to: enough that a full group is always at hand.
@@ -14,6 +22,9 @@ const QUEUE: usize = 1024;
 
 /// Commands in one commit. More would only make the first of them wait longer.
 const GROUP: usize = 128;
+
+/// Rows that are written on the thread of whoever asks: a millisecond's work, about what the commit itself takes.
+const ROWS_AT_ONCE: usize = 100;
 
 /// A command with the place where its answer goes.
 trait Job: Send {
@@ -24,106 +35,160 @@ trait Job: Send {
     fn answer(self: Box<Self>, committed: Result<(), &StoreError>);
 }
 
+/// What a command answers, or the panic that ended it: that is for whoever asked.
+type Answer<T> = thread::Result<Result<T, StoreError>>;
+
 struct Pending<C: Command> {
     command: C,
-    result: Option<Result<C::Output, StoreError>>,
-    reply: oneshot::Sender<Result<C::Output, StoreError>>,
+    result: Option<Answer<C::Output>>,
+    reply: oneshot::Sender<Answer<C::Output>>,
+    place: Place,
 }
 
 impl<C: Command> Job for Pending<C> {
     fn run(&mut self, connection: &mut Sqlite) -> Option<Effects> {
         let mut tx = Transaction::new(Connection::Sqlite(connection));
-        let result = at_once(self.command.run(&mut tx));
+        // What it leaves half-done is undone with its savepoint.
+        let result = catch_unwind(AssertUnwindSafe(|| at_once(self.command.run(&mut tx))));
         let effects = tx.into_effects();
-        let worked = result.is_ok();
+        let worked = matches!(result, Ok(Ok(_)));
         self.result = Some(result);
         worked.then_some(effects)
     }
 
     fn answer(self: Box<Self>, committed: Result<(), &StoreError>) {
-        let result = match (committed, self.result) {
-            (Ok(()), Some(result)) | (Err(_), Some(result @ Err(_))) => result,
-            (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
-            (Ok(()), None) => Err(StoreError::Unavailable("the command was not run".to_owned())),
+        let Self { result, reply, place, .. } = *self;
+        let unavailable = |why: String| Ok(Err(StoreError::Unavailable(why)));
+        let result = match (committed, result) {
+            (Ok(()), Some(result)) | (Err(_), Some(result @ (Err(_) | Ok(Err(_))))) => result,
+            (Err(error), _) => unavailable(error.to_string()),
+            (Ok(()), None) => unavailable("the command was not run".to_owned()),
         };
+        // Before the answer: whoever has it may find the writer idle.
+        drop(place);
         // Whoever asked may have gone; what was committed stays.
-        drop(self.reply.send(result));
+        drop(reply.send(result));
+    }
+}
+
+/// A place in the queue, from before the command is sent until it is answered or given up.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(taken: &Arc<AtomicUsize>) -> Self {
+        taken.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(taken))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// The way to the writer.
 #[derive(Clone)]
 pub(crate) struct Writer {
+    pen: Arc<Pen>,
     jobs: mpsc::Sender<Box<dyn Job>>,
+    places: Arc<AtomicUsize>,
 }
 
 impl Writer {
-    /// Starts the thread that owns the only writing connection; it ends when the last handle is gone.
+    /// Takes the only writing connection, and starts the thread that writes what has to wait; both end with the last
+    /// handle.
     pub(crate) fn start(connection: Sqlite, shared: Shared) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        std::thread::Builder::new()
+        let pen = Arc::new(Pen::new(connection, shared));
+        let own = Arc::clone(&pen);
+        thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || write_groups(&mut { connection }, waiting, &shared))
+            .spawn(move || write_groups(&own, waiting))
             .map_err(|error| StoreError::Unavailable(format!("no thread for the database: {error}")))?;
-        Ok(Self { jobs })
+        Ok(Self { pen, jobs, places: Arc::default() })
     }
 
     pub(crate) async fn run<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
+        match self.run_at_once(&command) {
+            Some(result) => result,
+            None => self.run_in_turn(command).await,
+        }
+    }
+
+    /// Runs a command here and now; none, and nothing has happened, if it has to wait for its turn.
+    ///
+    /// This holds up a thread of the runtime for one commit, a fraction of a millisecond, where a hand-over to another
+    /// thread and back costs more than the commit (and `block_in_place` is such a hand-over, of all the others on this
+    /// one). It is never more than one thread, as there is one connection; nor for long: commands that are large, that
+    /// would have to wait for another process, or that come while the disk is slow, are not run here. And it is only
+    /// for who finds nobody waiting: under load commands are grouped.
+    fn run_at_once<C: Command>(&self, command: &C) -> Option<Result<C::Output, StoreError>> {
+        if command.rows() > ROWS_AT_ONCE || self.places.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let mut turn = self.pen.at_once()?;
+        let open = match turn.begin(Duration::ZERO) {
+            Err(error) if is_busy(&error) => return None,
+            Err(error) => return Some(Err(error.into())),
+            Ok(open) => open,
+        };
+        let mut tx = Transaction::new(Connection::Sqlite(open.connection));
+        let result = at_once(command.run(&mut tx));
+        let effects = tx.into_effects();
+        Some(result.and_then(|output| open.commit(&effects).map(|()| output)))
+    }
+
+    async fn run_in_turn<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
         let closed = || StoreError::Unavailable("the store is closed".to_owned());
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Pending { command, result: None, reply });
+        let place = Place::take(&self.places);
+        let job = Box::new(Pending { command, result: None, reply, place });
         self.jobs.send(job).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        answer.await.map_err(|_| closed())?.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
-fn write_groups(connection: &mut Sqlite, mut waiting: mpsc::Receiver<Box<dyn Job>>, shared: &Shared) {
+fn write_groups(pen: &Pen, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
     let mut group = Vec::with_capacity(GROUP);
-    while waiting.blocking_recv_many(&mut group, GROUP) > 0 {
-        let outcome = write_group(connection, &mut group);
-        if let Ok(effects) = &outcome {
-            shared.committed(effects);
-        }
+    while let Some(first) = waiting.blocking_recv() {
+        group.push(first);
+        let written = {
+            let mut turn = pen.wait();
+            // More may have come while somebody else was writing.
+            while group.len() < GROUP
+                && let Ok(next) = waiting.try_recv()
+            {
+                group.push(next);
+            }
+            let open = turn.begin(BUSY).map_err(StoreError::from);
+            open.and_then(|open| write_group(open, &mut group))
+        };
         for job in group.drain(..) {
-            job.answer(outcome.as_ref().map(|_| ()));
+            job.answer(written.as_ref().map(|()| ()));
         }
     }
 }
 
-fn write_group(connection: &mut Sqlite, group: &mut [Box<dyn Job>]) -> Result<Effects, StoreError> {
-    statement(connection, "BEGIN IMMEDIATE")?;
-    let written = write_all(connection, group);
-    if written.is_err() {
-        // After a full disk the transaction may still be open; without this every later BEGIN would fail.
-        drop(statement(connection, "ROLLBACK"));
-    }
-    written
-}
-
-fn write_all(connection: &mut Sqlite, group: &mut [Box<dyn Job>]) -> Result<Effects, StoreError> {
+fn write_group(open: Open<'_>, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
     let alone = group.len() == 1;
     let mut all = Effects::default();
     for job in group {
         if !alone {
-            statement(connection, "SAVEPOINT command")?;
+            open.statement("SAVEPOINT command")?;
         }
-        match (job.run(connection), alone) {
+        match (job.run(open.connection), alone) {
             (Some(effects), _) => all.join(effects),
-            (None, true) => {
-                statement(connection, "ROLLBACK")?;
-                return Ok(Effects::default());
-            }
-            (None, false) => statement(connection, "ROLLBACK TO command")?,
+            // Undone with the transaction.
+            (None, true) => return Ok(()),
+            (None, false) => open.statement("ROLLBACK TO command")?,
         }
         if !alone {
-            statement(connection, "RELEASE command")?;
+            open.statement("RELEASE command")?;
         }
     }
-    statement(connection, "COMMIT")?;
-    Ok(all)
+    open.commit(&all)
 }
 
-fn statement(connection: &Sqlite, sql: &'static str) -> Result<(), StoreError> {
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

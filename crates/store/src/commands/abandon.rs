@@ -7,7 +7,7 @@ use muster_core::event::Event;
 
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events};
-use crate::transaction::{Command, Touched, Transaction};
+use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::args;
 
 /// Ends a cluster's row, and every action on it, without touching the world.
@@ -23,6 +23,10 @@ pub struct Abandon {
 
 impl Command for Abandon {
     type Output = Action;
+
+    fn rows(&self) -> usize {
+        MANY
+    }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Action, StoreError>> {
         const END: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4, owner = NULL \

@@ -85,6 +85,10 @@ pub struct Accepted {
 impl Command for Accept {
     type Output = Accepted;
 
+    fn rows(&self) -> usize {
+        self.nodes.len() + self.depends_on.len() + self.events.len()
+    }
+
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Accepted, StoreError>> {
         Box::pin(self.accept(tx))
     }

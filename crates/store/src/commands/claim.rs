@@ -3,12 +3,13 @@
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Target};
 use muster_core::cluster::ClusterStatus;
-use muster_core::ids::{EngineId, InstanceId};
+use muster_core::ids::{ClusterId, EngineId, InstanceId};
 use muster_core::time::Timestamp;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::rows::actions;
+use crate::reads::Subject;
+use crate::rows::{actions, clusters};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{Value, args};
 
@@ -34,7 +35,13 @@ pub struct Claimed {
     pub action: Action,
     /// Whether it had been begun before, by another engine or by this one.
     pub taken_over: bool,
+    /// What it is about, as it was then.
+    pub subject: Option<Subject>,
 }
+
+/// The words of the index of open actions, without which SQLite does not use it: it would go through all of history.
+const OPEN: &str = "a.status IN ('READY', 'RUNNING', 'WAITING', 'SUSPENDED', 'INIT', 'WAITING_LIFECYCLE_COMPLETION') \
+                    AND a.parent_id IS NULL";
 
 impl Command for Claim {
     type Output = Vec<Claimed>;
@@ -49,16 +56,21 @@ impl Command for Claim {
                 if !reach_cluster(tx, &action).await? {
                     continue;
                 }
-                claimed.push(Claimed { action: self.take(tx, action).await?, taken_over: true });
+                claimed.push(Claimed {
+                    action: self.take(tx, action).await?,
+                    taken_over: true,
+                    subject: None,
+                });
             }
             let left = self.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
             for action in self.waiting(tx, left).await? {
                 if lock(tx, &action).await? {
                     // Handed over, or resumed: it waits like a new one, and was begun all the same.
                     let taken_over = action.started_at.is_some();
-                    claimed.push(Claimed { action: self.take(tx, action).await?, taken_over });
+                    claimed.push(Claimed { action: self.take(tx, action).await?, taken_over, subject: None });
                 }
             }
+            add_subjects(tx, &mut claimed).await?;
             Ok(claimed)
         })
     }
@@ -68,34 +80,42 @@ impl Claim {
     /// Actions of engines whose lease has run out. Their locks are theirs still.
     async fn abandoned(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
         let now = tx.database_now().await?;
+        let (rest, arguments) = self.choose_abandoned(of_actions(tx), now);
+        let rows = tx.rows(actions::select(&rest), arguments).await?;
+        rows.iter().map(actions::read).collect()
+    }
+
+    fn choose_abandoned(&self, lock: &str, now: i64) -> (String, Vec<Value>) {
         let mut arguments = args![ActionStatus::Running.as_str(), now];
         let filter = self.filter(&mut arguments);
         let rest = format!(
-            "WHERE a.status = $1 AND a.parent_id IS NULL AND {filter} AND NOT EXISTS \
-             (SELECT 1 FROM engines e WHERE e.id = a.owner AND e.lease_until >= $2) ORDER BY a.created_at, a.id LIMIT {}{}",
+            "WHERE {OPEN} AND a.status = $1 AND {filter} AND NOT EXISTS \
+             (SELECT 1 FROM engines e WHERE e.id = a.owner AND e.lease_until >= $2) ORDER BY a.created_at, a.id LIMIT {}{lock}",
             self.limit,
-            of_actions(tx),
         );
-        let rows = tx.rows(actions::select(&rest), arguments).await?;
-        rows.iter().map(actions::read).collect()
+        (rest, arguments)
     }
 
     /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked. One that was
     /// begun goes before them all: it has the lock that they wait for.
     async fn waiting(&self, tx: &mut Transaction<'_>, limit: u32) -> Result<Vec<Action>, StoreError> {
+        let (rest, arguments) = self.choose_waiting(of_actions(tx), limit);
+        let rows = tx.rows(actions::select(&rest), arguments).await?;
+        rows.iter().map(actions::read).collect()
+    }
+
+    fn choose_waiting(&self, lock: &str, limit: u32) -> (String, Vec<Value>) {
         let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
         let filter = self.filter(&mut arguments);
         let rest = format!(
-            "WHERE a.status = $1 AND a.parent_id IS NULL AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
+            "WHERE {OPEN} AND a.status = $1 AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
              AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
              OR (l.target = a.cluster_id AND (l.exclusive = 1 OR a.target = a.cluster_id)))) \
              AND (a.started_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
              AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id))))) \
-             ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{}",
-            of_actions(tx),
+             ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{lock}",
         );
-        let rows = tx.rows(actions::select(&rest), arguments).await?;
-        rows.iter().map(actions::read).collect()
+        (rest, arguments)
     }
 
     /// `instance IN (…) AND (kind = … AND version <= … OR …)`.
@@ -142,6 +162,28 @@ impl Claim {
         tx.touch(Touched::Action(action.id));
         Ok(action)
     }
+}
+
+/// What whoever runs them would have to read first. What cannot be read is left to them: it concerns no other action.
+async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Result<(), StoreError> {
+    let ids: Vec<ClusterId> = claimed.iter().filter_map(|claimed| claimed.action.cluster_id).collect();
+    let subjects = match clusters::subjects(tx, &ids).await {
+        Err(StoreError::Corrupt(_)) => return Ok(()),
+        other => other?,
+    };
+    for claimed in claimed {
+        claimed.subject = claimed.action.cluster_id.and_then(|id| subjects.get(&id).cloned());
+    }
+    Ok(())
+}
+
+/// Tells whoever looks for work, once a lock or a dependency is gone, if anything may have waited for that.
+pub(super) async fn tell_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+    let sql = format!("SELECT 1 FROM actions a WHERE {OPEN} AND a.status = $1 LIMIT 1");
+    if tx.row(sql, args![ActionStatus::Ready.as_str()]).await?.is_some() {
+        tx.touch(Touched::Work);
+    }
+    Ok(())
 }
 
 fn of_actions(tx: &Transaction<'_>) -> &'static str {
@@ -191,4 +233,32 @@ async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreEr
         tx.execute(TAKE, args![target, &id, exclusive]).await?;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{migrate, sqlite, value::Row};
+
+    #[test]
+    fn a_claim_does_not_go_through_history() {
+        let mut database = rusqlite::Connection::open_in_memory().unwrap();
+        migrate::sqlite(&mut database).unwrap();
+        let claim = Claim {
+            engine: EngineId::from_uuid(Uuid::from_u128(1)),
+            instances: vec![InstanceId::new("simulated", "1")],
+            kinds: vec![(ActionKind::ClusterCreate, 1), (ActionKind::ClusterDelete, 1)],
+            limit: 10,
+            now: Timestamp::from_micros(1),
+        };
+        for (rest, arguments) in [claim.choose_abandoned("", 1), claim.choose_waiting("", 10)] {
+            let explain = format!("EXPLAIN QUERY PLAN {}", actions::select(&rest));
+            let plan = sqlite::rows(&database, &explain, arguments).unwrap();
+            let plan: Vec<String> = plan.into_iter().map(|row| Row::Sqlite(row).text(3).unwrap()).collect();
+            assert!(plan.iter().any(|step| step.contains("actions_open")), "{plan:#?}");
+            assert!(!plan.iter().any(|step| step.starts_with("SCAN")), "{plan:#?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::duty;
 use super::record::{delete_nodes, forget_cluster};
 use crate::error::StoreError;
 use crate::rows::{clusters, events, nodes};
-use crate::transaction::{Command, Transaction};
+use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
 
 /// Writes a cluster and its nodes as they were seen: all of it, or nothing if somebody else has the cluster.
@@ -48,6 +48,10 @@ pub enum Mirrored {
 
 impl Command for Mirror {
     type Output = Mirrored;
+
+    fn rows(&self) -> usize {
+        MANY
+    }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Mirrored, StoreError>> {
         Box::pin(async move {

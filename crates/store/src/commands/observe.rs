@@ -12,7 +12,7 @@ use muster_core::time::Timestamp;
 use super::{Accept, duty};
 use crate::error::StoreError;
 use crate::rows::{events, nodes};
-use crate::transaction::{Command, Touched, Transaction};
+use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::{args, json};
 
 /// Writes what was seen of clusters.
@@ -49,6 +49,10 @@ pub struct SeenCluster {
 impl Command for Observe {
     /// Whether it was written: false if the duty is another engine's by now.
     type Output = bool;
+
+    fn rows(&self) -> usize {
+        MANY
+    }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
         const SUMMARY: &str =

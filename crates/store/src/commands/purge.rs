@@ -5,7 +5,7 @@ use muster_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::reads::FORGOTTEN;
-use crate::transaction::{Command, Transaction};
+use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
 
 /// Removes what ended before a moment.
@@ -28,6 +28,10 @@ pub struct Purged {
 
 impl Command for Purge {
     type Output = Purged;
+
+    fn rows(&self) -> usize {
+        MANY
+    }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Purged, StoreError>> {
         const EDGES: &str = "DELETE FROM dependencies WHERE NOT EXISTS \

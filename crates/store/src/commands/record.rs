@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
-use crate::transaction::{Command, Touched, Transaction};
+use crate::transaction::{Command, FEW, MANY, Touched, Transaction};
 use crate::value::{Value, args, json};
 
 /// Proof that an action is this engine's: without the latest fence nothing is written.
@@ -98,6 +98,16 @@ impl Command for Record {
     /// What the action was told meanwhile.
     type Output = Option<Control>;
 
+    fn rows(&self) -> usize {
+        let ended: usize = self.ended_children.iter().map(|(_, children)| children.len()).sum();
+        let nodes = self.new_nodes.len() + self.nodes.len() + self.gone_nodes.len();
+        match &self.end_other_children {
+            // After a success there are none.
+            Some(end) if end.status != ActionStatus::Succeeded => MANY,
+            _ => nodes + self.children.len() + ended + self.events.len(),
+        }
+    }
+
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Option<Control>, StoreError>> {
         Box::pin(async move {
             lock_cluster(tx, self.ticket.action).await?;
@@ -121,7 +131,7 @@ impl Command for Record {
                 tx.execute("DELETE FROM locks WHERE action_id = $1", args![self.ticket.action.to_string()])
                     .await?;
                 super::depend::ended(tx, self.ticket.action, *status, reason, self.now).await?;
-                tx.touch(Touched::Work);
+                super::claim::tell_waiting(tx).await?;
             }
             tx.touch(Touched::Action(self.ticket.action));
             Ok(control)
@@ -166,11 +176,11 @@ impl Record {
         const END_OTHERS: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 \
                                   WHERE parent_id = $1 AND ended_at IS NULL";
         for (end, children) in &self.ended_children {
+            let (these, ids) = tx.dialect().any_of("id", "$4", children);
             let sql = format!(
-                "UPDATE actions SET status = $1, status_reason = $2, ended_at = $3, updated_at = $3 WHERE id IN ({})",
-                tx.dialect().each_of("$4")
+                "UPDATE actions SET status = $1, status_reason = $2, ended_at = $3, updated_at = $3 WHERE {these}"
             );
-            tx.execute(sql, args![end.status.as_str(), &end.reason, self.now, json(children)]).await?;
+            tx.execute(sql, args![end.status.as_str(), &end.reason, self.now, ids]).await?;
         }
         if let Some(end) = &self.end_other_children {
             let parent = self.ticket.action.to_string();
@@ -182,8 +192,8 @@ impl Record {
 
 pub(super) async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> Result<(), StoreError> {
     if !gone.is_empty() {
-        let sql = format!("DELETE FROM nodes WHERE id IN ({})", tx.dialect().each_of("$1"));
-        tx.execute(sql, args![json(&gone)]).await?;
+        let (these, ids) = tx.dialect().any_of("id", "$1", gone);
+        tx.execute(format!("DELETE FROM nodes WHERE {these}"), args![ids]).await?;
     }
     Ok(())
 }
@@ -228,6 +238,11 @@ pub struct PutBack {
 
 impl Command for PutBack {
     type Output = ();
+
+    fn rows(&self) -> usize {
+        // The parts of an action stop with it.
+        if self.suspend { MANY } else { FEW }
+    }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
         // Only the signal that is obeyed here is taken away: one to cancel that came meanwhile stays.

@@ -7,7 +7,7 @@ use muster_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::rows::actions;
-use crate::transaction::{Command, Touched, Transaction};
+use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::args;
 
 /// What an action is told.
@@ -34,6 +34,10 @@ pub struct Signal {
 
 impl Command for Signal {
     type Output = Action;
+
+    fn rows(&self) -> usize {
+        MANY
+    }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Action, StoreError>> {
         Box::pin(async move {

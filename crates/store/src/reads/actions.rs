@@ -108,7 +108,7 @@ impl Store {
     pub async fn dependencies(&self, id: ActionId) -> Result<(Vec<ActionId>, Vec<ActionId>), StoreError> {
         const ON: &str = "SELECT depends_on FROM dependencies WHERE action_id = $1 ORDER BY depends_on";
         const BY: &str = "SELECT action_id FROM dependencies WHERE depends_on = $1 ORDER BY action_id";
-        self.read(async |tx| {
+        self.read_many(async |tx| {
             let on = tx.rows(ON, args![id.to_string()]).await?;
             let by = tx.rows(BY, args![id.to_string()]).await?;
             let ids = |rows: Vec<crate::value::Row>| {
@@ -157,6 +157,6 @@ impl Store {
             limit: query.limit,
             with_total: query.with_total,
         };
-        self.read(async |tx| listing.read(tx, actions::read, |action| action.id.to_string()).await).await
+        self.read_many(async |tx| listing.read(tx, actions::read, |action| action.id.to_string()).await).await
     }
 }

@@ -89,7 +89,7 @@ impl Store {
 
     /// Clusters that changed behind a position.
     pub async fn clusters_changed(&self, query: ChangesQuery<'_>) -> Result<Changes, StoreError> {
-        self.read(async |tx| changes(tx, query).await).await
+        self.read_many(async |tx| changes(tx, query).await).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::profile::Profile;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
@@ -89,7 +90,21 @@ pub struct ClusterQuery {
     pub with_total: bool,
 }
 
+/// What an action is about: a cluster, and what it is made from.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Its recipe.
+    pub profile: Profile,
+}
+
 impl Store {
+    /// The cluster of this id with its profile; none if one of them is not there.
+    pub async fn subject(&self, id: ClusterId) -> Result<Option<Subject>, StoreError> {
+        Ok(self.read(async |tx| clusters::subjects(tx, &[id]).await).await?.remove(&id))
+    }
+
     /// The cluster of this id, also one that is gone.
     pub async fn cluster(&self, id: ClusterId) -> Result<Option<Cluster>, StoreError> {
         let found =
@@ -116,7 +131,7 @@ impl Store {
             limit: query.limit,
             with_total: query.with_total,
         };
-        self.read(async |tx| {
+        self.read_many(async |tx| {
             let mut page = listing.read(tx, clusters::read, |cluster| cluster.id.to_string()).await?;
             clusters::attach_groups(tx, &mut page.items).await?;
             Ok(page)

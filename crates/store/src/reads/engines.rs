@@ -27,7 +27,7 @@ impl Store {
     pub async fn engines(&self) -> Result<Vec<EngineRow>, StoreError> {
         const SELECT: &str =
             "SELECT id, host, version, started_at, lease_until FROM engines ORDER BY started_at, id";
-        self.read(async |tx| {
+        self.read_many(async |tx| {
             let now = tx.database_now().await?;
             let rows = tx.rows(SELECT, args![]).await?;
             rows.iter()

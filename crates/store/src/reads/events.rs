@@ -87,6 +87,6 @@ impl Store {
             limit: query.limit,
             with_total: query.with_total,
         };
-        self.read(async |tx| listing.read(tx, events::read, |event| event.id.to_string()).await).await
+        self.read_many(async |tx| listing.read(tx, events::read, |event| event.id.to_string()).await).await
     }
 }

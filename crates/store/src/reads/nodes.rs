@@ -76,7 +76,7 @@ impl Store {
     /// All members of a cluster, the head first.
     pub async fn members(&self, cluster: ClusterId) -> Result<Vec<Node>, StoreError> {
         let sql = nodes::select("WHERE cluster_id = $1 ORDER BY idx, id");
-        let rows = self.read(async |tx| tx.rows(sql, args![cluster.to_string()]).await).await?;
+        let rows = self.read_many(async |tx| tx.rows(sql, args![cluster.to_string()]).await).await?;
         rows.iter().map(nodes::read).collect()
     }
 
@@ -106,6 +106,6 @@ impl Store {
             limit: query.limit,
             with_total: query.with_total,
         };
-        self.read(async |tx| listing.read(tx, nodes::read, |node| node.id.to_string()).await).await
+        self.read_many(async |tx| listing.read(tx, nodes::read, |node| node.id.to_string()).await).await
     }
 }

@@ -12,9 +12,7 @@ use crate::value::{Row, args};
 impl Store {
     /// The profile of this id.
     pub async fn profile(&self, id: ProfileId) -> Result<Option<Profile>, StoreError> {
-        let sql = format!("{} WHERE id = $1", profiles::SELECT);
-        let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
-        row.as_ref().map(profiles::read).transpose()
+        Ok(self.read(async |tx| profiles::fetch(tx, &[id]).await).await?.into_iter().next())
     }
 
     /// The policies bound to a cluster, in the order in which they are asked.

@@ -1,5 +1,6 @@
 //! Profiles as rows.
 
+use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
 
 use crate::error::StoreError;
@@ -7,7 +8,7 @@ use crate::transaction::Transaction;
 use crate::value::{Row, args, json};
 
 /// All columns, in the order of [`read`].
-pub(crate) const SELECT: &str = "SELECT id, name, type, project, user_id, properties, metadata, implicit, created_at, \
+const SELECT: &str = "SELECT id, name, type, project, user_id, properties, metadata, implicit, created_at, \
                                  updated_at FROM profiles";
 
 pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
@@ -23,6 +24,13 @@ pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
         created_at: row.time(8)?,
         updated_at: row.opt_time(9)?,
     })
+}
+
+/// Reads these profiles.
+pub(crate) async fn fetch(tx: &mut Transaction<'_>, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
+    let (these, ids) = tx.dialect().any_of("id", "$1", ids);
+    let rows = tx.rows(format!("{SELECT} WHERE {these}"), args![ids]).await?;
+    rows.iter().map(read).collect()
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, profile: &Profile) -> Result<(), StoreError> {
