@@ -9,7 +9,7 @@ use muster_core::profile::Profile;
 use crate::error::StoreError;
 use crate::rows::{clusters, profiles};
 use crate::store::Store;
-use crate::value::{args, json};
+use crate::value::args;
 
 /// As the index of them says it, word by word: SQLite does not use it otherwise.
 const LIMITED: &str =
@@ -30,15 +30,13 @@ impl Store {
         ids: &[ClusterId],
     ) -> Result<Vec<(Cluster, Profile)>, StoreError> {
         self.read(async |tx| {
-            let rest = format!("WHERE {LIMITED} AND c.id IN ({})", tx.dialect().each_of("$2"));
-            let found = clusters::fetch(tx, &rest, args![instance.as_str(), json(&ids)]).await?;
+            let (these, ids) = tx.dialect().any_of("c.id", "$2", ids);
+            let rest = format!("WHERE {LIMITED} AND {these}");
+            let found = clusters::fetch(tx, &rest, args![instance.as_str(), ids]).await?;
             let recipes: Vec<ProfileId> = found.iter().map(|cluster| cluster.profile_id).collect();
-            let sql = format!("{} WHERE id IN ({})", profiles::SELECT, tx.dialect().each_of("$1"));
-            let mut by_id = HashMap::new();
-            for row in tx.rows(sql, args![json(&recipes)]).await? {
-                let profile = profiles::read(&row)?;
-                by_id.insert(profile.id, profile);
-            }
+            let recipes = profiles::fetch(tx, &recipes).await?;
+            let by_id: HashMap<ProfileId, Profile> =
+                recipes.into_iter().map(|profile| (profile.id, profile)).collect();
             let with_recipe = |cluster: Cluster| {
                 let profile = by_id.get(&cluster.profile_id)?.clone();
                 Some((cluster, profile))
