@@ -90,10 +90,14 @@ fn frameworks() -> PossibleValuesParser {
 impl Create {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, spec, namespace, wait, format, server } = self;
+            let Self { name, mut spec, namespace, wait, format, server } = self;
             let properties = spec.profile_properties.as_deref().map(properties).transpose()?;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
+            if let Some(image) = spec.image.take_if(|_| spec.profile.is_none()) {
+                let provider = spec.provider.as_deref().unwrap_or_default();
+                spec.image = Some(python::named(&client, provider, &spec.framework, image).await?);
+            }
             let request = CreateClusterRequest {
                 cluster: Some(spec.cluster(name, properties, &client)),
                 namespace: namespace.namespace,

@@ -2,19 +2,52 @@
 
 use std::path::{Path, PathBuf};
 
-use muster_local::environments::Source;
+use muster_core::cluster::Framework;
+use muster_local::environments::{Environment, Source};
 
 use super::is_on_kubernetes;
 use crate::connect::Client;
+use crate::failure::{Exit, Failure};
 
 /// The interpreter that the caller works with, where the server can use it: on the same machine, for local processes.
 pub(super) fn of_caller(client: &Client, provider: &str) -> Option<String> {
-    let local = match provider {
-        "" => !client.info()?.instances.iter().any(|instance| is_on_kubernetes(instance)),
-        provider => provider == "local",
-    };
-    let (python, _) = of_local_caller(client).filter(|_| local)?;
+    let (python, _) = of_local_caller(client).filter(|_| is_local(client, provider))?;
     Path::to_str(&python).map(str::to_owned)
+}
+
+/// An interpreter that was named, if it has the framework. A server would take its own instead of one that has not,
+/// which is well for what happens to be around, and not for what somebody asks for.
+pub(super) async fn named(
+    client: &Client,
+    provider: &str,
+    framework: &str,
+    image: String,
+) -> Result<String, Failure> {
+    let local = framework.parse::<Framework>().ok().and_then(muster_frameworks::local);
+    let Some(local) = local.filter(|_| client.is_ours() && is_local(client, provider)) else {
+        return Ok(image);
+    };
+    let python = absolute(PathBuf::from(&image)).unwrap_or_else(|| PathBuf::from(&image));
+    match Environment::of(python, Source::Asked, local).await {
+        Ok(found) => Ok(found.python.to_string_lossy().into_owned()),
+        Err(why) => Err(Failure::new(Exit::Usage, format!("--image {image}: {why}")).hint(format!(
+            "a Python with {framework} is expected; `muster framework list` shows where one is"
+        ))),
+    }
+}
+
+fn is_local(client: &Client, provider: &str) -> bool {
+    match provider {
+        "" => client
+            .info()
+            .is_some_and(|info| !info.instances.iter().any(|instance| is_on_kubernetes(instance))),
+        provider => provider == "local",
+    }
+}
+
+/// A name without a folder is looked for by the server, on the same machine.
+fn absolute(python: PathBuf) -> Option<PathBuf> {
+    if python.components().count() > 1 { std::path::absolute(&python).ok() } else { Some(python) }
 }
 
 /// The same for local processes, and where it comes from.
@@ -27,9 +60,7 @@ fn chosen(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<(PathBuf, Source
     let own = || set("MUSTER_PYTHON").map(|python| (python, Source::Variable));
     let active = || set("VIRTUAL_ENV").map(|folder| (folder.join("bin/python"), Source::Active));
     let (python, source) = own().or_else(active)?;
-    // A name without a folder is looked for by the server, on the same machine.
-    let whole = if python.components().count() > 1 { std::path::absolute(&python).ok()? } else { python };
-    Some((whole, source))
+    Some((absolute(python)?, source))
 }
 
 #[cfg(test)]

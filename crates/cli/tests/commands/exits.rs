@@ -24,6 +24,10 @@ async fn bad_values_are_2() {
         (&["create", "x", "--workers", "-1"], "-1 is not in 0.."),
         (&["create", "x", "--workers", "many"], "invalid value 'many'"),
         (&["create", "x", "--framework", "flink"], "possible values: ray, dask, spark"),
+        (
+            &["create", "x", "--image", "/no/such/python"],
+            "--image /no/such/python: cannot be run: No such file or directory",
+        ),
         (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 30s"),
         (&["create", "x", "--timeout=-5s"], "less than nothing"),
         (
