@@ -91,17 +91,19 @@ struct Watch<'e> {
 impl Watch<'_> {
     fn note(&mut self, Heard { all, clusters }: Heard) {
         self.all |= all;
-        clusters.into_iter().for_each(|id| self.timers.at_once(id));
+        for id in clusters {
+            self.timers.at_once(id);
+        }
     }
 
     /// Looks at every cluster whose moment has come; false if another engine does.
     async fn work(&mut self) -> Result<bool, StoreError> {
         if self.all {
-            for id in self.inner.store.limited(self.provider.instance()).await? {
+            let limited = self.inner.store.limited(self.provider.instance()).await?;
+            // Those that are known and not among them are forgotten below.
+            for id in limited.into_iter().chain(self.timers.known()) {
                 self.timers.at_once(id);
             }
-            // Of those that are not among them it is found out below.
-            self.timers.known().into_iter().for_each(|id| self.timers.at_once(id));
             self.all = false;
         }
         loop {
@@ -111,7 +113,9 @@ impl Watch<'_> {
             }
             let limited = self.inner.store.limited_among(self.provider.instance(), &due).await?;
             let there: HashSet<ClusterId> = limited.iter().map(|(cluster, _)| cluster.id).collect();
-            due.iter().filter(|id| !there.contains(id)).for_each(|id| self.timers.forget(*id));
+            for id in due.iter().filter(|id| !there.contains(id)) {
+                self.timers.forget(*id);
+            }
             if limited.is_empty() {
                 continue;
             }

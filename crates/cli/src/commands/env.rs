@@ -62,7 +62,8 @@ fn lines(variables: &BTreeMap<String, String>) -> String {
     for (name, _) in others {
         say!("warning: no shell has a variable named {name:?}: use -o json");
     }
-    possible.into_iter().map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect()
+    let line = |(name, value): (&String, &String)| format!("export {name}={}\n", quoted(value));
+    possible.into_iter().map(line).collect::<Vec<_>>().concat()
 }
 
 /// Letters, digits and underscores, no digit first.

@@ -9,7 +9,7 @@ use muster_core::time::Span;
 use muster_store::commands::{End, Expire, Expired, NewCluster, NoteWatched, TakeDuty};
 use rstest::rstest;
 
-use crate::fixture::{self, Fixture, Kind, claim, creation, engine, living, now, record, request};
+use crate::fixture::{self, Fixture, Kind, claim, creation, living, now, record, request};
 
 const DUTY: &str = "limits";
 
@@ -17,26 +17,29 @@ fn limits() -> Limits {
     Limits { idle_timeout: Some(Span::from_secs(5)), max_lifetime: None }
 }
 
-/// Stores a cluster with limits, or without, that was created and last changed at 2000.
-async fn created(world: &Fixture, number: u128, limits: Limits) -> Cluster {
+/// Stores a cluster with limits, or without, that this engine created and that last changed at 2000.
+async fn created(world: &Fixture, engine: EngineId, number: u128, limits: Limits) -> Cluster {
     let mut accept = creation(number);
     let new = accept.cluster.take().expect("a cluster");
     accept.cluster = Some(NewCluster { cluster: Cluster { limits, ..new.cluster.clone() }, ..new });
     world.store.accept(accept).await.expect("a new cluster");
-    let engine = living(&world.store, 9).await;
     let claimed = world.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut end = record(&claimed);
-    let cluster = world.store.cluster(fixture::cluster(number).id).await.unwrap().expect("a cluster");
+    let cluster = stored(world, number).await;
     end.cluster = Some(Cluster { updated_at: Some(now(2_000)), ..cluster });
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     world.store.record(end).await.expect("an end");
-    world.store.cluster(fixture::cluster(number).id).await.unwrap().expect("a cluster")
+    stored(world, number).await
 }
 
-async fn with_duty(world: &Fixture) -> EngineId {
-    let engine = living(&world.store, 9).await;
-    assert!(world.store.take_duty(TakeDuty { name: DUTY.into(), engine }).await.unwrap());
-    engine
+async fn stored(world: &Fixture, number: u128) -> Cluster {
+    let found = world.store.cluster(fixture::cluster(number).id).await;
+    found.expect("the store answers").expect("a cluster")
+}
+
+async fn take_duty(world: &Fixture, engine: EngineId) {
+    let taken = world.store.take_duty(TakeDuty { name: DUTY.into(), engine }).await;
+    assert!(taken.expect("the store answers"));
 }
 
 fn expire(cluster: &Cluster, number: u128, engine: EngineId) -> Expire {
@@ -56,9 +59,10 @@ fn expire(cluster: &Cluster, number: u128, engine: EngineId) -> Expire {
 #[tokio::test]
 async fn those_with_a_limit_are_found_with_their_recipes(#[case] kind: Kind) {
     let Some(world) = Fixture::open(kind).await else { return };
+    let engine = living(&world.store, 9).await;
     let lifetime = Limits { idle_timeout: None, max_lifetime: Some(Span::from_secs(7)) };
     for (number, limits) in [(1, limits()), (2, Limits::default()), (3, lifetime)] {
-        let stored = created(&world, number, limits).await;
+        let stored = created(&world, engine, number, limits).await;
         assert_eq!(stored.limits, limits, "they are kept");
     }
     let ids = [1, 2, 3].map(|number| fixture::cluster(number).id);
@@ -79,7 +83,8 @@ async fn those_with_a_limit_are_found_with_their_recipes(#[case] kind: Kind) {
 #[tokio::test]
 async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(#[case] kind: Kind) {
     let Some(world) = Fixture::open(kind).await else { return };
-    let cluster = created(&world, 1, limits()).await;
+    let engine = living(&world.store, 9).await;
+    let cluster = created(&world, engine, 1, limits()).await;
     let watched =
         Watched { idle_since: Some(now(5)), idle_warned_at: Some(now(6)), lifetime_warned_at: Some(now(7)) };
     let note = |engine| NoteWatched {
@@ -88,11 +93,11 @@ async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(#[case] kind: Kind
         notes: vec![(cluster.id, watched)],
         events: Vec::new(),
     };
-    assert!(!world.store.note_watched(note(engine(9))).await.unwrap(), "the duty is nobody's yet");
-    let holder = with_duty(&world).await;
-    assert!(world.store.note_watched(note(holder)).await.unwrap());
+    assert!(!world.store.note_watched(note(engine)).await.unwrap(), "the duty is nobody's yet");
+    take_duty(&world, engine).await;
+    assert!(world.store.note_watched(note(engine)).await.unwrap());
     world.store.accept(request(5, ActionKind::ClusterUpdate, cluster.id, OnConflict::Queue)).await.unwrap();
-    let claimed = world.store.claim(claim(holder)).await.unwrap().remove(0);
+    let claimed = world.store.claim(claim(engine)).await.unwrap().remove(0);
     let mut update = record(&claimed);
     update.cluster = Some(Cluster { limits: Limits::default(), ..cluster.clone() });
     world.store.record(update).await.unwrap();
@@ -106,11 +111,12 @@ async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(#[case] kind: Kind
 #[tokio::test]
 async fn one_is_ended_only_if_it_was_left_alone_since_it_was_looked_at(#[case] kind: Kind) {
     let Some(world) = Fixture::open(kind).await else { return };
-    let cluster = created(&world, 1, limits()).await;
+    let engine = living(&world.store, 9).await;
+    let cluster = created(&world, engine, 1, limits()).await;
     let store = &world.store;
-    let not_ours = store.expire(expire(&cluster, 20, engine(9))).await.unwrap();
+    let not_ours = store.expire(expire(&cluster, 20, engine)).await.unwrap();
     assert!(matches!(not_ours, Expired::NotOurs), "{not_ours:?}");
-    let engine = with_duty(&world).await;
+    take_duty(&world, engine).await;
     let spared = async |looked_at: &Cluster, why: &str| {
         let expired = store.expire(expire(looked_at, 21, engine)).await.unwrap();
         assert!(matches!(expired, Expired::Spared), "{why}: {expired:?}");

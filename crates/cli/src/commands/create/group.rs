@@ -47,15 +47,15 @@ mod tests {
 
     use super::*;
 
-    fn amounts(cpu: &str, memory: &str) -> Option<Shape> {
-        Some(Shape { cpu: cpu.to_owned(), memory: memory.to_owned(), ..Shape::default() })
+    fn amounts(cpu: &str, memory: &str) -> Shape {
+        Shape { cpu: cpu.to_owned(), memory: memory.to_owned(), ..Shape::default() }
     }
 
     #[rstest]
     #[case("name=a", 1, None, None, None)]
     #[case("name=a,workers=2,min=1,max=4", 2, Some(1), Some(4), None)]
-    #[case("name=a,workers=0,cpu=2,memory=4Gi", 0, None, None, amounts("2", "4Gi"))]
-    #[case("name=a,shape=cpu=2,memory=4Gi,workers=3", 3, None, None, amounts("2", "4Gi"))]
+    #[case("name=a,workers=0,cpu=2,memory=4Gi", 0, None, None, Some(amounts("2", "4Gi")))]
+    #[case("name=a,shape=cpu=2,memory=4Gi,workers=3", 3, None, None, Some(amounts("2", "4Gi")))]
     #[case("shape=small,name=a", 1, None, None, Some(Shape { name: "small".to_owned(), ..Shape::default() }))]
     fn a_group_is_a_list_of_what_it_has(
         #[case] text: &str,

@@ -20,20 +20,20 @@ fn cluster(max_lifetime: Option<u32>) -> Cluster {
     }
 }
 
-fn idle(since: i64) -> Option<Activity> {
-    Some(Activity::IdleSince(at(since)))
+fn idle(since: i64) -> Activity {
+    Activity::IdleSince(at(since))
 }
 
 #[rstest]
 #[case::busy(Some(Activity::Busy), 2000, None, false, 2025)]
 #[case::silent(Some(Activity::Unknown), 2000, None, false, 2025)]
 #[case::not_asked(None, 1200, None, false, 0)]
-#[case::just_idle(idle(1005), 1010, None, false, 1035)]
-#[case::idle_since_before_it_was_there(idle(7), 1010, None, false, 1035)]
-#[case::soon_to_be_warned(idle(1000), 1080, None, false, 1090)]
-#[case::to_be_warned(idle(1000), 1090, None, true, 1100)]
-#[case::over(idle(1000), 1100, Some(Ending::Idle), false, 1125)]
-#[case::from_the_future(idle(9000), 1100, None, false, 1125)]
+#[case::just_idle(Some(idle(1005)), 1010, None, false, 1035)]
+#[case::idle_since_before_it_was_there(Some(idle(7)), 1010, None, false, 1035)]
+#[case::soon_to_be_warned(Some(idle(1000)), 1080, None, false, 1090)]
+#[case::to_be_warned(Some(idle(1000)), 1090, None, true, 1100)]
+#[case::over(Some(idle(1000)), 1100, Some(Ending::Idle), false, 1125)]
+#[case::from_the_future(Some(idle(9000)), 1100, None, false, 1125)]
 fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
     #[case] said: Option<Activity>,
     #[case] now: i64,
@@ -49,7 +49,7 @@ fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
 fn one_idle_time_is_warned_of_once_and_the_next_one_anew() {
     let mut cluster = cluster(None);
     let mut warned = |said, now| {
-        let decision = decide(&cluster, said, Memory::default(), at(now));
+        let decision = decide(&cluster, Some(said), Memory::default(), at(now));
         cluster.watched = decision.watched;
         !decision.warn.is_empty()
     };
@@ -57,7 +57,7 @@ fn one_idle_time_is_warned_of_once_and_the_next_one_anew() {
     assert!(!warned(idle(1000), 1095));
     // A framework may say it a little differently each time.
     assert!(!warned(idle(1001), 1096));
-    assert!(!warned(Some(Activity::Busy), 1097));
+    assert!(!warned(Activity::Busy, 1097));
     assert!(!warned(idle(1098), 1180));
     assert!(warned(idle(1098), 1190));
 }
