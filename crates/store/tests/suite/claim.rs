@@ -37,6 +37,12 @@ async fn a_claimed_action_shows_on_its_cluster_and_has_a_fence(#[case] kind: Kin
     assert_eq!(store.action(first.id).await.unwrap().unwrap(), claimed[0].action);
     let cluster = store.cluster(fixture::cluster(1).id).await.unwrap().unwrap();
     assert_eq!(cluster.status, ClusterStatus::Creating);
+    for claimed in claimed {
+        let subject = claimed.subject.expect("what it is about");
+        assert_eq!(Some(subject.cluster.id), claimed.action.cluster_id);
+        assert_eq!(store.cluster(subject.cluster.id).await.unwrap().as_ref(), Some(&subject.cluster));
+        assert_eq!(store.profile(subject.cluster.profile_id).await.unwrap(), Some(subject.profile));
+    }
 }
 
 #[rstest]

@@ -1,11 +1,15 @@
 //! What replicas are told, also when it cannot be said what.
 
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use muster_store::{Store, Touched};
+use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_store::commands::End;
+use muster_store::{Listener, Store, Touched};
+use rstest::rstest;
 use tokio::sync::broadcast::Receiver;
 
-use crate::fixture::{Fixture, Kind, action_id, claim, living};
+use crate::fixture::{self, Fixture, Kind, action_id, claim, living, record, request};
 
 /// Longer than anything here takes; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,4 +55,69 @@ async fn whoever_was_cut_off_reads_everything_again() {
     fixture.create(1).await;
     hears(&mut commits, Touched::Action(action_id(1))).await;
     replica.close().await;
+}
+
+/// Everything that was told since it was last asked.
+#[derive(Default)]
+struct Heard(Mutex<Vec<Touched>>);
+
+impl Heard {
+    fn of(store: &Store) -> Arc<Self> {
+        let heard = Arc::new(Self::default());
+        let listener: Weak<Self> = Arc::downgrade(&heard);
+        store.listen(listener);
+        heard
+    }
+
+    fn take(&self) -> Vec<Touched> {
+        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+    }
+}
+
+impl Listener for Heard {
+    fn told(&self, touched: &[Touched]) {
+        self.0.lock().expect("nobody panics here").extend(touched);
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn whoever_listens_knows_of_a_commit_before_whoever_asked_for_it_has_an_answer(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let heard = Heard::of(&world.store);
+    for number in 1..=3 {
+        world.create(number).await;
+        let told = heard.take();
+        assert!(told.contains(&Touched::Action(action_id(number))), "{told:?}");
+        assert!(told.contains(&Touched::Work), "{told:?}");
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn an_end_tells_whoever_looks_for_work_only_if_something_waits(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let store = &world.store;
+    let heard = Heard::of(store);
+    let engine = living(store, 9).await;
+    for (number, waiting) in [(1, false), (3, true)] {
+        world.create(number).await;
+        let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+        if waiting {
+            let cluster = fixture::cluster(number).id;
+            let behind = request(number + 1, ActionKind::ClusterDelete, cluster, OnConflict::Queue);
+            store.accept(behind).await.unwrap();
+        }
+        heard.take();
+        let mut end = record(&claimed);
+        end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+        store.record(end).await.unwrap();
+        let told = heard.take();
+        assert!(told.contains(&Touched::Action(action_id(number))), "{told:?}");
+        assert_eq!(told.contains(&Touched::Work), waiting, "{told:?}");
+    }
 }
