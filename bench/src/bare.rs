@@ -1,109 +1,221 @@
-//! A Dask cluster as a careful person starts it by hand: the same commands, the same questions, as often.
+//! A cluster as a careful person starts it by hand: the same commands, the same questions, as often.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use muster_core::cluster::Framework;
+use anyhow::{Context as _, Result, bail, ensure};
+use hyper::body::Bytes;
+use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
 use muster_frameworks::{
-    Contact, Launch, LiveWorker, LocalFramework, Ports, Retirement, Seat, Secret, Tell, Whereabouts,
+    Ask, Contact, Endpoints, Launch, Leaving, LiveWorker, LocalFramework, Method, Names, Ports, Retirement,
+    Seat, Secret, Signal, Tell, Whereabouts,
 };
+use rustix::process::{Pid, kill_process, kill_process_group};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use crate::client::Client;
 
 /// As often as Muster asks.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
+/// Long enough for frameworks that want a long one.
+const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
 /// A running cluster, which ends with this value.
 pub struct Bare {
+    framework: &'static dyn LocalFramework,
     head: Contact,
     python: String,
-    workers: Vec<Child>,
-    _scheduler: Child,
+    processes: Vec<Child>,
     _folder: TempDir,
 }
 
-fn dask() -> Result<&'static dyn LocalFramework> {
-    muster_frameworks::local(Framework::Dask).context("Dask is not known")
-}
-
-fn spawn(Launch { command, environment }: Launch) -> Result<Child> {
+fn command(Launch { command, environment }: Launch) -> Result<Command> {
     let (program, arguments) = command.split_first().context("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments).envs(environment).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(command.spawn()?)
+    Ok(command)
 }
 
 impl Bare {
     /// Starts a head, then its workers, and returns once the head counts them all.
-    pub async fn start(python: &Path, workers: usize) -> Result<Self> {
-        let (dask, folder, shape) = (dask()?, tempfile::tempdir()?, Shape::default());
-        let (at, python) = (folder.path().display().to_string(), python.display().to_string());
-        let secret = Secret::new("");
+    pub async fn start(
+        framework: &'static dyn LocalFramework,
+        python: &Path,
+        workers: usize,
+    ) -> Result<Self> {
+        // Not where temporary files are: paths of sockets have to be short.
+        let (folder, shape) = (tempfile::tempdir_in("/tmp")?, Shape::default());
+        let [at, kept, short] = ["node", "kept", "s"].map(|name| folder.path().join(name));
+        for path in [&at, &kept, &short] {
+            std::fs::create_dir(path)?;
+        }
+        let [at, kept, short, python] =
+            [&*at, &*kept, &*short, python].map(|path| path.display().to_string());
+        let secret = Secret::new(SECRET);
         let seat = |name| Seat {
             name,
             python: &python,
             package: "",
             folder: &at,
-            kept: &at,
-            short: &at,
+            kept: &kept,
+            short: &short,
             shape: &shape,
             secret: &secret,
         };
-        let scheduler = spawn(dask.head(seat("head"), &Ports::new()))?;
-        let Whereabouts::Told { file, read } = dask.whereabouts() else {
-            bail!("it does not tell its ports")
+        let ports = ports(framework)?;
+        let mut processes = Vec::new();
+        let mut spawn = |launch| -> Result<()> {
+            // A group of its own, which is ended as a whole.
+            processes.push(command(launch)?.process_group(0).spawn()?);
+            Ok(())
         };
-        let file = folder.path().join(file);
+        spawn(framework.head(seat("127.0.0.1"), &ports))?;
         let head = loop {
-            if let Ok(text) = std::fs::read(&file)
-                && let Ok(endpoints) = read(&text)
+            if let Some(endpoints) = whereabouts(framework, Path::new(&at), &ports)
                 && let head = (Contact { endpoints, secret: secret.clone() })
-                && alive(&head).await.is_ok()
+                && alive(framework, &head).await.is_ok()
             {
                 break head;
             }
             tokio::time::sleep(ASK_AGAIN).await;
         };
-        let names: Vec<String> = (0..workers).map(|number| format!("worker-{number}")).collect();
-        let started = names.iter().map(|name| spawn(dask.worker(seat(name), &head)));
-        let children = started.collect::<Result<Vec<_>>>()?;
-        while !alive(&head).await.is_ok_and(|alive| alive.len() == workers) {
-            tokio::time::sleep(ASK_AGAIN).await;
+        let names: Vec<String> = (0..workers).map(|number| name(framework, number)).collect();
+        for (before, name) in names.iter().enumerate() {
+            if framework.starts_alone() {
+                until_counted(framework, &head, before).await;
+            }
+            spawn(framework.worker(seat(name), &head))?;
         }
-        Ok(Self { head, python, workers: children, _scheduler: scheduler, _folder: folder })
+        until_counted(framework, &head, workers).await;
+        Ok(Self { framework, head, python, processes, _folder: folder })
     }
 
     /// Retires one worker and returns once its process has ended.
     pub async fn retire_one(&mut self) -> Result<()> {
-        let dask = dask()?;
-        let alive = alive(&self.head).await?;
-        let one = alive.iter().find(|worker| worker.name == "worker-0").context("no such worker")?;
+        let (framework, name) = (self.framework, name(self.framework, 0));
+        let alive = alive(framework, &self.head).await?;
+        let one = alive.iter().find(|worker| worker.name == name).context("no such worker")?;
         let workers = std::slice::from_ref(one);
         let retirement = Retirement { head: &self.head, workers, python: &self.python, within: 300 };
-        let Tell::Ask(ask) = dask.retire(retirement) else { bail!("its scheduler is not asked") };
-        let (address, path) = split(&ask.url)?;
-        let mut client = Client::connect(address).await?;
-        let (status, answer) = client.post(&path, ask.body.unwrap_or_default().into_bytes()).await?;
-        if !status.is_success() {
-            bail!("the worker was not retired: {status}: {}", String::from_utf8_lossy(&answer));
+        let answer = match framework.retire(retirement) {
+            Tell::Ask(request) => ask(&request).await?.to_vec(),
+            Tell::Run(launch) => {
+                let ended = command(launch)?.stdout(Stdio::piped()).output().await?;
+                ensure!(ended.status.success(), "the worker was not retired: {}", ended.status);
+                ended.stdout
+            }
+        };
+        ensure!(framework.retired(workers, &answer)?.contains(&one.address), "the worker was not retired");
+        let process = self.processes.get_mut(1).context("no worker")?;
+        match framework.leaving(one, 300) {
+            Leaving::Ends(seconds) => {
+                let ended = timeout(Duration::from_secs(seconds.into()), process.wait());
+                if ended.await.is_ok() {
+                    return Ok(());
+                }
+            }
+            Leaving::Until(request) => {
+                while !ask(&request).await.is_ok_and(|answer| framework.has_left(&answer).unwrap_or(false)) {
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+            }
         }
-        self.workers.first_mut().context("no worker")?.wait().await?;
+        let signal = match framework.stop(NodeRole::Worker).signal {
+            Signal::Interrupt => rustix::process::Signal::INT,
+            Signal::Terminate => rustix::process::Signal::TERM,
+        };
+        kill_process(pid(process).context("it has ended")?, signal)?;
+        process.wait().await?;
+        Ok(())
+    }
+
+    /// Ends all that is left of it.
+    pub async fn end(mut self) -> Result<()> {
+        kill(&self.processes);
+        for process in &mut self.processes {
+            process.wait().await?;
+        }
         Ok(())
     }
 }
 
-async fn alive(head: &Contact) -> Result<Vec<LiveWorker>> {
-    let dask = dask()?;
-    let (address, path) = split(&dask.ask_workers(head).url)?;
-    let answer = Client::connect(address).await?.get(&path).await?;
-    Ok(dask.workers(&answer)?)
+impl Drop for Bare {
+    fn drop(&mut self) {
+        kill(&self.processes);
+    }
+}
+
+fn kill(processes: &[Child]) {
+    for group in processes.iter().filter_map(pid) {
+        // It may have ended, which is as good.
+        let _ = kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
+/// The number of a process whose end was not awaited yet.
+fn pid(process: &Child) -> Option<Pid> {
+    Pid::from_raw(process.id()?.try_into().ok()?)
+}
+
+/// What the framework calls a worker.
+fn name(framework: &dyn LocalFramework, number: usize) -> String {
+    match framework.names() {
+        Names::Free => format!("worker-{number}"),
+        Names::Addresses => format!("127.9.0.{}", number + 1),
+    }
+}
+
+/// Free ports, where the framework does not choose itself.
+fn ports(framework: &dyn LocalFramework) -> Result<Ports> {
+    let Whereabouts::Given { ports, .. } = framework.whereabouts() else { return Ok(Ports::new()) };
+    // All are held until the last was found.
+    let listeners: Vec<TcpListener> =
+        ports.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
+    let port =
+        |(name, listener): (&&str, &TcpListener)| Ok(((*name).to_owned(), listener.local_addr()?.port()));
+    ports.iter().zip(&listeners).map(port).collect()
+}
+
+/// Where a head that starts is going to answer, as far as that is known yet.
+fn whereabouts(framework: &dyn LocalFramework, folder: &Path, ports: &Ports) -> Option<Endpoints> {
+    match framework.whereabouts() {
+        Whereabouts::Told { file, read } => read(&std::fs::read(folder.join(file)).ok()?).ok(),
+        Whereabouts::Given { endpoints, .. } => Some(endpoints(ports)),
+    }
+}
+
+async fn until_counted(framework: &dyn LocalFramework, head: &Contact, count: usize) {
+    while !alive(framework, head).await.is_ok_and(|alive| alive.len() >= count) {
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+async fn alive(framework: &dyn LocalFramework, head: &Contact) -> Result<Vec<LiveWorker>> {
+    Ok(framework.workers(&ask(&framework.ask_workers(head)).await?)?)
+}
+
+async fn ask(ask: &Ask) -> Result<Bytes> {
+    let (address, path) = split(&ask.url)?;
+    let mut client = Client::connect(address).await?;
+    if let Some(secret) = &ask.bearer {
+        client = client.knowing(secret.reveal());
+    }
+    let body = ask.body.clone().unwrap_or_default().into_bytes();
+    let (status, answer) = match ask.method {
+        Method::Get => client.try_get(&path).await?,
+        Method::Post => client.post(&path, body).await?,
+    };
+    if !status.is_success() {
+        bail!("{path}: {status}: {}", String::from_utf8_lossy(&answer));
+    }
+    Ok(answer)
 }
 
 /// `http://127.0.0.1:80/path` as address and path.

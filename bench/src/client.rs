@@ -18,6 +18,7 @@ pub const NAMESPACE: &str = "bench";
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     host: String,
+    bearer: Option<String>,
 }
 
 impl Client {
@@ -28,17 +29,26 @@ impl Client {
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         // Its end shows where something is sent next.
         tokio::spawn(connection);
-        Ok(Self { sender, host: address.to_string() })
+        Ok(Self { sender, host: address.to_string(), bearer: None })
+    }
+
+    /// The same by somebody who knows a secret.
+    #[must_use]
+    pub fn knowing(self, secret: &str) -> Self {
+        Self { bearer: Some(format!("Bearer {secret}")), ..self }
     }
 
     /// Sends a request, and reads the answer to its end.
     async fn send(&mut self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", &self.host)
-            .header("content-type", "application/json")
-            .body(Full::new(body.into()))?;
+            .header("content-type", "application/json");
+        if let Some(bearer) = &self.bearer {
+            request = request.header("authorization", bearer);
+        }
+        let request = request.body(Full::new(body.into()))?;
         self.sender.ready().await?;
         let answer = self.sender.send_request(request).await?;
         let status = answer.status();

@@ -9,6 +9,7 @@ pub mod copies;
 pub mod database;
 pub mod figures;
 pub mod floor;
+pub mod laptop;
 pub mod machine;
 pub mod rows;
 pub mod run;

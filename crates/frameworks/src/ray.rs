@@ -47,8 +47,16 @@ const TOKEN: &str = "token";
 /// How long a node that is told to end drains itself: those that should have drained have, before they are told.
 const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
 
-/// Ports of metrics that would be the same for all clusters of a machine.
-const METRICS: [(&str, &str); 2] = [("AUTOSCALER_METRIC_PORT", "0"), ("DASHBOARD_METRIC_PORT", "0")];
+/// What a head is told beside.
+const HEAD: [(&str, &str); 4] = [
+    // Ports of metrics that would be the same for all clusters of a machine.
+    ("AUTOSCALER_METRIC_PORT", "0"),
+    ("DASHBOARD_METRIC_PORT", "0"),
+    // Seconds within which a process for a client has to start; 30 are too few on a machine that is busy.
+    ("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "120"),
+    // What gRPC 1.85 does in a fork crashes the process that is made for the first client.
+    ("GRPC_ENABLE_FORK_SUPPORT", "0"),
+];
 
 /// Memory for objects of a node whose memory is not said; it is taken as objects come. Ray's own default is a third of
 /// the machine, for every node.
@@ -108,7 +116,7 @@ impl LocalFramework for Ray {
         ];
         // Nothing runs beside what a cluster depends on, unless it is made for that.
         let mut launch = start(seat, &own, cpus(seat.shape).unwrap_or(0));
-        launch.environment.extend(METRICS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        launch.environment.extend(HEAD.map(|(name, value)| (name.to_owned(), value.to_owned())));
         launch
     }
 

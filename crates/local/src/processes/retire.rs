@@ -22,6 +22,9 @@ use crate::shim::Running;
 /// How long what leaving workers do may take to its end, and what they hold to others.
 const RETIRE_WITHIN: Duration = Duration::from_mins(5);
 
+/// How much longer a program may take that lets workers go: it is told when to give up, and says then what it did.
+const RUN_LONGER: Duration = Duration::from_secs(15);
+
 /// How often a worker is asked whether something still runs there.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -127,8 +130,9 @@ async fn run(python: &Path, Launch { command, environment }: &Launch) -> Result<
     let mut process = Command::new(program);
     process.args(arguments).env_clear().envs(launch::in_venv(python)).envs(environment);
     process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let late = |_| AskError(format!("{program} did not end within {} s", RETIRE_WITHIN.as_secs()));
-    let ended = tokio::time::timeout(RETIRE_WITHIN, process.output()).await.map_err(late)?;
+    let within = RETIRE_WITHIN + RUN_LONGER;
+    let late = |_| AskError(format!("{program} did not end within {} s", within.as_secs()));
+    let ended = tokio::time::timeout(within, process.output()).await.map_err(late)?;
     let ended = ended.map_err(|error| AskError(format!("{program}: {error}")))?;
     if ended.status.success() {
         return Ok(ended.stdout);

@@ -1,0 +1,125 @@
+//! Clusters of a framework through `muster create`, against the same processes started and awaited by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use muster_core::cluster::Framework;
+use muster_frameworks::LocalFramework;
+use tokio::process::Command;
+
+use crate::bare::Bare;
+use crate::figures::{at_most, median, milliseconds, ratio, tell};
+use crate::server::{self, Server};
+use crate::{machine, run};
+
+/// What a benchmark of a framework takes
+#[derive(Debug, Parser)]
+struct Args {
+    /// A Python interpreter that has the framework, such as the one that `cargo xtask testbed` names as python/NAME
+    #[arg(long, env = "MUSTER_PYTHON", value_name = "FILE")]
+    python: PathBuf,
+    /// Rounds, each with and without Muster
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// The program to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+}
+
+/// Workers of a cluster.
+const WORKERS: usize = 2;
+
+/// How much slower than by hand a create may be.
+const CREATE_AT_MOST: f64 = 1.2;
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(20);
+
+/// Measures a framework, whose idle workers may take so much longer to go than by hand.
+pub fn main(framework: Framework, remove_at_most: Duration) -> Result<()> {
+    let Args { python, rounds, muster } = Args::parse();
+    let framework = muster_frameworks::local(framework).context("it does not run as local processes")?;
+    let muster = server::program(muster)?;
+    machine::tell()?;
+    run::run(LIMIT, measure(framework, &muster, &python, rounds.max(1), remove_at_most))
+}
+
+/// How long a cluster took to come, and one idle worker to go.
+struct Round {
+    create: Duration,
+    remove: Duration,
+}
+
+async fn measure(
+    framework: &'static dyn LocalFramework,
+    muster: &Path,
+    python: &Path,
+    rounds: usize,
+    remove_at_most: Duration,
+) -> Result<()> {
+    let folder = server::folder()?;
+    let server = Server::start_with(muster, folder.path(), &[("MUSTER_PYTHON", python)]).await?;
+    let caller = Caller { muster, data: folder.path(), python };
+    // Python compiles what it imports for the first time; nobody is to pay for that here.
+    by_hand(framework, python).await?;
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for number in 0..rounds {
+        bare.push(by_hand(framework, python).await?);
+        ours.push(through(framework, &caller, &format!("round-{number}")).await?);
+    }
+    drop(server);
+    println!("{}, a head and {WORKERS} workers, {rounds} rounds in turn", framework.framework());
+    let middle = |rounds: &[Round], of: fn(&Round) -> Duration| median(rounds.iter().map(of).collect());
+    let (by_hand, through) = (middle(&bare, |round| round.create), middle(&ours, |round| round.create));
+    tell("started and awaited by hand", milliseconds(by_hand));
+    tell("muster create", milliseconds(through));
+    at_most("ratio", ratio(through, by_hand), CREATE_AT_MOST, |ratio| format!("{ratio:.2}"));
+    let (by_hand, through) = (middle(&bare, |round| round.remove), middle(&ours, |round| round.remove));
+    tell("an idle worker retired by hand", milliseconds(by_hand));
+    at_most("muster scale", through, by_hand + remove_at_most, milliseconds);
+    Ok(())
+}
+
+async fn by_hand(framework: &'static dyn LocalFramework, python: &Path) -> Result<Round> {
+    let started = Instant::now();
+    let mut cluster = Bare::start(framework, python, WORKERS).await?;
+    let create = started.elapsed();
+    let started = Instant::now();
+    cluster.retire_one().await?;
+    let remove = started.elapsed();
+    cluster.end().await?;
+    Ok(Round { create, remove })
+}
+
+async fn through(framework: &dyn LocalFramework, caller: &Caller<'_>, name: &str) -> Result<Round> {
+    let (framework, workers) = (framework.framework().to_string(), WORKERS.to_string());
+    let create = caller.run(&["create", name, "--framework", &framework, "--workers", &workers]).await?;
+    let fewer = (WORKERS - 1).to_string();
+    let remove = caller.run(&["scale", name, "--workers", &fewer]).await?;
+    caller.run(&["delete", name]).await?;
+    Ok(Round { create, remove })
+}
+
+/// Who runs commands, and with what.
+struct Caller<'p> {
+    muster: &'p Path,
+    data: &'p Path,
+    python: &'p Path,
+}
+
+impl Caller<'_> {
+    /// How long a command took, which has to work.
+    async fn run(&self, arguments: &[&str]) -> Result<Duration> {
+        let mut command = Command::from(server::muster(self.muster));
+        command.args(arguments).arg("--data-dir").arg(self.data);
+        command.env("MUSTER_NO_AUTOSTART", "1").env("MUSTER_PYTHON", self.python);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        let started = Instant::now();
+        let said = command.output().await.context("cannot run muster")?;
+        ensure!(said.status.success(), "muster {arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+        Ok(started.elapsed())
+    }
+}
