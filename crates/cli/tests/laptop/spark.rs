@@ -145,6 +145,10 @@ async fn without_java_a_cluster_is_refused_with_what_to_do() {
     let python = folder.path().join("python");
     std::fs::write(&python, "#!/bin/sh\necho 4.3.0\necho /site/pyspark\n").unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // What starts the server is there, and no Java.
+    let path = std::env::var_os("PATH").unwrap();
+    let starter = std::env::split_paths(&path).map(|at| at.join("setpriv")).find(|file| file.exists());
+    std::os::unix::fs::symlink(starter.unwrap(), folder.path().join("setpriv")).unwrap();
     let nowhere = folder.path().display().to_string();
     let python = python.display().to_string();
     let laptop = Laptop::with(&[("MUSTER_PYTHON", &python), ("JAVA_HOME", ""), ("PATH", &nowhere)]).await;

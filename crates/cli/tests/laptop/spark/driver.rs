@@ -15,7 +15,8 @@ use crate::laptop::{Laptop, PATIENCE, SOON};
 const PROGRAM: &str = r#"
 import os, sys, time
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.appName("test").getOrCreate()
+quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+spark = SparkSession.builder.appName("test").config(map=quiet).getOrCreate()
 sc = spark.sparkContext
 marks = sys.argv[1]
 def square(number, seconds):
