@@ -53,7 +53,7 @@ pub(crate) async fn put_back(
 pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) -> bool {
     let action = claimed.action.clone();
     let run = runner::run(Arc::clone(&inner), Arc::clone(&life), claimed);
-    let panic = match Box::pin(AssertUnwindSafe(run).catch_unwind()).await {
+    let panic = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(ended) => return ended,
         Err(panic) => panic,
     };

@@ -45,7 +45,7 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
     let duty = format!("limits/{}", provider.instance());
     let mut watch = Watch { inner: &inner, provider, duty, timers: Timers::default(), all: true };
     loop {
-        let working = inner.stopping.run_until_cancelled(watch.work());
+        let working = inner.stopping.run_until_cancelled(Box::pin(watch.work()));
         let Some(worked) = working.await else { return };
         let retry = match worked {
             Ok(ours) => !ours,

@@ -30,7 +30,7 @@ pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) ->
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
-            match attempt(&inner, &life, &action, taken_over, subject.take()).await {
+            match Box::pin(attempt(&inner, &life, &action, taken_over, subject.take())).await {
                 Ok(()) => return true,
                 Err(Stop::Fenced) => return false,
                 Err(stop) => {

@@ -146,10 +146,10 @@ impl LocalFramework for Ray {
         }
         #[derive(Deserialize)]
         struct List {
-            result: Vec<Node>,
+            result: Vec<Listed>,
         }
         #[derive(Deserialize)]
-        struct Node {
+        struct Listed {
             node_id: String,
             node_name: String,
             is_head_node: bool,
@@ -157,12 +157,12 @@ impl LocalFramework for Ray {
         }
         let Answer { data } = read(WHAT, answer)?;
         let alive = data.result.result.into_iter().filter(|node| node.state == "ALIVE");
-        let (heads, workers): (Vec<Node>, Vec<Node>) = alive.partition(|node| node.is_head_node);
+        let (heads, workers): (Vec<Listed>, Vec<Listed>) = alive.partition(|node| node.is_head_node);
         if heads.is_empty() {
             // Its dashboard answers before there is anything to connect to.
             return Err(Unreadable { what: WHAT, why: "the head itself is not there yet".to_owned() });
         }
-        let live = |node: Node| LiveWorker { name: node.node_name, address: node.node_id };
+        let live = |node: Listed| LiveWorker { name: node.node_name, address: node.node_id };
         Ok(workers.into_iter().map(live).collect())
     }
 

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// What OpenJDK 17 says, but for most of it.
+    /// What `OpenJDK` 17 says, but for most of it.
     const OPENJDK: &str = "Picked up JAVA_TOOL_OPTIONS: -XX:-UsePerfData
 Property settings:
     file.separator = /

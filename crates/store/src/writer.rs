@@ -165,7 +165,7 @@ fn write_groups(pen: &Pen, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
             open.and_then(|open| write_group(open, &mut group))
         };
         for job in group.drain(..) {
-            job.answer(written.as_ref().map(|()| ()));
+            job.answer(written.as_ref().copied());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use muster_testkit::Python;
+use muster_testkit::{Python, lives};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::clusters::{CLUSTERS, Member, state};
 use crate::laptop::{Laptop, PATIENCE, SOON};
 use crate::recipes::ray;
-use crate::traces::{kill, lives};
+use crate::traces::kill;
 
 /// One cluster after the other: Ray gives up on a node that takes 30 seconds to start, which on two cores it does next to
 /// others that start.

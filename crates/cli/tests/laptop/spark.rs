@@ -5,7 +5,7 @@ mod driver;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use muster_testkit::Python;
+use muster_testkit::{Python, lives};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::clusters::{CLUSTERS, state};
 use crate::laptop::Laptop;
 use crate::recipes::{dask, spark};
-use crate::traces::{kill, lives};
+use crate::traces::kill;
 use driver::{Driver, master};
 
 /// One with Spark, or nothing if the test is skipped.
