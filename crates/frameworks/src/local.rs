@@ -220,6 +220,16 @@ pub trait LocalFramework: Send + Sync {
     /// Reads its answer.
     fn activity(&self, answer: &[u8]) -> Activity;
 
+    /// Asks what runs though nobody is connected, where the answer to the other question does not tell.
+    fn ask_unattended(&self, _: &Contact) -> Option<Ask> {
+        None
+    }
+
+    /// Reads its answer: whether anything does.
+    fn unattended(&self, _answer: &[u8]) -> Result<bool, Unreadable> {
+        Ok(false)
+    }
+
     /// What programs that use the cluster need in their environment, secrets too; its nodes run in that interpreter.
     fn client_environment(&self, head: &Contact, python: &str) -> BTreeMap<String, String>;
 

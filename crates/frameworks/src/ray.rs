@@ -12,6 +12,7 @@ use muster_core::quantity::Memory;
 use muster_core::shape::Shape;
 use muster_core::time::Timestamp;
 use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::ask::{Ask, Unreadable, json as read};
 use crate::contact::{Contact, Secret};
@@ -38,6 +39,9 @@ const DASHBOARD: &str = "dashboard";
 
 /// Nodes that live, the head too. Ray lists 100 unless it is told otherwise, the dead ones among them, and 10,000 at most.
 const ALIVE: &str = "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000";
+
+/// An actor that has not ended; more than one need not be known.
+const ACTORS: &str = "/api/v0/actors?filter_keys=state&filter_predicates=%21%3D&filter_values=DEAD&limit=1";
 
 /// What nodes and clients are told of the secret.
 const AUTH_MODE: &str = "RAY_AUTH_MODE";
@@ -137,26 +141,13 @@ impl LocalFramework for Ray {
     fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable> {
         const WHAT: &str = "the head's list of nodes";
         #[derive(Deserialize)]
-        struct Answer {
-            data: Data,
-        }
-        #[derive(Deserialize)]
-        struct Data {
-            result: List,
-        }
-        #[derive(Deserialize)]
-        struct List {
-            result: Vec<Listed>,
-        }
-        #[derive(Deserialize)]
         struct Listed {
             node_id: String,
             node_name: String,
             is_head_node: bool,
             state: String,
         }
-        let Answer { data } = read(WHAT, answer)?;
-        let alive = data.result.result.into_iter().filter(|node| node.state == "ALIVE");
+        let alive = listed::<Listed>(WHAT, answer)?.into_iter().filter(|node| node.state == "ALIVE");
         let (heads, workers): (Vec<Listed>, Vec<Listed>) = alive.partition(|node| node.is_head_node);
         if heads.is_empty() {
             // Its dashboard answers before there is anything to connect to.
@@ -210,6 +201,15 @@ impl LocalFramework for Ray {
         if components.is_empty() { Activity::Unknown } else { last }
     }
 
+    fn ask_unattended(&self, head: &Contact) -> Option<Ask> {
+        Some(http(head, ACTORS))
+    }
+
+    fn unattended(&self, answer: &[u8]) -> Result<bool, Unreadable> {
+        // Those that are left are detached from the program that made them, such as what serves a model.
+        listed::<IgnoredAny>("the head's list of actors", answer).map(|actors| !actors.is_empty())
+    }
+
     fn client_environment(&self, head: &Contact, _: &str) -> BTreeMap<String, String> {
         let mut known = vec![
             ("RAY_ADDRESS", head.of(Endpoints::ADDRESS)),
@@ -250,6 +250,24 @@ fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
     let mut environment = vec![DRAIN_AT_END];
     environment.extend(authentication(seat.secret));
     Launch::of(&command, &environment)
+}
+
+/// What a list of the head's has.
+fn listed<T: DeserializeOwned>(what: &'static str, answer: &[u8]) -> Result<Vec<T>, Unreadable> {
+    #[derive(Deserialize)]
+    struct Answer<T> {
+        data: Data<T>,
+    }
+    #[derive(Deserialize)]
+    struct Data<T> {
+        result: List<T>,
+    }
+    #[derive(Deserialize)]
+    struct List<T> {
+        result: Vec<T>,
+    }
+    let Answer { data } = read(what, answer)?;
+    Ok(data.result.result)
 }
 
 /// What whoever talks to a cluster has to know.

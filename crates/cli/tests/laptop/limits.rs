@@ -9,7 +9,7 @@ use crate::laptop::{Laptop, PATIENCE, SOON};
 use crate::recipes::{dask, sleepers};
 
 /// Waits until nobody finds a cluster any more.
-async fn gone(laptop: &Laptop, name: &str) {
+pub(crate) async fn gone(laptop: &Laptop, name: &str) {
     let gone = async {
         while laptop.call(Method::GET, &format!("{CLUSTERS}/{name}"), None).await.status().is_success() {
             tokio::time::sleep(SOON).await;

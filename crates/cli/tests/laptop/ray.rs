@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use muster_testkit::{Python, lives};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::client::Client;
 use crate::clusters::{CLUSTERS, Member, state};
 use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::limits::gone;
 use crate::recipes::ray;
 use crate::traces::kill;
 
@@ -29,6 +31,10 @@ def square(n):
 def once(n):
     time.sleep(0.2)
     return n * n, ray.get_runtime_context().get_node_id()
+@ray.remote
+class Keeper:
+    def word(self):
+        return "kept"
 @ray.remote
 def large(n):
     return bytes([n]) * 20_000_000
@@ -135,7 +141,9 @@ fn pids(members: &[Member]) -> Vec<i32> {
 #[tokio::test]
 async fn a_cluster_of_two_groups_computes_shrinks_in_the_middle_of_a_job_and_goes() {
     let _turn = TURN.lock().await;
-    let Some((laptop, python)) = Laptop::with_framework("ray").await else { return };
+    let Some(python) = muster_testkit::python("ray").await else { return };
+    let path = python.path().display().to_string();
+    let laptop = Laptop::with(&[("MUSTER_PYTHON", &path), ("MUSTER_GPUS", "1")]).await;
     let before = litter();
     let mut cluster = ray("fred", &[("small", 1), ("large", 1)]);
     let shape = json!({"cpu": "2", "memory": "1Gi", "gpu": 1});
@@ -253,10 +261,27 @@ async fn two_clusters_side_by_side_do_not_disturb_each_other() {
     assert_eq!((state(&restarted), &restarted["endpoints"]), ("ACTIVE", &left["endpoints"]), "{restarted}");
     computes(&mut driver(&laptop, &python, "left").await).await;
     computes(&mut other).await;
-    laptop.delete("left").await;
-    computes(&mut other).await;
-    assert!(pids(&theirs).into_iter().all(lives), "{theirs:?}");
-    assert_eq!(state(&laptop.cluster("right").await), "ACTIVE");
+
+    // The one that nobody uses goes; the other stays for as long as something runs there, though nobody is connected.
+    other
+        .run(
+            "kept.update(keeper=Keeper.options(name='keeper', namespace='us', lifetime='detached').remote())",
+        )
+        .await;
+    assert_eq!(other.run("ray.get(kept['keeper'].word.remote())").await, "kept");
     drop(other);
-    laptop.delete_without_trace("right").await;
+    for name in ["right", "left"] {
+        let limit = Some(json!({"idle_timeout": "3s"}));
+        laptop.answer(Method::PATCH, &format!("{CLUSTERS}/{name}?wait_for=reached"), limit).await;
+    }
+    gone(&laptop, "left").await;
+    let present = laptop.cluster("right").await;
+    assert_eq!((state(&present), &present["idleSince"]), ("ACTIVE", &Value::Null), "{present}");
+    assert!(pids(&theirs).into_iter().all(lives), "{theirs:?}");
+    let mut last = driver(&laptop, &python, "right").await;
+    computes(&mut last).await;
+    last.run("ray.kill(ray.get_actor('keeper', namespace='us'))").await;
+    drop(last);
+    gone(&laptop, "right").await;
+    laptop.traces().are_none();
 }

@@ -70,7 +70,7 @@ fn the_secret_is_known_to_nodes_clients_and_questions_and_stands_in_no_command()
     assert_eq!(client["RAY_ADDRESS"], "127.0.0.2:23846");
     assert_eq!(client["RAY_API_SERVER_ADDRESS"], "http://127.0.0.1:29950");
     assert_eq!((&*client["RAY_AUTH_MODE"], &*client["RAY_AUTH_TOKEN"]), ("token", "abracadabra"));
-    for ask in [Ray.ask_workers(&head), Ray.ask_activity(&head)] {
+    for ask in [Ray.ask_workers(&head), Ray.ask_activity(&head), Ray.ask_unattended(&head).unwrap()] {
         assert!(ask.url.starts_with("http://127.0.0.1:29950/api/"), "{ask:?}");
         assert_eq!(ask.bearer.as_ref().map(Secret::reveal), Some("abracadabra"));
     }
@@ -141,4 +141,16 @@ fn workers_that_live_are_counted_once_the_head_is_there() {
 #[case::no_answer(b"404: Not Found", Activity::Unknown)]
 fn what_is_not_known_to_be_idle_is_not(#[case] answer: &[u8], #[case] expected: Activity) {
     assert_eq!(Ray.activity(answer), expected);
+}
+
+/// As Ray 2.60.0 answered, but for the numbers.
+const ACTOR: &str = r#"{"result": true, "msg": "", "data": {"result": {"total": 4, "num_after_truncation": 1, "num_filtered": 1, "result": [
+    {"actor_id": "4b466988eecbe4882f3ff59e03000000", "class_name": "Keeper", "state": "ALIVE", "job_id": "03000000", "name": "keeper", "node_id": "866c", "pid": 28212, "ray_namespace": "d0c3"}
+    ], "partial_failure_warning": "", "warnings": null}}}"#;
+
+#[test]
+fn actors_that_nobody_is_connected_to_run_all_the_same() {
+    assert_eq!(Ray.unattended(ACTOR.as_bytes()), Ok(true));
+    assert_eq!(Ray.unattended(TOO_EARLY), Ok(false), "a list of nothing");
+    assert!(Ray.unattended(b"500 Internal Server Error").is_err());
 }

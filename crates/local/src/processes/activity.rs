@@ -13,8 +13,17 @@ impl Inner {
         let Some((framework, head)) = framework.zip(self.living_head(call.cluster.id)) else {
             return Ok(Activity::Unknown);
         };
-        let answer = self.http.ask(&framework.ask_activity(&head)).await;
         let silent = |error: super::ask::AskError| ProviderError::transient("NoAnswer", error.to_string());
-        Ok(framework.activity(&answer.map_err(silent)?))
+        let answer = self.http.ask(&framework.ask_activity(&head)).await.map_err(silent)?;
+        let said = framework.activity(&answer);
+        let (Activity::IdleSince(_), Some(ask)) = (said, framework.ask_unattended(&head)) else {
+            return Ok(said);
+        };
+        let answer = self.http.ask(&ask).await.map_err(silent)?;
+        Ok(match framework.unattended(&answer) {
+            Ok(true) => Activity::Busy,
+            Ok(false) => said,
+            Err(_) => Activity::Unknown,
+        })
     }
 }
