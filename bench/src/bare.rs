@@ -43,11 +43,22 @@ fn command(Launch { command, environment }: Launch) -> Result<Command> {
     Ok(command)
 }
 
+/// The folder of a framework's package in an environment.
+pub async fn package(framework: &dyn LocalFramework, python: &Path) -> Result<String> {
+    let question =
+        "import importlib.util as u, os, sys; print(os.path.dirname(u.find_spec(sys.argv[1]).origin))";
+    let mut command = Command::new(python);
+    let said = command.args(["-I", "-c", question, framework.package().module]).output().await?;
+    ensure!(said.status.success(), "{} has no {}", python.display(), framework.framework());
+    Ok(String::from_utf8(said.stdout)?.trim().to_owned())
+}
+
 impl Bare {
     /// Starts a head, then its workers, and returns once the head counts them all.
     pub async fn start(
         framework: &'static dyn LocalFramework,
         python: &Path,
+        package: &str,
         workers: usize,
     ) -> Result<Self> {
         // Not where temporary files are: paths of sockets have to be short.
@@ -62,7 +73,7 @@ impl Bare {
         let seat = |name| Seat {
             name,
             python: &python,
-            package: "",
+            package,
             folder: &at,
             kept: &kept,
             short: &short,

@@ -10,7 +10,7 @@ use muster_core::cluster::Framework;
 use muster_frameworks::LocalFramework;
 use tokio::process::Command;
 
-use crate::bare::Bare;
+use crate::bare::{self, Bare};
 use crate::figures::{at_most, median, milliseconds, ratio, tell};
 use crate::server::{self, Server};
 use crate::{machine, run};
@@ -63,11 +63,12 @@ async fn measure(
     let folder = server::folder()?;
     let server = Server::start_with(muster, folder.path(), &[("MUSTER_PYTHON", python)]).await?;
     let caller = Caller { muster, data: folder.path(), python };
+    let package = bare::package(framework, python).await?;
     // Python compiles what it imports for the first time; nobody is to pay for that here.
-    by_hand(framework, python).await?;
+    by_hand(framework, python, &package).await?;
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for number in 0..rounds {
-        bare.push(by_hand(framework, python).await?);
+        bare.push(by_hand(framework, python, &package).await?);
         ours.push(through(framework, &caller, &format!("round-{number}")).await?);
     }
     drop(server);
@@ -83,9 +84,9 @@ async fn measure(
     Ok(())
 }
 
-async fn by_hand(framework: &'static dyn LocalFramework, python: &Path) -> Result<Round> {
+async fn by_hand(framework: &'static dyn LocalFramework, python: &Path, package: &str) -> Result<Round> {
     let started = Instant::now();
-    let mut cluster = Bare::start(framework, python, WORKERS).await?;
+    let mut cluster = Bare::start(framework, python, package, WORKERS).await?;
     let create = started.elapsed();
     let started = Instant::now();
     cluster.retire_one().await?;

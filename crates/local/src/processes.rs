@@ -202,7 +202,8 @@ impl Provider for Processes {
     }
 
     async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        self.inner.activity(call).await
+        let said = self.inner.activity(call).await?;
+        Ok(self.inner.since_start(call.cluster.id, said))
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::clusters::{CLUSTERS, state};
 use crate::laptop::Laptop;
+use crate::limits::gone;
 use crate::recipes::{dask, spark};
 use crate::traces::kill;
 use driver::{Driver, master};
@@ -88,7 +89,7 @@ async fn a_job_goes_on_while_its_cluster_shrinks_and_its_head_is_restarted() {
 }
 
 #[tokio::test]
-async fn what_is_killed_comes_back_and_the_driver_goes_on() {
+async fn what_is_killed_comes_back_and_the_cluster_goes_once_its_driver_has_gone() {
     let Some((laptop, python)) = laptop().await else { return };
     let created = laptop.create(&spark("fred", 1)).await;
     let mut driver = Driver::connect(&laptop, &python, "fred").await;
@@ -115,7 +116,15 @@ async fn what_is_killed_comes_back_and_the_driver_goes_on() {
     driver.computes().await;
     let told = laptop.told("fred", "NodeLost").await;
     assert!(told.len() == 2 && told.iter().all(|told| told.contains("signal 9 (SIGKILL)")), "{told:?}");
-    laptop.delete_without_trace("fred").await;
+
+    let limit = json!({"idle_timeout": "2s"});
+    laptop.answer(Method::PATCH, &format!("{CLUSTERS}/fred?wait_for=reached"), Some(limit)).await;
+    driver.computes().await;
+    let used = laptop.cluster("fred").await;
+    assert_eq!((state(&used), &used["idleSince"]), ("ACTIVE", &Value::Null), "a driver is there: {used}");
+    drop(driver);
+    gone(&laptop, "fred").await;
+    laptop.traces().are_none();
 }
 
 #[tokio::test]

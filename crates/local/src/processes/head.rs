@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use muster_core::ids::{ClusterId, NodeId};
+use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole};
 use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::{Contact, Endpoints, LiveWorker, LocalFramework, Ports, Secret};
@@ -72,6 +73,21 @@ impl Inner {
         match found {
             Some(Ok(Found::Running(running))) => drop(running.exited().await),
             _ => std::future::pending().await,
+        }
+    }
+
+    /// The same as far as the head that runs can know: what ran before its start, it may have forgotten.
+    pub(super) fn since_start(&self, cluster: ClusterId, said: Activity) -> Activity {
+        let started = || {
+            let head = Head::of(&self.places, cluster)?;
+            match self.shims.find(&self.places.node(cluster, head.node)).ok()? {
+                Found::Running(running) => Some(running.state().started_at),
+                _ => None,
+            }
+        };
+        match said {
+            Activity::IdleSince(idle) => started().map_or(said, |at| Activity::IdleSince(idle.max(at))),
+            Activity::Busy | Activity::Unknown => said,
         }
     }
 
