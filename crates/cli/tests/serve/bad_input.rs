@@ -32,8 +32,8 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
         (with(&[("/profile", json!("nonsense"))]), "'nonsense' is not a type and its version"),
         (
-            with(&[("/profile", json!("")), ("/framework", json!("spark"))]),
-            "no provider here makes nodes of type spark.cluster-1.0",
+            with(&[("/profile", json!("kubernetes.pod-1.0"))]),
+            "no provider here makes nodes of type kubernetes.pod-1.0",
         ),
         (
             with(&[("/profile", json!("")), ("/framework", json!("flink"))]),
