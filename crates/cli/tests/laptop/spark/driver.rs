@@ -41,6 +41,11 @@ pub(super) struct Driver {
     process: Process,
     asked: usize,
     marks: TempDir,
+    _scratch: TempDir,
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
 }
 
 impl Driver {
@@ -48,13 +53,16 @@ impl Driver {
     pub(super) async fn connect(laptop: &Laptop, python: &Python, cluster: &str) -> Self {
         let environment = laptop.get(&format!("{CLUSTERS}/{cluster}/environment")).await;
         let variables = environment["variables"].as_object().expect("variables");
-        let marks = tempfile::tempdir().expect("a folder");
+        let (marks, scratch) = (folder(), folder());
         let mut command = python.command();
         command.args(["-c", PROGRAM]).arg(marks.path());
+        // It is killed, and would leave this in the machine's temporary folder.
+        let temporary = format!("-Djava.io.tmpdir={} -XX:-UsePerfData", scratch.path().display());
+        command.env("SPARK_LOCAL_DIRS", scratch.path()).env("SPARK_SUBMIT_OPTS", temporary);
         command.envs(variables.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default())));
         let process = Process::spawn("driver", &command);
         process.wait_for_line("connected", PATIENCE).await;
-        Self { process, asked: 0, marks }
+        Self { process, asked: 0, marks, _scratch: scratch }
     }
 
     /// Has it do something.
