@@ -27,6 +27,9 @@ const ELSEWHERE: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"];
 /// What tells pip the versions of packages that it needs to build others, in its younger and older versions.
 const CONSTRAINTS: [&str; 2] = ["PIP_BUILD_CONSTRAINT", "PIP_CONSTRAINT"];
 
+/// What stands in the pins of packages that are built here.
+const FROM_SOURCE: &str = "--no-binary";
+
 /// One environment that is being made.
 pub(super) struct Making<'a> {
     pub(super) framework: &'static dyn LocalFramework,
@@ -51,9 +54,12 @@ impl Making<'_> {
         let pins = self.framework.package().pins;
         std::fs::write(self.place.join(PINS), pins).map_err(|error| self.on_disk(&error))?;
         let mut pip = Command::new(self.place.join(INTERPRETER));
-        // What builds a package that comes as source is pinned, too. Its name alone: pip would take one with spaces
-        // for several.
-        pip.current_dir(self.place).envs(CONSTRAINTS.map(|name| (name, PINS)));
+        pip.current_dir(self.place);
+        if pins.contains(FROM_SOURCE) {
+            // What builds a package is pinned, too. Only then: with constraints pip takes an index that does not answer
+            // for a conflict of versions. Their name alone: it would take one with spaces for several.
+            pip.envs(CONSTRAINTS.map(|name| (name, PINS)));
+        }
         pip.args(["-I", "-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
         pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--requirement", PINS]);
         self.command(pip, tell).await.map_err(|failed| self.no_packages(&failed))

@@ -65,17 +65,19 @@ async fn an_installed_framework_is_found_at_once_and_not_installed_again() {
 }
 
 #[tokio::test]
-async fn what_packages_are_built_with_is_pinned_as_they_are() {
+async fn what_packages_are_built_with_is_pinned_where_some_are() {
     let folder = tempfile::tempdir().unwrap();
     let pip = r#"echo "built with $PIP_CONSTRAINT $PIP_BUILD_CONSTRAINT of $PWD: $(grep -c == pins.txt)"; echo "$*""#;
     let environments = environments(folder.path(), "true", pip);
-    let (lines, done) = said(environments.install(dask())).await;
-    done.unwrap();
-    let made = folder.path().join("made/dask-");
-    let built = lines.iter().find(|line| line.starts_with("built with ")).unwrap();
-    assert!(built.starts_with(&format!("built with pins.txt pins.txt of {}", made.display())), "{built}");
-    assert!(!built.ends_with(": 0"), "{built}");
-    assert!(lines.iter().any(|line| line.contains("--only-binary :all:")), "{lines:?}");
+    let spark = muster_frameworks::local(Framework::Spark).unwrap();
+    for (framework, constraints) in [(spark, "pins.txt pins.txt"), (dask(), " ")] {
+        let (lines, _) = said(environments.install(framework)).await;
+        let made = folder.path().join(format!("made/{}-", framework.framework()));
+        let built = lines.iter().find(|line| line.starts_with("built with ")).unwrap();
+        assert!(built.starts_with(&format!("built with {constraints} of {}", made.display())), "{built}");
+        assert!(!built.ends_with(": 0"), "{built}");
+        assert!(lines.iter().any(|line| line.contains("--only-binary :all:")), "{lines:?}");
+    }
 }
 
 #[tokio::test]
