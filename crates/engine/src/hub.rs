@@ -10,8 +10,10 @@ use tokio::sync::{Notify, watch};
 /// What can be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// An action's row changed.
+    /// An action ended, changed hands or was told something.
     Action(ActionId),
+    /// The same, or it has come nearer to its end.
+    Progress(ActionId),
     /// Something in the world changed that belongs to a cluster.
     World(ClusterId),
 }
@@ -61,7 +63,11 @@ impl Listener for Hub {
         for touched in touched {
             match touched {
                 Touched::Work => self.work.notify_one(),
-                Touched::Action(id) => self.wake(Topic::Action(*id)),
+                Touched::Action(id) => {
+                    self.wake(Topic::Action(*id));
+                    self.wake(Topic::Progress(*id));
+                }
+                Touched::Progress(id) => self.wake(Topic::Progress(*id)),
                 Touched::Cluster(_) => {}
                 Touched::Everything => self.wake_all(),
             }

@@ -218,7 +218,10 @@ impl Engine {
         milestone: Milestone,
         at_most: Span,
     ) -> Result<Action, StoreError> {
-        let follow = self.inner.hub.follow(Topic::Action(id));
+        // An end is waited for without a look at every step towards it.
+        let reached = milestone == Milestone::Reached;
+        let topic = if reached { Topic::Action(id) } else { Topic::Progress(id) };
+        let follow = self.inner.hub.follow(topic);
         // Whoever takes up what was accepted a moment ago was woken on this thread, and goes first.
         tokio::task::yield_now().await;
         let deadline = tokio::time::sleep(at_most.into());

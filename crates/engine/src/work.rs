@@ -351,10 +351,8 @@ impl Work {
         let control = self.inner.store.record(record).await?;
         let mut told = self.told();
         told.control = control;
-        // Of this commit everybody here has been told by now. If that was all, there is nothing more to be read.
-        let now = before.wrapping_add(1);
-        if up_to_date && self.follow.version() == now {
-            told.version = now;
+        if up_to_date {
+            told.version = before;
         }
         Ok(())
     }

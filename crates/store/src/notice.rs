@@ -15,6 +15,7 @@ fn word(touched: &Touched) -> String {
     match touched {
         Touched::Cluster(id) => format!("c:{id}"),
         Touched::Action(id) => format!("a:{id}"),
+        Touched::Progress(id) => format!("p:{id}"),
         Touched::Work => "work".to_owned(),
         Touched::Everything => "everything".to_owned(),
     }
@@ -24,6 +25,7 @@ fn touched_of(word: &str) -> Option<Touched> {
     match word.split_once(':') {
         Some(("c", id)) => id.parse().ok().map(Touched::Cluster),
         Some(("a", id)) => id.parse().ok().map(Touched::Action),
+        Some(("p", id)) => id.parse().ok().map(Touched::Progress),
         _ if word == "work" => Some(Touched::Work),
         // Also what a newer replica says that is not known here.
         _ => Some(Touched::Everything),
@@ -44,9 +46,9 @@ mod tests {
     #[test]
     fn a_notice_says_what_was_touched() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        let text = payload(&[Touched::Action(id), Touched::Work]);
-        let read: Vec<Touched> = touched_in(&text).collect();
-        assert_eq!(read, [Touched::Action(id), Touched::Work]);
+        let told = [Touched::Action(id), Touched::Progress(id), Touched::Work];
+        let read: Vec<Touched> = touched_in(&payload(&told)).collect();
+        assert_eq!(read, told);
     }
 
     #[test]

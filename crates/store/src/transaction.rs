@@ -13,8 +13,10 @@ use crate::value::{Row, Value, args};
 pub enum Touched {
     /// A cluster, its groups or its nodes.
     Cluster(ClusterId),
-    /// An action's state, milestone or signal.
+    /// An action: how it stands, whose it is, or what it was told.
     Action(ActionId),
+    /// An action that goes on as it should: it was begun, or has come nearer to its end.
+    Progress(ActionId),
     /// An action may now be claimed.
     Work,
     /// Nobody knows what: whoever waits for anything reads again.

@@ -1,5 +1,7 @@
 //! Taking actions: those that wait, and those whose engine is dead.
 
+use std::fmt::Write as _;
+
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Target};
 use muster_core::cluster::ClusterStatus;
@@ -56,18 +58,14 @@ impl Command for Claim {
                 if !reach_cluster(tx, &action).await? {
                     continue;
                 }
-                claimed.push(Claimed {
-                    action: self.take(tx, action).await?,
-                    taken_over: true,
-                    subject: None,
-                });
+                claimed.push(self.take(tx, action, true).await?);
             }
             let left = self.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
             for action in self.waiting(tx, left).await? {
                 if lock(tx, &action).await? {
                     // Handed over, or resumed: it waits like a new one, and was begun all the same.
                     let taken_over = action.started_at.is_some();
-                    claimed.push(Claimed { action: self.take(tx, action).await?, taken_over, subject: None });
+                    claimed.push(self.take(tx, action, taken_over).await?);
                 }
             }
             add_subjects(tx, &mut claimed).await?;
@@ -120,21 +118,26 @@ impl Claim {
 
     /// `instance IN (…) AND (kind = … AND version <= … OR …)`.
     fn filter(&self, arguments: &mut Vec<Value>) -> String {
-        let mut place = |value: Value| {
-            arguments.push(value);
-            format!("${}", arguments.len())
-        };
-        let instances: Vec<String> =
-            self.instances.iter().map(|id| place(Value::Text(Some(id.as_str().to_owned())))).collect();
-        let kinds: Vec<String> = self
-            .kinds
-            .iter()
-            .map(|(kind, version)| format!("(a.kind = '{kind}' AND a.version <= {version})"))
-            .collect();
-        format!("a.instance IN ({}) AND ({})", instances.join(", "), kinds.join(" OR "))
+        let mut text = "a.instance IN (".to_owned();
+        for (at, instance) in self.instances.iter().enumerate() {
+            arguments.push(Value::Text(Some(instance.as_str().to_owned())));
+            let _ = write!(text, "{}${}", if at == 0 { "" } else { ", " }, arguments.len());
+        }
+        text.push_str(") AND (");
+        for (at, (kind, version)) in self.kinds.iter().enumerate() {
+            let or = if at == 0 { "" } else { " OR " };
+            let _ = write!(text, "{or}(a.kind = '{kind}' AND a.version <= {version})");
+        }
+        text.push(')');
+        text
     }
 
-    async fn take(&self, tx: &mut Transaction<'_>, mut action: Action) -> Result<Action, StoreError> {
+    async fn take(
+        &self,
+        tx: &mut Transaction<'_>,
+        mut action: Action,
+        taken_over: bool,
+    ) -> Result<Claimed, StoreError> {
         const TAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, owner = $4, fence = $5, \
                             started_at = coalesce(started_at, $6), updated_at = $6, not_before = NULL WHERE id = $1";
         let fence = tx.next_fence().await?;
@@ -159,8 +162,10 @@ impl Claim {
             tx.execute(SHOW, args![id.to_string(), status.as_str(), fence, change, self.now]).await?;
             tx.touch(Touched::Cluster(id));
         }
-        tx.touch(Touched::Action(action.id));
-        Ok(action)
+        // Whoever had it before is told that it is not his any more.
+        let told = if taken_over { Touched::Action } else { Touched::Progress };
+        tx.touch(told(action.id));
+        Ok(Claimed { action, taken_over, subject: None })
     }
 }
 

@@ -133,7 +133,8 @@ impl Command for Record {
                 super::depend::ended(tx, self.ticket.action, *status, reason, self.now).await?;
                 super::claim::tell_waiting(tx).await?;
             }
-            tx.touch(Touched::Action(self.ticket.action));
+            let told = if self.end.is_some() { Touched::Action } else { Touched::Progress };
+            tx.touch(told(self.ticket.action));
             Ok(control)
         })
     }

@@ -148,7 +148,7 @@ impl Store {
         filter.any_of("a.status", query.statuses.iter().map(|status| status.as_str()));
         let listing = Listing {
             table: "actions a",
-            columns: actions::qualified(),
+            columns: actions::qualified().to_owned(),
             width: actions::COLUMNS.len(),
             id: "a.id",
             filter,

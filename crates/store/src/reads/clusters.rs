@@ -122,7 +122,7 @@ impl Store {
     pub async fn clusters(&self, query: &ClusterQuery) -> Result<Page<Cluster>, StoreError> {
         let listing = Listing {
             table: "clusters c",
-            columns: clusters::qualified(),
+            columns: clusters::qualified().to_owned(),
             width: clusters::COLUMNS.len(),
             id: "c.id",
             filter: filter(query, self.dialect()),

@@ -1,5 +1,7 @@
 //! Actions as rows.
 
+use std::sync::LazyLock;
+
 use muster_core::action::{Action, Fence, Target};
 use muster_core::principal::Principal;
 use muster_core::time::Span;
@@ -129,9 +131,12 @@ pub(crate) fn select(rest: &str) -> String {
 }
 
 /// All columns, of the table under the name `a`.
-pub(crate) fn qualified() -> String {
-    let names: Vec<String> = COLUMNS.iter().map(|column| format!("a.{column}")).collect();
-    names.join(", ")
+pub(crate) fn qualified() -> &'static str {
+    static COLUMNS_OF_A: LazyLock<String> = LazyLock::new(|| {
+        let names: Vec<String> = COLUMNS.iter().map(|column| format!("a.{column}")).collect();
+        names.join(", ")
+    });
+    &COLUMNS_OF_A
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, actions: &[Action]) -> Result<(), StoreError> {

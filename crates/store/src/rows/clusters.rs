@@ -1,6 +1,7 @@
 //! Clusters and their groups as rows.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{ClusterId, ProfileId};
@@ -58,10 +59,8 @@ pub(crate) const COLUMNS: &[&str] = &[
     "lifetime_warned_at",
 ];
 
-/// What a change of a cluster may write.
+/// What a change of a cluster writes. None of these is in an index.
 const CHANGING: &[&str] = &[
-    "name",
-    "profile_id",
     "desired",
     "status",
     "status_reason",
@@ -79,10 +78,11 @@ const CHANGING: &[&str] = &[
     "observed",
     "created_at",
     "updated_at",
-    "deleted_at",
-    "idle_timeout",
-    "max_lifetime",
 ];
+
+/// What it seldom changes. These are in indexes, and SQLite writes those anew, with all that are kept only for as long as
+/// a cluster lives, whenever a statement names such a column, whether or not its value changes.
+const SELDOM: &[&str] = &["name", "profile_id", "deleted_at", "idle_timeout", "max_lifetime"];
 
 const GROUP_COLUMNS: &[&str] =
     &["cluster_id", "name", "position", "desired", "min_size", "max_size", "shape", "spec"];
@@ -184,39 +184,57 @@ pub(crate) async fn insert(
     cluster: &Cluster,
     claim: Option<String>,
 ) -> Result<(), StoreError> {
-    const EXTRA: &[&str] = &["fence", "change", "born", "name_claim"];
+    static INSERT: LazyLock<String> = LazyLock::new(|| {
+        let columns: Vec<&str> =
+            COLUMNS.iter().copied().chain(["fence", "change", "born", "name_claim"]).collect();
+        let places: Vec<String> = (1..=columns.len()).map(|place| format!("${place}")).collect();
+        format!("INSERT INTO clusters ({}) VALUES ({})", columns.join(", "), places.join(", "))
+    });
     let change = tx.change().await?;
-    let columns: Vec<&str> = COLUMNS.iter().chain(EXTRA).copied().collect();
-    let places: Vec<String> = (1..=columns.len()).map(|place| format!("${place}")).collect();
     let mut row = values(cluster);
     row.extend(args![0_i64, change, change, claim]);
-    let sql = format!("INSERT INTO clusters ({}) VALUES ({})", columns.join(", "), places.join(", "));
-    tx.execute(sql, row).await?;
+    tx.execute(INSERT.as_str(), row).await?;
     tx.touch(Touched::Cluster(cluster.id));
     insert_groups(tx, cluster).await
 }
 
 /// Writes a cluster as it is now, with its groups.
 pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
+    static UPDATE: LazyLock<String> =
+        LazyLock::new(|| format!("UPDATE clusters SET {}, change = $2 WHERE id = $1", assignments(CHANGING)));
+    static UPDATE_SELDOM: LazyLock<String> = LazyLock::new(|| {
+        let places: Vec<String> = (0..SELDOM.len()).map(|at| format!("${}", at + 3)).collect();
+        let (set, columns, places) = (assignments(SELDOM), SELDOM.join(", "), places.join(", "));
+        format!(
+            "UPDATE clusters SET {set}, change = $2 WHERE id = $1 AND ({columns}) IS DISTINCT FROM ({places})"
+        )
+    });
     let change = tx.change().await?;
-    let all = values(cluster);
-    let mut row = Vec::with_capacity(CHANGING.len() + 2);
-    let mut set = Vec::with_capacity(CHANGING.len() + 1);
-    for (column, value) in COLUMNS.iter().zip(all).filter(|(column, _)| CHANGING.contains(column)) {
-        row.push(value);
-        set.push(format!("{column} = ${}", row.len()));
+    let (mut row, mut seldom) =
+        (args![cluster.id.to_string(), change], args![cluster.id.to_string(), change]);
+    for (column, value) in COLUMNS.iter().zip(values(cluster)) {
+        if CHANGING.contains(column) {
+            row.push(value);
+        } else if SELDOM.contains(column) {
+            seldom.push(value);
+        }
     }
-    row.extend(args![change, cluster.id.to_string()]);
-    let sql = format!(
-        "UPDATE clusters SET {}, change = ${} WHERE id = ${}",
-        set.join(", "),
-        row.len() - 1,
-        row.len()
-    );
-    tx.execute(sql, row).await?;
+    tx.execute(UPDATE.as_str(), row).await?;
+    tx.execute(UPDATE_SELDOM.as_str(), seldom).await?;
     tx.touch(Touched::Cluster(cluster.id));
-    tx.execute("DELETE FROM worker_groups WHERE cluster_id = $1", args![cluster.id.to_string()]).await?;
-    insert_groups(tx, cluster).await
+    let present = groups(tx, &[cluster.id]).await?.remove(&cluster.id).unwrap_or_default();
+    if present != cluster.groups {
+        tx.execute("DELETE FROM worker_groups WHERE cluster_id = $1", args![cluster.id.to_string()]).await?;
+        insert_groups(tx, cluster).await?;
+    }
+    Ok(())
+}
+
+/// `a = $3, b = $4, …`; the first two places are others'.
+fn assignments(columns: &[&str]) -> String {
+    let set: Vec<String> =
+        columns.iter().enumerate().map(|(at, column)| format!("{column} = ${}", at + 3)).collect();
+    set.join(", ")
 }
 
 async fn insert_groups(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
@@ -269,9 +287,12 @@ pub(crate) async fn subjects(
 }
 
 /// All columns, of the table under the name `c`.
-pub(crate) fn qualified() -> String {
-    let names: Vec<String> = COLUMNS.iter().map(|column| format!("c.{column}")).collect();
-    names.join(", ")
+pub(crate) fn qualified() -> &'static str {
+    static COLUMNS_OF_C: LazyLock<String> = LazyLock::new(|| {
+        let names: Vec<String> = COLUMNS.iter().map(|column| format!("c.{column}")).collect();
+        names.join(", ")
+    });
+    &COLUMNS_OF_C
 }
 
 /// Reads the groups of many clusters at once.
@@ -283,7 +304,18 @@ pub(crate) async fn attach_groups(
         return Ok(());
     }
     let ids: Vec<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
-    let (these, ids) = tx.dialect().any_of("cluster_id", "$1", &ids);
+    let mut groups = groups(tx, &ids).await?;
+    for cluster in clusters {
+        cluster.groups = groups.remove(&cluster.id).unwrap_or_default();
+    }
+    Ok(())
+}
+
+async fn groups(
+    tx: &mut Transaction<'_>,
+    ids: &[ClusterId],
+) -> Result<HashMap<ClusterId, Vec<WorkerGroup>>, StoreError> {
+    let (these, ids) = tx.dialect().any_of("cluster_id", "$1", ids);
     let sql = format!(
         "SELECT cluster_id, name, desired, min_size, max_size, shape, spec FROM worker_groups \
          WHERE {these} ORDER BY cluster_id, position"
@@ -292,10 +324,7 @@ pub(crate) async fn attach_groups(
     for row in tx.rows(sql, args![ids]).await? {
         groups.entry(row.parse(0)?).or_default().push(read_group(&row)?);
     }
-    for cluster in clusters {
-        cluster.groups = groups.remove(&cluster.id).unwrap_or_default();
-    }
-    Ok(())
+    Ok(groups)
 }
 
 fn read_group(row: &Row) -> Result<WorkerGroup, StoreError> {

@@ -1,5 +1,7 @@
 //! Nodes as rows.
 
+use std::sync::LazyLock;
+
 use muster_core::node::Node;
 
 use crate::bulk;
@@ -115,6 +117,6 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
 
 /// Writes how nodes are now. Whoever calls knows that they are there.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
-    let conflict = bulk::update_on_conflict("id", PROGRESS);
-    bulk::insert(tx, "nodes", COLUMNS, &conflict, nodes.iter().map(values).collect()).await
+    static CONFLICT: LazyLock<String> = LazyLock::new(|| bulk::update_on_conflict("id", PROGRESS));
+    bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
 }
