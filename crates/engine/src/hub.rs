@@ -131,6 +131,17 @@ mod tests {
     }
 
     #[test]
+    fn steps_on_the_way_wake_only_those_who_look_at_them() {
+        let hub = Arc::new(Hub::default());
+        let id = ActionId::from_uuid(Uuid::from_u128(1));
+        let (action, progress) = (hub.follow(Topic::Action(id)), hub.follow(Topic::Progress(id)));
+        hub.told(&[Touched::Progress(id)]);
+        assert_eq!((action.version(), progress.version()), (0, 1));
+        hub.told(&[Touched::Action(id)]);
+        assert_eq!((action.version(), progress.version()), (1, 2), "an end is a step too");
+    }
+
+    #[test]
     fn whoever_waits_for_anything_wakes_when_everything_may_have_changed() {
         let hub = Arc::new(Hub::default());
         let action = hub.follow(Topic::Action(ActionId::from_uuid(Uuid::now_v7())));

@@ -338,3 +338,6 @@ fn read_group(row: &Row) -> Result<WorkerGroup, StoreError> {
         spec: row.json(6)?,
     })
 }
+
+#[cfg(test)]
+mod tests;
