@@ -10,6 +10,7 @@ mod delegated;
 mod dispatcher;
 mod engine;
 mod events;
+mod fresh;
 pub mod frameworks;
 mod handlers;
 mod hub;
@@ -32,6 +33,7 @@ mod work;
 
 pub use config::Config;
 pub use engine::{Engine, Parts};
+pub use fresh::new_id;
 pub use inquire::{InquiryError, Lines};
 pub use metrics::Metrics;
-pub use submit::{Caller, Change, SubmitError, new_cluster_id};
+pub use submit::{Caller, Change, SubmitError};

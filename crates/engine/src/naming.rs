@@ -9,6 +9,8 @@ use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::fresh::new_id;
+
 /// The setting of a cluster that says how its nodes are called.
 const FORMAT: &str = "node.name.format";
 
@@ -18,7 +20,7 @@ const DEFAULT_FORMAT: &str = "node-$8R";
 /// A new worker.
 pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp) -> Node {
     let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
-    let id = Uuid::new_v4();
+    let id = new_id();
     let name = expand(format, index, Uuid::new_v4());
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
@@ -26,7 +28,7 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
 /// A new head.
 pub(crate) fn head(cluster: &Cluster, now: Timestamp) -> Node {
     let name = format!("{}-head", cluster.object_name);
-    Node { role: NodeRole::Head, index: HEAD_INDEX, name, ..member(cluster, Uuid::new_v4(), now) }
+    Node { role: NodeRole::Head, index: HEAD_INDEX, name, ..member(cluster, new_id(), now) }
 }
 
 fn member(cluster: &Cluster, id: Uuid, now: Timestamp) -> Node {

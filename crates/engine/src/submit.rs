@@ -3,18 +3,18 @@
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
-use muster_core::ids::{ActionId, ClusterId, NodeId};
+use muster_core::ids::{ActionId, NodeId};
 use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
 use muster_core::time::Span;
 use muster_store::StoreError;
 use muster_store::commands::{Accept, Accepted, NewCluster, RequestKey, Signal, SignalKind};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use crate::delegated;
 use crate::engine::{Engine, Inner};
 use crate::events;
+use crate::fresh::new_id;
 use crate::hub::Topic;
 use crate::provider::ProviderError;
 use crate::room::{self, Room};
@@ -252,7 +252,7 @@ impl Inner {
     ) -> Action {
         let now = self.clock.now();
         Action {
-            id: ActionId::from_uuid(Uuid::new_v4()),
+            id: ActionId::from_uuid(new_id()),
             kind,
             version: 1,
             target: node.map_or(Target::Cluster(cluster.id), Target::Node),
@@ -337,9 +337,4 @@ fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: O
         depends_on: Vec::new(),
         request,
     }
-}
-
-/// An id for something new, in the order of time.
-pub fn new_cluster_id() -> ClusterId {
-    ClusterId::from_uuid(Uuid::new_v4())
 }

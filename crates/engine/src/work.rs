@@ -15,9 +15,9 @@ use muster_store::StoreError;
 use muster_store::commands::{End, Record, Ticket};
 use muster_store::reads::{ActionQuery, Subject};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use crate::engine::{Inner, Life};
+use crate::fresh::new_id;
 use crate::hub::{Follow, Topic};
 use crate::provider::{Call, Capabilities, Membership, Observed, Provider, ProviderError};
 
@@ -369,7 +369,7 @@ impl Work {
     /// A child for a node, already running under this action.
     pub(crate) fn child(&mut self, kind: ActionKind, node: NodeId) -> Action {
         let now = self.now();
-        let id = ActionId::from_uuid(Uuid::new_v4());
+        let id = ActionId::from_uuid(new_id());
         self.children.insert(node, id);
         Action {
             id,

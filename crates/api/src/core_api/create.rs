@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 
 use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, Framework, ObservedSummary, WorkerGroup};
-use muster_core::ids::{InstanceId, ProfileId};
+use muster_core::ids::{ClusterId, InstanceId, ProfileId};
 use muster_core::limits::Watched;
 use muster_core::principal::{Owner, Principal};
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::shape::Shape;
 use muster_core::time::Span;
-use muster_engine::new_cluster_id;
+use muster_engine::new_id;
 use muster_proto::v1alpha2 as wire;
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{is_of, optional, optional_word};
@@ -118,7 +117,7 @@ impl CoreApi {
         self.may_run_code(principal, &instance)?;
         let now = self.engine.now();
         let profile = Profile {
-            id: ProfileId::from_uuid(Uuid::new_v4()),
+            id: ProfileId::from_uuid(new_id()),
             name: given.name.clone(),
             kind: kind.clone(),
             project: namespace.clone(),
@@ -130,7 +129,7 @@ impl CoreApi {
             updated_at: None,
         };
         let cluster = Cluster {
-            id: new_cluster_id(),
+            id: ClusterId::from_uuid(new_id()),
             name: given.name.clone(),
             object_name: given.name.clone(),
             project: namespace.clone(),

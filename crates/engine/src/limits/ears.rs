@@ -28,7 +28,7 @@ impl Heard {
     fn note(&mut self, touched: Touched) {
         match touched {
             Touched::Cluster(id) => drop(self.clusters.insert(id)),
-            Touched::Action(_) | Touched::Work => {}
+            Touched::Action(_) | Touched::Progress(_) | Touched::Work => {}
             Touched::Everything => self.all = true,
         }
     }

@@ -111,7 +111,7 @@ fn python(script: &str, file: &Path, sql: &str) -> String {
 }
 
 pub(crate) fn new_cluster() -> ClusterId {
-    muster_engine::new_cluster_id()
+    ClusterId::from_uuid(muster_engine::new_id())
 }
 
 /// Creates a cluster with a head and waits for the end of that.
