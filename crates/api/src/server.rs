@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum_server::Handle;
+use axum_server::accept::NoDelayAcceptor;
 use axum_server::tls_rustls::RustlsConfig;
 use muster_engine::Engine;
 
@@ -119,8 +120,15 @@ async fn listen(
     handle: Handle<SocketAddr>,
 ) -> io::Result<()> {
     let service = router.into_make_service();
+    // An answer over HTTP/2 is several small writes, which would otherwise wait for one another's acknowledgement.
     match tls {
-        Some(Tls(tls)) => axum_server::from_tcp_rustls(port, tls)?.handle(handle).serve(service).await,
-        None => axum_server::from_tcp(port)?.handle(handle).serve(service).await,
+        Some(Tls(tls)) => {
+            let server = axum_server::from_tcp_rustls(port, tls)?;
+            server.map(|tls| tls.acceptor(NoDelayAcceptor::new())).handle(handle).serve(service).await
+        }
+        None => {
+            let server = axum_server::from_tcp(port)?;
+            server.acceptor(NoDelayAcceptor::new()).handle(handle).serve(service).await
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The way in: every change of a cluster or node becomes a durable action here.
 
+use std::time::Duration;
+
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
@@ -87,6 +89,9 @@ pub enum SubmitError {
     #[error(transparent)]
     Missing(ProviderError),
 }
+
+/// When an action is looked at that nothing is heard of.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Accepts a new cluster.
@@ -222,8 +227,9 @@ impl Engine {
         let reached = milestone == Milestone::Reached;
         let topic = if reached { Topic::Action(id) } else { Topic::Progress(id) };
         let follow = self.inner.hub.follow(topic);
-        // Whoever takes up what was accepted a moment ago was woken on this thread, and goes first.
-        tokio::task::yield_now().await;
+        // What was accepted a moment ago is being worked at: there will be word of it. What came before we listened is
+        // not waited for.
+        let _ = tokio::time::timeout(FIRST_LOOK.min(at_most.into()), follow.changed_since(follow.version())).await;
         let deadline = tokio::time::sleep(at_most.into());
         tokio::pin!(deadline);
         loop {
