@@ -229,7 +229,8 @@ impl Engine {
         let follow = self.inner.hub.follow(topic);
         // What was accepted a moment ago is being worked at: there will be word of it. What came before we listened is
         // not waited for.
-        let _ = tokio::time::timeout(FIRST_LOOK.min(at_most.into()), follow.changed_since(follow.version())).await;
+        let _ = tokio::time::timeout(FIRST_LOOK.min(at_most.into()), follow.changed_since(follow.version()))
+            .await;
         let deadline = tokio::time::sleep(at_most.into());
         tokio::pin!(deadline);
         loop {

@@ -33,7 +33,7 @@ impl World {
         at_once(update(&mut tx, &self.cluster)).expect("an update");
         let read =
             at_once(fetch(&mut tx, "WHERE c.id = $1", args![self.cluster.id.to_string()])).expect("a read");
-        assert_eq!(read, [self.cluster.clone()]);
+        assert_eq!(read, std::slice::from_ref(&self.cluster));
         self.database.total_changes() - before
     }
 }
@@ -69,8 +69,12 @@ fn what_every_change_of_a_cluster_writes_is_in_no_index() {
          WHERE type = 'index' AND tbl_name = 'clusters' AND sql LIKE '% WHERE %'",
     );
     assert!(!keys.is_empty() && !conditions.is_empty());
+    let names = |text: &str| -> Vec<String> {
+        text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').map(str::to_owned).collect()
+    };
     for column in CHANGING {
         assert!(!keys.iter().any(|key| key == column), "{column} is a part of an index");
-        assert!(!conditions.iter().any(|text| text.contains(column)), "{column} is a condition of an index");
+        let named = conditions.iter().any(|text| names(text).iter().any(|name| name == column));
+        assert!(!named, "{column} is a condition of an index");
     }
 }
