@@ -1,9 +1,13 @@
 //! What each kind of action does, once it has its lock and the policies agreed.
 
+mod deletion;
 pub(crate) mod resize;
+mod scale;
 pub(crate) mod update;
 
 use muster_core::action::{Action, ActionKind};
+
+pub(crate) use deletion::Deletion;
 
 use crate::delegated;
 use crate::members::Aim;
@@ -14,6 +18,8 @@ pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
     (ActionKind::ClusterCreate, 1),
     (ActionKind::ClusterDelete, 1),
     (ActionKind::ClusterResize, 1),
+    (ActionKind::ClusterScaleOut, 1),
+    (ActionKind::ClusterScaleIn, 1),
     (ActionKind::ClusterUpdate, 1),
     (ActionKind::ClusterCheck, 1),
     (ActionKind::ClusterRecover, 1),
@@ -39,7 +45,9 @@ async fn run_individual(work: &mut Work) -> Result<(), Stop> {
     match work.action.kind {
         ActionKind::ClusterCreate => create(work).await,
         ActionKind::ClusterDelete => delete(work).await,
-        ActionKind::ClusterResize => resize::run(work).await,
+        ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
+            resize::run(work).await
+        }
         ActionKind::ClusterUpdate => update::run(work).await,
         ActionKind::ClusterCheck => check(work).await,
         ActionKind::ClusterRecover => recover(work).await,
@@ -53,6 +61,7 @@ const fn done(kind: ActionKind) -> &'static str {
         ActionKind::ClusterCreate => "Cluster creation succeeded.",
         ActionKind::ClusterDelete => "Cluster deletion succeeded.",
         ActionKind::ClusterResize => "Cluster resize succeeded.",
+        ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => "Cluster scaling succeeded.",
         ActionKind::ClusterUpdate => "Cluster update completed.",
         ActionKind::ClusterCheck => "Cluster checking completed.",
         ActionKind::ClusterRecover => "Cluster recovery succeeded.",

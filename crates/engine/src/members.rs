@@ -10,6 +10,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::time::{Span, Timestamp};
 use muster_store::commands::End;
+use serde_json::{Map, Value, json};
 
 use crate::events;
 use crate::naming;
@@ -224,16 +225,35 @@ impl Work {
         // New rows are inserted as they are now; nothing about them is behind.
         self.dirty.retain(|id| !added.contains(id));
         self.forget(plan);
+        self.note_added(&added);
         let mut record = self.pending();
         record.new_nodes = self.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
         record.children = children;
         record.applied = true;
         // What policies chose is kept with the plan: whoever takes over does not ask them again.
-        record.data = (!self.data.is_empty()).then(|| self.data.clone().into());
+        record.data = self.kept();
         if intent || !added.is_empty() {
             record.cluster = Some(self.cluster.clone());
         }
         self.record(record).await
+    }
+
+    /// Who came is kept with the action: policies look at it once it has ended.
+    fn note_added(&mut self, added: &HashSet<NodeId>) {
+        if added.is_empty() || self.action.kind == ActionKind::ClusterCreate {
+            return;
+        }
+        let mut creation = match self.data.remove("creation") {
+            Some(Value::Object(creation)) => creation,
+            _ => Map::new(),
+        };
+        let mut nodes: Vec<NodeId> = creation
+            .remove("nodes")
+            .and_then(|nodes| serde_json::from_value(nodes).ok())
+            .unwrap_or_default();
+        nodes.extend(self.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)));
+        creation.insert("nodes".to_owned(), json!(nodes));
+        self.data.insert("creation".to_owned(), creation.into());
     }
 
     /// The head, if it worked before and is about to be started again without having been asked to stop.

@@ -7,7 +7,7 @@ use muster_core::event::{Event, Level};
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::shape::Shape;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::events::{self, reason};
 use crate::handlers::{resize, update};
@@ -48,10 +48,10 @@ pub(crate) fn grown(cluster: &Cluster, kind: ActionKind, inputs: &Value, limit: 
     let mut after = cluster.clone();
     match kind {
         ActionKind::ClusterUpdate => update::apply_changes(&mut after, inputs).ok()?,
-        ActionKind::ClusterResize => {
-            let inputs = resize::Inputs::read(inputs).ok()?;
+        ActionKind::ClusterResize | ActionKind::ClusterScaleOut => {
+            let request = resize::Request::read(kind, &Map::new(), inputs).ok()?;
             let members = |group: &muster_core::cluster::WorkerGroup| group.desired as usize;
-            resize::apply(&mut after, members, &inputs, limit).ok()?;
+            resize::apply(&mut after, members, &request, limit).ok()?;
         }
         _ => return None,
     }

@@ -157,7 +157,7 @@ impl Work {
         record.applied = status == ActionStatus::Succeeded;
         record.cluster = Some(self.cluster.clone());
         record.end_other_children = Some(End { status, reason: reason.clone() });
-        record.data = (!self.data.is_empty()).then(|| self.data.clone().into());
+        record.data = self.kept();
         record.end = Some(End { status, reason: reason.clone() });
         self.record(record).await?;
         self.inner.metrics.ended(self.action.kind, status);

@@ -366,6 +366,28 @@ impl Work {
         self.record(record).await
     }
 
+    /// The commit before a step that is no change of nodes: what was decided, and the intent if it has changed.
+    pub(crate) async fn commit(&mut self, intent: bool) -> Result<(), Stop> {
+        let mut record = self.pending();
+        record.applied = true;
+        record.data = self.kept();
+        record.cluster = intent.then(|| self.cluster.clone());
+        self.record(record).await
+    }
+
+    /// What policies and steps left for each other, as it is kept with the action.
+    pub(crate) fn kept(&self) -> Option<Value> {
+        (!self.data.is_empty()).then(|| self.data.clone().into())
+    }
+
+    /// Waits until then, unless the action has to stop before.
+    pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
+        tokio::select! {
+            stop = self.interrupted() => Err(stop),
+            () = self.inner.clock.sleep_until(moment) => Ok(()),
+        }
+    }
+
     /// A child for a node, already running under this action.
     pub(crate) fn child(&mut self, kind: ActionKind, node: NodeId) -> Action {
         let now = self.now();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::mirror;
 use super::plan::{Complete, Goal, Wanted, Write};
-use crate::handlers::{resize, update};
+use crate::handlers::{Deletion, resize, update};
 use crate::provider::{Bounds, MemberId, Membership, Observed, Operator};
 use crate::work::{Stop, Work};
 
@@ -63,7 +63,9 @@ impl Task {
     /// Decides by what was just seen; the rows mirror it already.
     pub(super) fn decide(work: &Work, seen: &Observed) -> Result<Self, Stop> {
         let decided = match work.action.kind {
-            ActionKind::ClusterResize => resized(work)?,
+            ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
+                resized(work)?
+            }
             ActionKind::ClusterUpdate => updated(work)?,
             ActionKind::NodeRecover => restarted(work, seen)?,
             ActionKind::ClusterCreate
@@ -81,7 +83,10 @@ impl Task {
         let (write, complete) = match work.action.kind {
             ActionKind::ClusterCreate => (Write::Create, Complete::All),
             ActionKind::ClusterDelete => (Write::Delete, Complete::All),
-            ActionKind::ClusterResize | ActionKind::ClusterUpdate => {
+            ActionKind::ClusterResize
+            | ActionKind::ClusterScaleOut
+            | ActionKind::ClusterScaleIn
+            | ActionKind::ClusterUpdate => {
                 (Write::Update, Complete::Groups(groups))
             }
             ActionKind::NodeRecover => (Write::RestartHead, Complete::All),
@@ -152,13 +157,13 @@ fn bounds(group: &WorkerGroup) -> Bounds {
 }
 
 fn resized(work: &Work) -> Result<Decided, Stop> {
-    let inputs = resize::Inputs::of(&work.action)?;
+    let request = resize::Request::of(work)?;
     let mut intent = work.cluster.clone();
     let limit = work.inner.config.max_nodes_per_cluster;
     // Changes by a number are from what the object says: members may be on their way.
     let present = |group: &WorkerGroup| usize::try_from(group.desired).unwrap_or(usize::MAX);
-    resize::apply(&mut intent, present, &inputs, limit).map_err(Stop::Failed)?;
-    let groups = inputs.group(&intent).map(|group| group.name.clone()).into_iter().collect();
+    resize::apply(&mut intent, present, &request, limit).map_err(Stop::Failed)?;
+    let groups = request.group(&intent).map(|group| group.name.clone()).into_iter().collect();
     let wanted = differences(&work.cluster, &intent);
     let victims = victims(work, &wanted)?;
     Ok(Decided { wanted, groups, victims, ..Decided::default() })
@@ -200,7 +205,7 @@ fn differences(before: &Cluster, after: &Cluster) -> Vec<Wanted> {
 
 /// Who goes where a group shrinks, if that can be chosen.
 fn victims(work: &Work, wanted: &[Wanted]) -> Result<Vec<NodeId>, Stop> {
-    let chosen = resize::chosen(work);
+    let chosen = Deletion::of(work).candidates;
     if !work.capabilities.choose_victims {
         if chosen.is_empty() {
             return Ok(Vec::new());

@@ -1,40 +1,87 @@
-//! Changing sizes and bounds.
+//! Changing sizes and bounds: by a resize, or by a scaling out or in.
 
 use std::collections::HashSet;
 
-use muster_core::action::Action;
+use muster_core::action::ActionKind;
 use muster_core::candidates::{self, Candidate, Criterion};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
-use muster_core::resize::{Resize, Sizes};
+use muster_core::resize::{Adjustment, AdjustmentType, Resize, Sizes};
 use muster_core::time::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::members::Aim;
+use super::deletion::{self, Deletion};
+use super::scale;
 use crate::work::{Stop, Work};
 
-/// The inputs of a resize: the group, and what it asks for.
+/// What an action asks of the size of a group.
+#[derive(Debug)]
+pub(crate) struct Request {
+    group: Option<String>,
+    ask: Ask,
+}
+
+#[derive(Debug)]
+enum Ask {
+    /// As a resize says it.
+    Resize(Resize),
+    /// So many more.
+    Out(u32),
+    /// So many fewer, as far as there are any.
+    In(u32),
+}
+
 #[derive(Debug, Deserialize)]
-pub(crate) struct Inputs {
+struct Inputs {
     group: Option<String>,
     #[serde(flatten)]
     resize: Resize,
 }
 
-impl Inputs {
-    pub(crate) fn of(action: &Action) -> Result<Self, Stop> {
-        Self::read(&action.inputs).map_err(Stop::Failed)
+impl Request {
+    pub(crate) fn of(work: &Work) -> Result<Self, Stop> {
+        Self::read(work.action.kind, &work.data, &work.action.inputs).map_err(Stop::Failed)
     }
 
-    pub(crate) fn read(inputs: &Value) -> Result<Self, String> {
-        serde_json::from_value(inputs.clone()).map_err(|error| format!("the inputs cannot be read: {error}"))
+    /// Reads what was asked; a count that policies left goes before the one that was given.
+    pub(crate) fn read(kind: ActionKind, data: &Map<String, Value>, inputs: &Value) -> Result<Self, String> {
+        let group = inputs.get("group").and_then(Value::as_str).map(str::to_owned);
+        let ask = match kind {
+            ActionKind::ClusterScaleOut => Ask::Out(scale::count(data, "creation", inputs, "out")?),
+            ActionKind::ClusterScaleIn => Ask::In(scale::count(data, "deletion", inputs, "in")?),
+            _ => {
+                let unreadable = |error| format!("the inputs cannot be read: {error}");
+                let Inputs { group, resize } = serde_json::from_value(inputs.clone()).map_err(unreadable)?;
+                return Ok(Self { group, ask: Ask::Resize(resize) });
+            }
+        };
+        Ok(Self { group, ask })
     }
 
     /// The group that it is about.
     pub(crate) fn group<'c>(&self, cluster: &'c Cluster) -> Option<&'c WorkerGroup> {
         self.group.as_deref().map_or_else(|| cluster.groups.first(), |name| cluster.group(name))
+    }
+
+    /// As a resize of a group that has so many members.
+    fn resize(&self, members: u32) -> Resize {
+        let change = |number: f64| {
+            let kind = AdjustmentType::ChangeInCapacity;
+            let adjustment = Some(Adjustment { kind, number, min_step: None });
+            Resize { adjustment, min_size: None, max_size: None, strict: true }
+        };
+        match self.ask {
+            Ask::Resize(resize) => resize,
+            Ask::Out(count) => change(f64::from(count)),
+            Ask::In(count) => change(-f64::from(count.min(members))),
+        }
+    }
+
+    /// Best effort may come to nothing: then there is nothing that could be outside any bound.
+    fn is_nothing(&self) -> bool {
+        matches!(self.ask, Ask::Out(0) | Ask::In(0))
     }
 }
 
@@ -42,32 +89,35 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     // Committed already by an engine before us: the row is the intent, and is not changed twice.
     let begun = work.action.applied_at.is_some();
     if !begun {
-        let inputs = Inputs::of(&work.action)?;
+        let request = Request::of(work)?;
         let limit = work.inner.config.max_nodes_per_cluster;
         let nodes = &work.nodes;
         let members = |group: &WorkerGroup| candidates::workers(nodes, Some(&group.name)).count();
-        apply(&mut work.cluster, members, &inputs, limit).map_err(Stop::Failed)?;
+        apply(&mut work.cluster, members, &request, limit).map_err(Stop::Failed)?;
         work.cluster.generation += 1;
     }
     let leaving = surplus(work);
-    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await
+    deletion::shrink(work, leaving, !begun).await
 }
 
 /// Computes the new sizes of one group from its present members.
 pub(crate) fn apply(
     cluster: &mut Cluster,
     members: impl Fn(&WorkerGroup) -> usize,
-    inputs: &Inputs,
+    request: &Request,
     limit: u32,
 ) -> Result<(), String> {
-    let others: u32 = others_of(cluster, inputs.group.as_deref());
+    let others: u32 = others_of(cluster, request.group.as_deref());
     let names: Vec<String> = cluster.groups.iter().map(|group| group.name.clone()).collect();
-    let group = find_group(&mut cluster.groups, inputs.group.as_deref())
+    let group = find_group(&mut cluster.groups, request.group.as_deref())
         .ok_or_else(|| format!("there is no such group; there are: {}", names.join(", ")))?;
-    let members = members(group);
-    let present = Sizes { size: u32::try_from(members).unwrap_or(u32::MAX), min: group.min, max: group.max };
-    let sizes =
-        inputs.resize.apply(present, limit.saturating_sub(others)).map_err(|refused| refused.to_string())?;
+    if request.is_nothing() {
+        return Ok(());
+    }
+    let size = u32::try_from(members(group)).unwrap_or(u32::MAX);
+    let present = Sizes { size, min: group.min, max: group.max };
+    let resized = request.resize(size).apply(present, limit.saturating_sub(others));
+    let sizes = resized.map_err(|refused| refused.to_string())?;
     group.desired = sizes.size;
     group.min = sizes.min;
     group.max = sizes.max;
@@ -93,7 +143,7 @@ pub(super) fn find_group<'g>(
 
 /// Members beyond what their group should have: those a policy chose, else the bad ones and then any.
 pub(super) fn surplus(work: &Work) -> HashSet<NodeId> {
-    let chosen = chosen(work);
+    let chosen = Deletion::of(work).candidates;
     let mut leaving = HashSet::new();
     for group in &work.cluster.groups {
         let members: Vec<_> = candidates::workers(&work.nodes, Some(&group.name)).collect();
@@ -101,13 +151,6 @@ pub(super) fn surplus(work: &Work) -> HashSet<NodeId> {
         leaving.extend(victims(&members, surplus, &chosen, work.profile.created_at));
     }
     leaving
-}
-
-/// Members that a policy, or else the request itself, wants to go first.
-pub(crate) fn chosen(work: &Work) -> Vec<NodeId> {
-    let deletion = work.data.get("deletion").and_then(|deletion| deletion.get("candidates"));
-    let chosen = deletion.or_else(|| work.action.inputs.get("candidates"));
-    chosen.and_then(|chosen| serde_json::from_value(chosen.clone()).ok()).unwrap_or_default()
 }
 
 /// So many of these members: those that were going already, the chosen ones, the bad ones, any.

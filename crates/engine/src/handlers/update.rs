@@ -8,9 +8,8 @@ use muster_core::time::Span;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::provider_failed;
 use super::resize::{find_group, surplus};
-use crate::members::Aim;
+use super::{deletion, provider_failed};
 use crate::work::{Stop, Work};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
@@ -24,7 +23,7 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     }
     work.call_provider(work.provider.update(work.call(), &before, &[])).await?.map_err(provider_failed)?;
     let leaving = surplus(work);
-    work.reach(&Aim { leaving, start: true, new_intent: !begun, ..Aim::default() }).await
+    deletion::shrink(work, leaving, !begun).await
 }
 
 /// Properties that an update may change, by key; an unknown key is an error.

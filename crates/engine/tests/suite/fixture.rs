@@ -60,6 +60,15 @@ impl Fixture {
         Some(Self { engine, world, fresh, operators })
     }
 
+    /// One whose engine goes by another clock, and knows policies.
+    pub(crate) async fn open_policed(kind: Kind, clock: &ManualClock, policies: Policies) -> Option<Self> {
+        let fresh = FreshStore::open(kind).await?;
+        let (world, operators) = (Arc::new(World::default()), Arc::default());
+        let clock = Arc::new(clock.clone());
+        let engine = start_by(clock, fresh.store.clone(), &world, &operators, by_hand(), policies).await;
+        Some(Self { engine, world, fresh, operators })
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.fresh.store
     }
@@ -165,9 +174,13 @@ pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config
 
 /// An engine that goes by another clock. Its lease outlives every test, however far that clock is set.
 pub(crate) async fn engine_by(clock: &ManualClock, store: Store, world: &Arc<World>) -> Engine {
+    start_by(Arc::new(clock.clone()), store, world, &Arc::default(), by_hand(), Policies::default()).await
+}
+
+/// For clocks that are set by hand.
+fn by_hand() -> Config {
     let (lease, safety_period) = (Span::from_secs(u32::MAX), Span::from_millis(50));
-    let config = Config { lease, safety_period, ..Config::default() };
-    start_by(Arc::new(clock.clone()), store, world, &Arc::default(), config, Policies::default()).await
+    Config { lease, safety_period, ..Config::default() }
 }
 
 pub(crate) async fn start(

@@ -11,5 +11,7 @@ mod limits;
 mod policies;
 mod retries;
 mod room;
+mod saying;
+mod scaling;
 mod signals;
 mod takeover;

@@ -1,0 +1,95 @@
+//! How members go: what policies said about it, and the wait before.
+
+use std::collections::HashSet;
+
+use muster_core::ids::NodeId;
+use muster_core::time::{Span, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::members::Aim;
+use crate::work::{Stop, Work};
+
+/// Where policies and steps leave for each other what is said about members that go.
+const KEY: &str = "deletion";
+
+/// When the wait before members are stopped began.
+const GRACE_BEGAN: &str = "grace_began";
+
+/// What policies, or else the request, said about members that go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Deletion {
+    /// Those that go first.
+    pub(crate) candidates: Vec<NodeId>,
+    /// How long they are left alone before they are stopped.
+    pub(crate) grace: Span,
+    began: Option<Timestamp>,
+}
+
+impl Deletion {
+    pub(crate) fn of(work: &Work) -> Self {
+        Self::read(&work.data, &work.action.inputs)
+    }
+
+    fn read(data: &Map<String, Value>, inputs: &Value) -> Self {
+        let said = data.get(KEY).unwrap_or(&Value::Null);
+        let candidates = said.get("candidates").or_else(|| inputs.get("candidates"));
+        let candidates = candidates.and_then(|chosen| serde_json::from_value(chosen.clone()).ok());
+        let grace = said.get("grace_period").and_then(Value::as_u64);
+        Self {
+            candidates: candidates.unwrap_or_default(),
+            grace: Span::from_secs(grace.map_or(0, |grace| u32::try_from(grace).unwrap_or(u32::MAX))),
+            began: said.get(GRACE_BEGAN).and_then(Value::as_i64).map(Timestamp::from_micros),
+        }
+    }
+}
+
+/// Brings a cluster to its size: members that are too many go, what is missing comes.
+pub(super) async fn shrink(work: &mut Work, leaving: HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
+    let intent = prepare(work, &leaving, intent).await?;
+    work.reach(&Aim { leaving, start: true, new_intent: intent, ..Aim::default() }).await
+}
+
+/// Keeps with the action who goes, and waits where they are given time; whether the intent is still to be written.
+async fn prepare(work: &mut Work, leaving: &HashSet<NodeId>, mut intent: bool) -> Result<bool, Stop> {
+    if leaving.is_empty() {
+        return Ok(intent);
+    }
+    note(work, leaving);
+    let Deletion { grace, began, .. } = Deletion::of(work);
+    if grace > Span::default() {
+        let began = match began {
+            Some(began) => began,
+            None => {
+                let now = work.now();
+                say(work, GRACE_BEGAN, json!(now.micros()));
+                work.commit(std::mem::take(&mut intent)).await?;
+                now
+            }
+        };
+        work.pause_until(began.after(grace)).await?;
+    }
+    Ok(intent)
+}
+
+/// Who goes is kept with the action, whoever asks later; an action that is taken over lets the same ones go.
+fn note(work: &mut Work, leaving: &HashSet<NodeId>) {
+    let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
+    ids.sort_unstable();
+    let known = Deletion::of(work).candidates;
+    // In the order in which they were chosen; what is gone already stays named.
+    let rest = ids.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>();
+    let begun = work.action.applied_at.is_some();
+    let chosen: Vec<NodeId> =
+        known.into_iter().filter(|id| begun || leaving.contains(id)).chain(rest).collect();
+    say(work, "count", json!(chosen.len()));
+    say(work, "candidates", json!(chosen));
+}
+
+fn say(work: &mut Work, key: &str, value: Value) {
+    let mut said = match work.data.remove(KEY) {
+        Some(Value::Object(said)) => said,
+        _ => Map::new(),
+    };
+    said.insert(key.to_owned(), value);
+    work.data.insert(KEY.to_owned(), said.into());
+}

@@ -1,0 +1,71 @@
+//! A policy that says what a test wants it to say.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use muster_core::action::ActionKind;
+use muster_core::ids::{BindingId, ClusterId, PolicyId};
+use muster_core::policy::{Binding, Policy};
+use muster_engine::policy::{PolicyContext, PolicyType};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, now};
+
+const TYPE: &str = "test.saying-1.0";
+
+/// Leaves these words for the engine before every action.
+#[derive(Clone, Default)]
+pub(crate) struct Saying(Arc<Mutex<Map<String, Value>>>);
+
+impl Saying {
+    /// From now on it says this.
+    pub(crate) fn say(&self, words: &Value) {
+        *self.0.lock().expect("not poisoned") = words.as_object().cloned().expect("a map");
+    }
+
+    /// Binds it to a cluster.
+    pub(crate) async fn bind(&self, world: &Fixture, cluster: ClusterId) {
+        let policy = Policy {
+            id: PolicyId::from_uuid(Uuid::now_v7()),
+            name: "saying".to_owned(),
+            kind: TYPE.to_owned(),
+            project: "demo".to_owned(),
+            user: "ann".to_owned(),
+            spec: Map::new(),
+            data: Map::new(),
+            created_at: now(),
+            updated_at: None,
+        };
+        let binding = Binding {
+            id: BindingId::from_uuid(Uuid::now_v7()),
+            cluster_id: cluster,
+            policy,
+            enabled: true,
+            priority: 400,
+            data: Map::new(),
+            last_op: None,
+        };
+        world.store().bind(binding).await.expect("it is bound");
+    }
+}
+
+#[async_trait]
+impl PolicyType for Saying {
+    fn kind(&self) -> &'static str {
+        TYPE
+    }
+
+    fn checks(&self, _: ActionKind) -> bool {
+        true
+    }
+
+    async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        context.data.extend(self.0.lock().expect("not poisoned").clone());
+        Ok(())
+    }
+
+    async fn after(&self, _: &Binding, _: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+}
