@@ -61,9 +61,12 @@ words! {
 }
 
 impl ActionKind {
-    /// Whether, on a node, it needs the node's cluster alone: bringing one back may take others along.
+    /// Whether, on a node, it needs the node's cluster alone: it changes who is in it, or may take others along.
     pub const fn takes_cluster(self) -> bool {
-        matches!(self, Self::NodeRecover)
+        matches!(
+            self,
+            Self::NodeCreate | Self::NodeDelete | Self::NodeJoin | Self::NodeLeave | Self::NodeRecover
+        )
     }
 
     /// Who goes first when several wait for the same target.

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod event;
 pub mod ids;
 pub mod limits;
+pub mod membership;
 pub mod node;
 pub mod policy;
 pub mod principal;

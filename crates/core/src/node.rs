@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ids::{ClusterId, NodeId, ProfileId};
+use crate::ids::{ClusterId, InstanceId, NodeId, ProfileId};
 use crate::time::{Span, Timestamp};
 use crate::words::words;
 
@@ -54,6 +54,8 @@ pub struct Node {
     pub id: NodeId,
     /// The cluster it is a member of.
     pub cluster_id: Option<ClusterId>,
+    /// Where it runs.
+    pub instance: InstanceId,
     /// The group it is in; the head and orphans are in none.
     pub group: Option<String>,
     /// What it is to its cluster.
@@ -121,6 +123,17 @@ impl Node {
     pub fn note_start(&mut self, now: Timestamp) {
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
         self.starts.push(now);
+    }
+
+    /// The node once it is in no cluster any more.
+    #[must_use]
+    pub fn orphaned(self) -> Self {
+        Self { cluster_id: None, group: None, index: ORPHAN_INDEX, incarnation: 0, ..self }
+    }
+
+    /// Whether it was asked for as a member and has no place in its cluster yet.
+    pub const fn is_candidate(&self) -> bool {
+        self.cluster_id.is_some() && self.index == ORPHAN_INDEX
     }
 
     /// Whether a person would want it gone before others.

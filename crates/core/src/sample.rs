@@ -97,6 +97,7 @@ pub fn node(index: u32) -> Node {
     Node {
         id: NodeId::from_uuid(Uuid::from_u128(0xd000 + u128::from(index))),
         cluster_id: Some(ClusterId::from_uuid(Uuid::from_u128(0xc1))),
+        instance: instance(),
         group: Some(DEFAULT_GROUP.to_owned()),
         role: NodeRole::Worker,
         user_role: String::new(),

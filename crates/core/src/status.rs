@@ -49,10 +49,15 @@ pub fn active_workers(nodes: &[Node]) -> u32 {
 
 /// The head as its row says it is.
 pub fn head_state(cluster: &Cluster, nodes: &[Node]) -> HeadState {
+    head_by(cluster, nodes.iter().find(|node| node.role == NodeRole::Head).map(|node| node.status))
+}
+
+/// The head by the status of its row, if it has one.
+pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
     if !cluster.has_head {
         return HeadState::None;
     }
-    match nodes.iter().find(|node| node.role == NodeRole::Head).map(|node| node.status) {
+    match status {
         Some(NodeStatus::Active | NodeStatus::Warning | NodeStatus::Updating | NodeStatus::Operating) => {
             HeadState::Up
         }

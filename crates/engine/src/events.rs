@@ -1,6 +1,6 @@
 //! Events, with who, through which door, and why.
 
-use muster_core::action::Action;
+use muster_core::action::{Action, ActionKind};
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::EventId;
@@ -44,17 +44,47 @@ pub(crate) fn of_action(
     message: &str,
     at: Timestamp,
 ) -> Event {
-    let level = match phase {
-        "error" => Level::Error,
-        _ => Level::Info,
-    };
+    let (level, kind) = (level_of(phase), word(action));
+    let event = of_cluster(Some(action), cluster, level, kind, message, at);
+    Event { phase: phase.to_owned(), data: way_in(action), ..event }
+}
+
+/// What an action did, told of its node.
+pub(crate) fn of_node_action(
+    action: &Action,
+    node: &Node,
+    phase: &str,
+    message: &str,
+    at: Timestamp,
+) -> Event {
+    let (level, kind) = (level_of(phase), word(action));
+    let event = of_node(Some(action), node, level, kind, message, at);
+    Event { phase: phase.to_owned(), data: way_in(action), ..event }
+}
+
+fn level_of(phase: &str) -> Level {
+    if phase == "error" { Level::Error } else { Level::Info }
+}
+
+/// What an action does, in a word: operations are told by their names.
+pub(crate) fn word(action: &Action) -> &str {
+    let operation = || action.inputs.get("operation").and_then(Value::as_str);
+    match action.kind {
+        ActionKind::ClusterOperation | ActionKind::NodeOperation => {
+            operation().unwrap_or(action.kind.as_str())
+        }
+        kind => kind.as_str(),
+    }
+}
+
+/// Through which door it came, and why.
+fn way_in(action: &Action) -> Map<String, Value> {
     let mut data = Map::new();
     data.insert("door".to_owned(), Value::from(action.door.as_str()));
     if !action.reason.is_empty() {
         data.insert("reason".to_owned(), Value::from(action.reason.clone()));
     }
-    let kind = action.kind.as_str();
-    Event { phase: phase.to_owned(), data, ..of_cluster(Some(action), cluster, level, kind, message, at) }
+    data
 }
 
 /// What happened to a cluster, during an action or outside any.

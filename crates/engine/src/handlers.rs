@@ -1,11 +1,14 @@
 //! What each kind of action does, once it has its lock and the policies agreed.
 
 mod deletion;
+mod membership;
+mod node;
 pub(crate) mod resize;
 mod scale;
 pub(crate) mod update;
 
 use muster_core::action::{Action, ActionKind};
+use serde_json::Value;
 
 pub(crate) use deletion::Deletion;
 
@@ -23,7 +26,16 @@ pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
     (ActionKind::ClusterUpdate, 1),
     (ActionKind::ClusterCheck, 1),
     (ActionKind::ClusterRecover, 1),
+    (ActionKind::ClusterAddNodes, 1),
+    (ActionKind::ClusterDelNodes, 1),
+    (ActionKind::ClusterReplaceNodes, 1),
+    (ActionKind::ClusterOperation, 1),
+    (ActionKind::NodeCreate, 1),
+    (ActionKind::NodeDelete, 1),
+    (ActionKind::NodeUpdate, 1),
+    (ActionKind::NodeCheck, 1),
     (ActionKind::NodeRecover, 1),
+    (ActionKind::NodeOperation, 1),
 ];
 
 /// Whether the cluster is gone once this has succeeded.
@@ -38,7 +50,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     } else {
         run_individual(work).await?;
     }
-    Ok(done(work.action.kind).to_owned())
+    Ok(done(&work.action))
 }
 
 async fn run_individual(work: &mut Work) -> Result<(), Stop> {
@@ -49,15 +61,25 @@ async fn run_individual(work: &mut Work) -> Result<(), Stop> {
             resize::run(work).await
         }
         ActionKind::ClusterUpdate => update::run(work).await,
-        ActionKind::ClusterCheck => check(work).await,
-        ActionKind::ClusterRecover => recover(work).await,
-        ActionKind::NodeRecover => restart(work).await,
+        ActionKind::ClusterCheck => node::check_all(work).await,
+        ActionKind::ClusterRecover => node::recover_all(work).await,
+        ActionKind::ClusterAddNodes => membership::add(work).await,
+        ActionKind::ClusterDelNodes => membership::remove(work).await,
+        ActionKind::ClusterReplaceNodes => membership::replace(work).await,
+        ActionKind::ClusterOperation => node::operate_all(work).await,
+        ActionKind::NodeCreate => node::create(work).await,
+        ActionKind::NodeDelete => node::delete(work).await,
+        ActionKind::NodeUpdate => node::update(work).await,
+        ActionKind::NodeCheck => node::check(work).await,
+        ActionKind::NodeRecover => node::recover(work).await,
+        ActionKind::NodeOperation => node::operate(work).await,
         kind => Err(Stop::Failed(format!("Unsupported action: {kind}."))),
     }
 }
 
-const fn done(kind: ActionKind) -> &'static str {
-    match kind {
+fn done(action: &Action) -> String {
+    let operation = || action.inputs.get("operation").and_then(Value::as_str).unwrap_or_default();
+    let words = match action.kind {
         ActionKind::ClusterCreate => "Cluster creation succeeded.",
         ActionKind::ClusterDelete => "Cluster deletion succeeded.",
         ActionKind::ClusterResize => "Cluster resize succeeded.",
@@ -65,8 +87,18 @@ const fn done(kind: ActionKind) -> &'static str {
         ActionKind::ClusterUpdate => "Cluster update completed.",
         ActionKind::ClusterCheck => "Cluster checking completed.",
         ActionKind::ClusterRecover => "Cluster recovery succeeded.",
-        _ => "Recovery succeeded",
-    }
+        ActionKind::ClusterAddNodes => "Completed adding nodes.",
+        ActionKind::ClusterDelNodes => "Completed deleting nodes.",
+        ActionKind::ClusterReplaceNodes => "Completed replacing nodes.",
+        ActionKind::ClusterOperation => return format!("Cluster operation '{}' completed.", operation()),
+        ActionKind::NodeCreate => "Node created successfully.",
+        ActionKind::NodeDelete => "Node deleted successfully.",
+        ActionKind::NodeUpdate => "Node updated successfully.",
+        ActionKind::NodeCheck => "Node check succeeded.",
+        ActionKind::NodeOperation => return format!("Node operation '{}' succeeded.", operation()),
+        _ => "Node recovered successfully.",
+    };
+    words.to_owned()
 }
 
 pub(crate) fn provider_failed(error: crate::provider::ProviderError) -> Stop {
@@ -82,18 +114,6 @@ async fn delete(work: &mut Work) -> Result<(), Stop> {
     let leaving = work.nodes.iter().map(|node| node.id).collect();
     work.reach(&Aim { leaving, ..Aim::default() }).await?;
     work.call_provider(work.provider.delete(work.call())).await?.map_err(provider_failed)
-}
-
-/// Brings back what is lost, and the size to what it should be.
-async fn recover(work: &mut Work) -> Result<(), Stop> {
-    // What an action before left half removed is not brought back beyond the size.
-    let leaving = resize::surplus(work);
-    work.reach(&Aim { leaving, start: true, ..Aim::default() }).await
-}
-
-/// Only looks; what it sees is written at the end.
-async fn check(work: &mut Work) -> Result<(), Stop> {
-    work.reach(&Aim::default()).await
 }
 
 /// Restarts a head, and with it those workers that cannot find a new one; or brings one node back.

@@ -1,22 +1,24 @@
 //! Bringing the members of a cluster to where they should be: observe, plan, record, act, and again.
 
-use std::collections::HashSet;
+mod look;
+mod results;
+
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use muster_core::action::{ActionKind, ActionStatus};
-use muster_core::event::Level;
+use muster_core::action::{ActionKind, Target};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::time::{Span, Timestamp};
-use muster_store::commands::End;
 use serde_json::{Map, Value, json};
 
-use crate::events;
 use crate::naming;
 use crate::plan::{self, Goal, Memory, Plan, Verdict};
-use crate::provider::{Call, NodeResult, Observed, ProviderError};
-use crate::work::{Stop, Work, left_out};
+use crate::provider::{Call, Observed, ProviderError};
+use crate::work::{Stop, Work};
+
+pub(crate) use results::succeeded;
 
 /// Results that are taken in at once: as many as are there, without starving the rest.
 const RESULTS_AT_ONCE: usize = 1024;
@@ -26,9 +28,6 @@ pub(crate) const LOOK_AGAIN: Span = Span::from_secs(5);
 
 /// Looks that fail before the action makes room for others until its next try.
 const BLIND_LOOKS: u32 = 4;
-
-/// How often a node is stopped that the provider says is stopped, and that is there all the same: about a minute.
-const STOPS: u32 = 8;
 
 /// How many nodes are named, with what became of them, by an action that fails.
 const TOLD: usize = 3;
@@ -42,16 +41,20 @@ pub(crate) struct Aim {
     pub(crate) start: bool,
     /// The cluster's row carries a changed intent, written with the first step.
     pub(crate) new_intent: bool,
-    /// Why members go, as their children say it.
-    pub(crate) leave: Option<ActionKind>,
+    /// Only this member is worked on; what else is missing stays so.
+    pub(crate) only: Option<NodeId>,
+    /// The size is left as it is: nobody is added.
+    pub(crate) keep_size: bool,
+    /// Members that are made anew, by what they were in the world.
+    pub(crate) again: HashMap<NodeId, String>,
 }
 
 /// What is kept between two looks at the world.
 #[derive(Default)]
 struct Progress {
     memory: Memory,
-    tries: std::collections::HashMap<NodeId, u32>,
-    stops: std::collections::HashMap<NodeId, u32>,
+    tries: HashMap<NodeId, u32>,
+    stops: HashMap<NodeId, u32>,
     blind: u32,
 }
 
@@ -97,7 +100,7 @@ impl Work {
         progress: &mut Progress,
     ) -> Result<Option<(Plan, Vec<NodeId>)>, Stop> {
         self.looked = self.world.version();
-        let look = self.provider.observe(self.call(), &self.nodes);
+        let look = self.look(aim.only);
         let mut seen = match self.call_provider(look).await? {
             Ok(seen) => seen,
             Err(error) => {
@@ -124,6 +127,9 @@ impl Work {
             leaving: &aim.leaving,
             workers_outlive_head: self.capabilities.workers_outlive_head,
             start: aim.start,
+            only: aim.only,
+            keep_size: aim.keep_size,
+            again: &aim.again,
         };
         plan::plan(goal, &self.nodes, seen, memory, self.now())
     }
@@ -194,7 +200,7 @@ impl Work {
         let mut children = Vec::new();
         for id in &plan.start {
             let kind = if added.contains(id) { ActionKind::NodeCreate } else { ActionKind::NodeRecover };
-            if !self.children.contains_key(id) {
+            if self.needs_child(*id) {
                 children.push(self.child(kind, *id));
             }
             let incarnation = self.cluster.incarnation;
@@ -211,8 +217,9 @@ impl Work {
             }
         }
         for id in &plan.stop {
-            if !self.children.contains_key(id) {
-                let kind = aim.leave.unwrap_or(ActionKind::NodeDelete);
+            if self.needs_child(*id) {
+                let kind =
+                    if aim.leaving.contains(id) { ActionKind::NodeDelete } else { ActionKind::NodeRecover };
                 children.push(self.child(kind, *id));
             }
             // What is stopped to be started anew is not lost, and nobody who looks is to take it for that.
@@ -225,7 +232,11 @@ impl Work {
         // New rows are inserted as they are now; nothing about them is behind.
         self.dirty.retain(|id| !added.contains(id));
         self.forget(plan);
-        self.note_added(&added);
+        let came: Vec<NodeId> =
+            self.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)).collect();
+        if self.action.kind != ActionKind::ClusterCreate {
+            self.note_created(&came);
+        }
         let mut record = self.pending();
         record.new_nodes = self.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
         record.children = children;
@@ -233,27 +244,30 @@ impl Work {
         // What policies chose is kept with the plan: whoever takes over does not ask them again.
         record.data = self.kept();
         if intent || !added.is_empty() {
-            record.cluster = Some(self.cluster.clone());
+            record.cluster = self.row();
         }
         self.record(record).await
     }
 
     /// Who came is kept with the action: policies look at it once it has ended.
-    fn note_added(&mut self, added: &HashSet<NodeId>) {
-        if added.is_empty() || self.action.kind == ActionKind::ClusterCreate {
+    pub(crate) fn note_created(&mut self, came: &[NodeId]) {
+        if came.is_empty() {
             return;
         }
         let mut creation = match self.data.remove("creation") {
             Some(Value::Object(creation)) => creation,
             _ => Map::new(),
         };
-        let mut nodes: Vec<NodeId> = creation
-            .remove("nodes")
-            .and_then(|nodes| serde_json::from_value(nodes).ok())
-            .unwrap_or_default();
-        nodes.extend(self.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)));
+        let known = creation.remove("nodes").and_then(|nodes| serde_json::from_value(nodes).ok());
+        let mut nodes: Vec<NodeId> = known.unwrap_or_default();
+        nodes.extend(came);
         creation.insert("nodes".to_owned(), json!(nodes));
         self.data.insert("creation".to_owned(), creation.into());
+    }
+
+    /// A node's own action has no part for that node.
+    pub(crate) fn needs_child(&self, id: NodeId) -> bool {
+        !self.children.contains_key(&id) && self.action.target != Target::Node(id)
     }
 
     /// The head, if it worked before and is about to be started again without having been asked to stop.
@@ -280,14 +294,12 @@ impl Work {
     /// Starts and stops at once, takes results in as they come, and writes them now and then.
     async fn act(&mut self, plan: &Plan, progress: &mut Progress) -> Result<(), Stop> {
         let provider = std::sync::Arc::clone(&self.provider);
-        let (cluster, profile) = (self.cluster.clone(), self.profile.clone());
-        let call = Call { cluster: &cluster, profile: &profile, fence: self.action.fence };
-        let chosen = |work: &Self, ids: &[NodeId]| -> Vec<_> {
-            ids.iter().filter_map(|id| work.node(*id).cloned()).collect()
-        };
-        let stops = provider.stop_nodes(call, chosen(self, &plan.stop));
-        let starts = provider.start_nodes(call, chosen(self, &plan.start));
-        let mut results = futures::stream::select(stops, starts).ready_chunks(RESULTS_AT_ONCE);
+        let (cluster, fence) = (self.cluster.clone(), self.action.fence);
+        let (stops, starts) = (self.by_recipe(&plan.stop), self.by_recipe(&plan.start));
+        let call = |profile| Call { cluster: &cluster, profile, fence };
+        let stops = stops.iter().map(|(profile, nodes)| provider.stop_nodes(call(profile), nodes.clone()));
+        let starts = starts.iter().map(|(profile, nodes)| provider.start_nodes(call(profile), nodes.clone()));
+        let mut results = futures::stream::select_all(stops.chain(starts)).ready_chunks(RESULTS_AT_ONCE);
         let mut flush = tokio::time::interval(self.inner.config.flush_period.into());
         flush.reset();
         let mut starting: HashSet<NodeId> = plan.start.iter().copied().collect();
@@ -310,102 +322,6 @@ impl Work {
                 _ = flush.tick() => self.flush().await?,
             }
         }
-    }
-
-    fn take_in(&mut self, NodeResult { node: id, result }: NodeResult, progress: &mut Progress) {
-        let now = self.now();
-        match result {
-            Ok(Some(physical_id)) => {
-                progress.stops.remove(&id);
-                self.started(id, physical_id, now);
-            }
-            Ok(None) => {
-                let stops = progress.stops.entry(id).or_default();
-                *stops += 1;
-                // Should it be there all the same, it is not stopped again at once.
-                let again = now.after(self.inner.config.pause(*stops));
-                progress.memory.not_stopped_before.insert(id, again);
-                if let Some(node) = self.node_mut(id) {
-                    node.physical_id = None;
-                    node.updated_at = Some(now);
-                }
-            }
-            Err(error) => self.failed(id, &error, progress, now),
-        }
-    }
-
-    pub(crate) fn started(&mut self, id: NodeId, physical_id: String, now: Timestamp) {
-        let reason = match self.node(id).and_then(|node| node.created_at) {
-            None => "Creation succeeded",
-            Some(_) => "Recovery succeeded",
-        };
-        if let Some(node) = self.node_mut(id) {
-            node.status = NodeStatus::Active;
-            reason.clone_into(&mut node.status_reason);
-            node.physical_id = Some(physical_id);
-            if node.created_at.is_none() {
-                // The budget is for bringing back what worked once.
-                node.starts.clear();
-            }
-            node.created_at = node.created_at.or(Some(now));
-            node.updated_at = Some(now);
-        }
-        self.end_child(id, succeeded(reason));
-    }
-
-    fn failed(&mut self, id: NodeId, error: &ProviderError, progress: &mut Progress, now: Timestamp) {
-        if error.transient {
-            let tries = progress.tries.entry(id).or_default();
-            *tries += 1;
-            progress.memory.not_before.insert(id, now.after(self.inner.config.pause(*tries)));
-        } else {
-            progress.memory.given_up.insert(id, error.message.clone());
-            self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
-        }
-        let (permanent, level) = (!error.transient, if error.transient { Level::Warn } else { Level::Error });
-        if let Some(node) = self.node_mut(id) {
-            if permanent {
-                node.status = NodeStatus::Error;
-            }
-            node.status_reason.clone_from(&error.message);
-            node.updated_at = Some(now);
-            let node = node.clone();
-            if permanent || error.is_death() {
-                let (action, reason) = (Some(&self.action), &error.reason);
-                let event = events::of_node(action, &node, level, reason, &error.message, now);
-                self.events.push(event);
-            }
-        }
-    }
-
-    /// Nodes whose children were cancelled are left as they are; the action goes on with the others, and says so.
-    fn leave_out_cancelled(&mut self, progress: &mut Progress) {
-        let now = self.now();
-        for (id, child) in self.cancelled_children() {
-            let reason = left_out(child);
-            self.end_child(
-                id,
-                End { status: ActionStatus::Cancelled, reason: "Action execution cancelled".to_owned() },
-            );
-            if let Some(node) = self.node_mut(id) {
-                node.status = NodeStatus::Error;
-                node.status_reason.clone_from(&reason);
-                node.updated_at = Some(now);
-            }
-            progress.memory.given_up.insert(id, reason);
-        }
-    }
-
-    /// Nodes that were stopped often enough, by the provider's word, and are there all the same: no more of that.
-    fn give_up_stops(&mut self, plan: &Plan, progress: &mut Progress) -> bool {
-        let now = self.now();
-        let vain = |id: &&NodeId| progress.stops.get(id).is_some_and(|stops| *stops >= STOPS);
-        let vain: Vec<NodeId> = plan.stop.iter().filter(vain).copied().collect();
-        for id in &vain {
-            let message = format!("it was stopped {STOPS} times, each time with success, and is still there");
-            self.failed(*id, &ProviderError::permanent("StopIgnored", message), progress, now);
-        }
-        !vain.is_empty()
     }
 
     /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while.
@@ -431,14 +347,10 @@ impl Work {
 }
 
 /// The first few reasons: those of a thousand nodes are rarely a thousand different ones.
-fn in_one(reasons: &[String]) -> String {
+pub(crate) fn in_one(reasons: &[String]) -> String {
     let told = reasons.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
     match reasons.len().saturating_sub(TOLD) {
         0 => told,
         more => format!("{told}; and {more} more"),
     }
-}
-
-fn succeeded(reason: &str) -> End {
-    End { status: ActionStatus::Succeeded, reason: reason.to_owned() }
 }

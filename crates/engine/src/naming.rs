@@ -25,6 +25,35 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
+/// A node that somebody asked for, before it has its place: named as if it got the next one.
+pub(crate) fn candidate(cluster: &Cluster, node: Node) -> Node {
+    let name = given(cluster, &node, cluster.next_index);
+    Node { cluster_id: Some(cluster.id), name, ..node }
+}
+
+/// A node that was asked for, with its place and its name.
+pub(crate) fn placed(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
+    let name = given(cluster, &node, index);
+    Node { name, ..seated(cluster, node, group, index) }
+}
+
+/// A node that was there before, with its place; it keeps its name.
+pub(crate) fn seated(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
+    Node {
+        cluster_id: Some(cluster.id),
+        group: Some(group.to_owned()),
+        index: i64::from(index),
+        incarnation: cluster.incarnation,
+        ..node
+    }
+}
+
+/// The same node has the same random letters, whatever place it gets.
+fn given(cluster: &Cluster, node: &Node, index: u32) -> String {
+    let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
+    expand(format, index, Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()))
+}
+
 /// A new head.
 pub(crate) fn head(cluster: &Cluster, now: Timestamp) -> Node {
     let name = format!("{}-head", cluster.object_name);
@@ -35,6 +64,7 @@ fn member(cluster: &Cluster, id: Uuid, now: Timestamp) -> Node {
     Node {
         id: NodeId::from_uuid(id),
         cluster_id: Some(cluster.id),
+        instance: cluster.instance.clone(),
         group: None,
         role: NodeRole::Worker,
         user_role: String::new(),

@@ -1,5 +1,7 @@
 //! Watches the world: wakes actions that wait for it, writes what it sees, and submits healing.
 
+mod orphans;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use crate::delegated;
 use crate::engine::Inner;
 use crate::events::{self, reason};
 use crate::hub::Topic;
+use crate::orphan;
 use crate::plan;
 use crate::provider::{Call, Change, Membership, Observed, Provider};
 use crate::submit;
@@ -55,8 +58,10 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
                 continue;
             }
             // One look sees all that happened to a cluster before it.
-            let clusters: HashSet<ClusterId> =
-                some.into_iter().filter_map(|change| changed(&change)).collect();
+            let Ok(clusters) = orphans::clusters_of(&inner, &some).await else {
+                open.everything = true;
+                continue;
+            };
             for id in &clusters {
                 inner.hub.wake(Topic::World(*id));
             }
@@ -66,13 +71,6 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
             () = tokio::time::sleep(REOPEN) => {}
             () = inner.stopping.cancelled() => return,
         }
-    }
-}
-
-fn changed(change: &Change) -> Option<ClusterId> {
-    match change {
-        Change::Cluster(id) => Some(*id),
-        Change::Everything => None,
     }
 }
 
@@ -191,10 +189,19 @@ impl Open {
                 }
             }
             if page.next.is_none() {
-                return Ok(());
+                break;
             }
             query.after = page.next;
         }
+        for node in inner.store.orphans(provider.instance()).await? {
+            let id = orphan::id(node.id);
+            let looked = look_at(inner, provider, id, true).await;
+            self.note(id, looked);
+            if self.everything || inner.stopping.is_cancelled() {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -213,7 +220,7 @@ async fn look_at(
     first: bool,
 ) -> Result<Looked, StoreError> {
     let Some(cluster) = inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()) else {
-        return Ok(Looked::Settled);
+        return orphans::look_at(inner, provider, id).await;
     };
     let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
     let Some(capabilities) = provider.capabilities(&profile.kind, cluster.flavor.as_deref()) else {
@@ -253,7 +260,8 @@ async fn look_at(
     }
     let healing = heals.then(|| submit::healing(inner, &cluster)).into_iter().collect();
     let engine = inner.life().id;
-    let command = Observe { duty, engine, clusters: vec![seen], events: told, healing, now };
+    let command =
+        Observe { duty, engine, clusters: vec![seen], orphans: Vec::new(), events: told, healing, now };
     Ok(if inner.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
 }
 

@@ -31,6 +31,12 @@ pub(crate) struct Goal<'a> {
     pub(crate) workers_outlive_head: bool,
     /// What is missing is started; not where the cluster goes, or is only looked at.
     pub(crate) start: bool,
+    /// Only this member is worked on.
+    pub(crate) only: Option<NodeId>,
+    /// Nobody is added.
+    pub(crate) keep_size: bool,
+    /// Members that are made anew, by what they were in the world.
+    pub(crate) again: &'a HashMap<NodeId, String>,
 }
 
 /// What to do next.
@@ -82,9 +88,12 @@ pub(crate) fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Mem
         hopeful: false,
         failures: Vec::new(),
     };
-    planner.head(nodes, seen);
+    if goal.only.is_none() {
+        planner.head(nodes, seen);
+    }
     let head_is_up = planner.head_is_up(nodes, seen);
-    for node in nodes.iter().filter(|node| node.role == NodeRole::Worker) {
+    let chosen = |node: &&Node| goal.only.is_none_or(|only| node.id == only);
+    for node in nodes.iter().filter(|node| node.role == NodeRole::Worker).filter(chosen) {
         planner.member(node, &seen.of(node.id), head_is_up);
     }
     planner.count(nodes);
@@ -132,6 +141,9 @@ impl Planner<'_> {
             // Also one that has ended: stopping it removes what it left.
             _ if leaving => self.stop(node),
             Seen::Running { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
+            Seen::Running { physical_id } if self.goal.again.get(&node.id) == Some(physical_id) => {
+                self.stop(node);
+            }
             Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
             // It waits for a head that is gone: what becomes of the head decides.
             Seen::Starting { .. } if self.goal.start && !head_is_up && node.role == NodeRole::Worker => {}
@@ -166,6 +178,9 @@ impl Planner<'_> {
         }
         // Without a head there is nothing to work for; what becomes of the head decides.
         if !head_is_up && node.role == NodeRole::Worker {
+            if self.goal.only.is_some() {
+                self.failures.push(format!("{}: its head does not run", node.name));
+            }
             return;
         }
         // One that is restarted on request, or that follows a new head, did not crash.
@@ -202,7 +217,7 @@ impl Planner<'_> {
 
     /// Adds what is missing. A member that failed keeps its place: its failure is the answer.
     fn count(&mut self, nodes: &[Node]) {
-        if !self.goal.start {
+        if !self.goal.start || self.goal.keep_size || self.goal.only.is_some() {
             return;
         }
         for group in &self.goal.cluster.groups {

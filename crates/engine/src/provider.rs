@@ -4,6 +4,7 @@
 //! A call may be dropped before it ends, because its action is cancelled, suspended, timed out or another engine's:
 //! what it has begun is taken up by the next call of the verb, or removed by a deletion.
 
+mod operation;
 mod operator;
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,8 +18,13 @@ use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
+use serde_json::{Map, Value};
 
+pub use operation::{Operation, Updated};
 pub use operator::{Bounds, MemberId, Object, Operator, SeenGroup, SeenMember, Spec};
+
+/// Bringing a node back by making it anew, which all types can.
+pub const RECREATE: &str = "RECREATE";
 
 /// What a call is about.
 #[derive(Debug, Clone, Copy)]
@@ -147,6 +153,8 @@ pub struct LogQuery {
 pub enum Change {
     /// Of this cluster.
     Cluster(ClusterId),
+    /// Of this node, wherever it is a member.
+    Node(NodeId),
     /// Anything may have: look at all.
     Everything,
 }
@@ -198,6 +206,47 @@ pub trait Provider: Send + Sync {
     async fn restart_head(&self, call: Call<'_>, _old: &[MemberId]) -> Result<(), ProviderError> {
         let message = format!("nodes of '{}' are started and stopped one by one", call.cluster.name);
         Err(ProviderError::permanent("NotDelegated", message))
+    }
+
+    /// Individual: changes a node that runs to what its new recipe, in the call, says; or says that it has to be made
+    /// anew for that.
+    async fn update_node(
+        &self,
+        _: Call<'_>,
+        _node: &Node,
+        _before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        Ok(Updated::MakeAnew)
+    }
+
+    /// What can be done to nodes of a type, beside what can be done to all.
+    fn operations(&self, _: &ProfileType) -> Vec<Operation> {
+        Vec::new()
+    }
+
+    /// How nodes of a type can be brought back, in the words of requests.
+    fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
+        &[RECREATE]
+    }
+
+    /// Does an operation to a node. It may be done twice, if nobody heard how it went the first time.
+    async fn operate(
+        &self,
+        call: Call<'_>,
+        _node: &Node,
+        operation: &str,
+        _parameters: &Map<String, Value>,
+    ) -> Result<(), ProviderError> {
+        let message = format!(
+            "The requested operation '{operation}' is not supported by the profile type '{}'.",
+            call.profile.kind
+        );
+        Err(ProviderError::permanent("NotSupported", message))
+    }
+
+    /// What a node is there, for people to look at.
+    async fn details(&self, _: Call<'_>, _node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        Ok(Map::new())
     }
 
     /// Looks at a cluster. It changes nothing, so its fence means nothing. An error is *unknown*, never *gone*. After a

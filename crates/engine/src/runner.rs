@@ -152,10 +152,18 @@ impl Work {
         let deleted = handlers::deletes(&self.action) && status == ActionStatus::Succeeded;
         self.settle_cluster(deleted, status, &reason);
         let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
-        self.events.push(events::of_action(&self.action, &self.cluster, phase, &reason, now));
+        let event = match &self.target {
+            Some(node) => events::of_node_action(&self.action, node, phase, &reason, now),
+            None => events::of_action(&self.action, &self.cluster, phase, &reason, now),
+        };
+        self.events.push(event);
         let mut record = self.pending();
         record.applied = status == ActionStatus::Succeeded;
-        record.cluster = Some(self.cluster.clone());
+        if self.shares_cluster() {
+            record.evaluate = Some((self.cluster.id, self.action.kind));
+        } else {
+            record.cluster = self.row();
+        }
         record.end_other_children = Some(End { status, reason: reason.clone() });
         record.data = self.kept();
         record.end = Some(End { status, reason: reason.clone() });
@@ -193,7 +201,7 @@ impl Work {
             return;
         }
         let now = self.now();
-        let unsettled = self.nodes.iter().filter(|node| is_unsettled(node.status));
+        let unsettled = self.own_nodes().filter(|node| is_unsettled(node.status));
         let ids: Vec<_> = unsettled.map(|node| node.id).collect();
         for id in ids {
             if let Some(node) = self.node_mut(id) {
@@ -210,7 +218,7 @@ impl Work {
         let now = self.now();
         let active = status::active_workers(&self.nodes);
         let head = status::head_state(&self.cluster, &self.nodes);
-        let (mut word, mut words) = status::evaluate(&self.cluster, active, head, self.action.kind.as_str());
+        let (mut word, mut words) = status::evaluate(&self.cluster, active, head, events::word(&self.action));
         let created = status == ActionStatus::Succeeded || self.action.kind != ActionKind::ClusterCreate;
         if !created && head == status::HeadState::Lost {
             (word, words) = (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));

@@ -1,5 +1,8 @@
 //! The way in: every change of a cluster or node becomes a durable action here.
 
+mod gate;
+mod nodes;
+
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
@@ -20,6 +23,9 @@ use crate::fresh::new_id;
 use crate::hub::Topic;
 use crate::provider::ProviderError;
 use crate::room::{self, Room};
+
+pub use gate::Gate;
+pub use nodes::{NewNode, NodeChange};
 
 /// Who asks, through which door, and whether it was asked before.
 #[derive(Debug, Clone)]

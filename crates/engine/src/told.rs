@@ -15,10 +15,12 @@ use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
+use serde_json::{Map, Value};
 
 use crate::metrics::Metrics;
 use crate::provider::{
-    Call, Capabilities, Change, LogQuery, MemberId, NodeResult, Observed, Provider, ProviderError,
+    Call, Capabilities, Change, LogQuery, MemberId, NodeResult, Observed, Operation, Provider, ProviderError,
+    Updated,
 };
 
 /// A provider whose calls are told and counted.
@@ -191,6 +193,40 @@ impl Provider for Told {
     async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
         let telling = self.begin("restart_head", call, old.len());
         telling.end(self.provider.restart_head(call, old).await)
+    }
+
+    async fn update_node(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        let telling = self.begin("update_node", call, 1);
+        telling.end(self.provider.update_node(call, node, before).await)
+    }
+
+    fn operations(&self, kind: &ProfileType) -> Vec<Operation> {
+        self.provider.operations(kind)
+    }
+
+    fn recoveries(&self, kind: &ProfileType) -> &'static [&'static str] {
+        self.provider.recoveries(kind)
+    }
+
+    async fn operate(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        operation: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), ProviderError> {
+        let telling = self.begin("operate", call, 1);
+        telling.end(self.provider.operate(call, node, operation, parameters).await)
+    }
+
+    async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        let telling = self.begin("details", call, 1);
+        telling.end(self.provider.details(call, node).await)
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

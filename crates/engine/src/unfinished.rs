@@ -21,7 +21,7 @@ impl Work {
     /// Nodes that work are members that work, whatever became of the action; those that do not yet are ended.
     pub(crate) async fn let_go_of_unfinished(&mut self) {
         let unsettled: Vec<Node> =
-            self.nodes.iter().filter(|node| is_unsettled(node.status)).cloned().collect();
+            self.own_nodes().filter(|node| is_unsettled(node.status)).cloned().collect();
         // What an operator drives is as it was seen, and goes on.
         if unsettled.is_empty() || self.is_delegated() || self.is_over() {
             return;

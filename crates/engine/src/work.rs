@@ -1,25 +1,35 @@
-//! One action in the hands of an engine: what it works on, and how it is told to stop.
+//! One action in the hands of an engine: what it works on.
+
+mod about;
+mod children;
+mod commit;
+mod listen;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, Fence, Target};
+use muster_core::action::{Action, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
-use muster_core::ids::{ActionId, NodeId};
+use muster_core::ids::{ActionId, NodeId, ProfileId};
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::policy::Binding;
 use muster_core::profile::Profile;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::{End, Record, Ticket};
-use muster_store::reads::{ActionQuery, Subject};
+use muster_store::commands::{End, Ticket};
+use muster_store::reads::Subject;
 use serde_json::{Map, Value};
 
 use crate::engine::{Inner, Life};
-use crate::fresh::new_id;
 use crate::hub::{Follow, Topic};
-use crate::provider::{Call, Capabilities, Membership, Observed, Provider, ProviderError};
+use crate::provider::{Call, Capabilities, Membership, Observed, Provider};
+use about::About;
+use children::{Children, children_of};
+use listen::Told;
+
+pub(crate) use children::left_out;
+pub(crate) use listen::time_left;
 
 /// Why an action does not go on, other than by reaching its goal.
 #[derive(Debug)]
@@ -58,7 +68,12 @@ pub(crate) struct Work {
     life: Arc<Life>,
     pub(crate) action: Action,
     pub(crate) cluster: Cluster,
+    /// Whether its cluster is a row; otherwise it stands for a node that is in none.
+    pub(crate) stored: bool,
     pub(crate) profile: Profile,
+    profiles: HashMap<ProfileId, Profile>,
+    /// The node that the action is about, as it was at the beginning.
+    pub(crate) target: Option<Node>,
     pub(crate) nodes: Vec<Node>,
     places: HashMap<NodeId, usize>,
     pub(crate) bindings: Vec<Binding>,
@@ -70,6 +85,12 @@ pub(crate) struct Work {
     pub(crate) given_up: HashMap<NodeId, String>,
     /// What policies and steps left for each other.
     pub(crate) data: Map<String, Value>,
+    /// Nodes whose part of this action has succeeded.
+    pub(crate) done: HashSet<NodeId>,
+    /// Nodes that are none of ours any more, and whose rows are behind.
+    pub(crate) moved: Vec<Node>,
+    /// Nodes whose place or recipe is behind in their rows.
+    pub(crate) relocated: HashSet<NodeId>,
     /// Members whose rows go with the next commit.
     pub(crate) gone: Vec<NodeId>,
     /// Nodes whose rows are behind.
@@ -89,15 +110,6 @@ pub(crate) struct Work {
     pub(crate) looked: u64,
 }
 
-/// What the action was told, as far as it was read.
-#[derive(Debug, Default)]
-struct Told {
-    control: Option<Control>,
-    cancelled_children: HashSet<ActionId>,
-    /// Which version of the row was read.
-    version: u64,
-}
-
 impl Work {
     /// Reads all that a claimed action is about, except for what came with the claim.
     pub(crate) async fn load(
@@ -110,19 +122,8 @@ impl Work {
         let follow = inner.hub.follow(Topic::Action(action.id));
         // What it was told before this was not read by anybody yet.
         let version = follow.version().wrapping_sub(1);
-        let gone = |what: &str| Stop::Failed(format!("its {what} is not there any more"));
-        let store = &inner.store;
-        let id = action.cluster_id.ok_or_else(|| gone("cluster"))?;
-        let subject = match subject {
-            Some(subject) => Some(subject),
-            None => store.subject(id).await?,
-        };
-        let subject = subject.filter(|subject| subject.cluster.deleted_at.is_none());
-        let Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
-        // A cluster that is only being made has nothing to be read yet.
-        let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
-        let nodes = if fresh { Vec::new() } else { store.members(id).await? };
-        let bindings = if fresh { Vec::new() } else { store.bindings(id).await? };
+        let about = About::read(&inner.store, &action, taken_over, subject).await?;
+        let About { cluster, stored, profile, profiles, nodes, bindings, target } = about;
         let children = if taken_over { children_of(inner, action.id).await? } else { Children::default() };
         let provider = inner.provider(&action.instance).ok_or_else(|| {
             Stop::Failed(format!("no provider serves '{}' in this engine", action.instance))
@@ -132,7 +133,7 @@ impl Work {
             provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         let data = action.data.as_object().cloned().unwrap_or_default();
         let told = Mutex::new(Told { control: action.control, version, ..Told::default() });
-        let world = inner.hub.follow(Topic::World(id));
+        let world = inner.hub.follow(Topic::World(cluster.id));
         let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);
         let unsure = nodes.iter().filter(starting).map(|node| node.id).collect();
         Ok(Self {
@@ -140,7 +141,10 @@ impl Work {
             life: Arc::clone(life),
             action,
             cluster,
+            stored,
             profile,
+            profiles,
+            target,
             places: places(&nodes),
             nodes,
             bindings,
@@ -149,6 +153,9 @@ impl Work {
             children: children.open,
             given_up: children.given_up,
             data,
+            done: children.done,
+            moved: Vec::new(),
+            relocated: HashSet::new(),
             gone: Vec::new(),
             dirty: HashSet::new(),
             unborn: HashSet::new(),
@@ -168,6 +175,29 @@ impl Work {
 
     pub(crate) fn call(&self) -> Call<'_> {
         Call { cluster: &self.cluster, profile: &self.profile, fence: self.action.fence }
+    }
+
+    /// What a node is made from. Nodes that cannot be without their cluster are made from what that is made from.
+    pub(crate) fn profile_of(&self, node: &Node) -> &Profile {
+        let own = self.profiles.get(&node.profile_id).filter(|_| self.capabilities.orphans);
+        own.unwrap_or(&self.profile)
+    }
+
+    /// Whether all nodes are made from what their cluster is made from.
+    pub(crate) fn has_one_recipe(&self) -> bool {
+        self.profiles.is_empty() || !self.capabilities.orphans
+    }
+
+    /// Whether others may work on other nodes of the cluster at the same time: how that is, this action cannot tell.
+    pub(crate) fn shares_cluster(&self) -> bool {
+        self.stored && self.target.is_some() && !self.action.kind.takes_cluster()
+    }
+
+    /// The nodes that nobody else works on.
+    pub(crate) fn own_nodes(&self) -> impl Iterator<Item = &Node> {
+        let shared = self.shares_cluster();
+        let own = move |node: &&Node| !shared || self.action.target == Target::Node(node.id);
+        self.nodes.iter().filter(own)
     }
 
     /// Whether an operator makes its members.
@@ -205,6 +235,32 @@ impl Work {
         self.places = places(&self.nodes);
     }
 
+    /// Writes into memory that a node has another place, or another recipe.
+    pub(crate) fn relocate(&mut self, node: Node) {
+        let id = node.id;
+        if let Some(row) = self.node_mut(id) {
+            *row = node;
+        }
+        self.relocated.insert(id);
+    }
+
+    /// Has a node be made from another recipe from now on.
+    pub(crate) fn follow_recipe(&mut self, id: NodeId, profile: Profile) {
+        if let Some(node) = self.node(id).cloned() {
+            self.relocate(Node { profile_id: profile.id, ..node });
+        }
+        self.profiles.insert(profile.id, profile);
+    }
+
+    /// Members that are in no cluster any more.
+    pub(crate) fn move_out(&mut self, leaving: &HashSet<NodeId>) {
+        let now = self.now();
+        let leavers = self.nodes.iter().filter(|node| leaving.contains(&node.id)).cloned();
+        let orphans = leavers.map(|node| Node { updated_at: Some(now), ..node.orphaned() });
+        self.moved.extend(orphans.collect::<Vec<_>>());
+        self.remove_nodes(leaving);
+    }
+
     /// Starts that were recorded and are given up: whether they happened is seen at the next look.
     pub(crate) fn doubt_starts(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         self.unsure.extend(nodes);
@@ -223,252 +279,8 @@ impl Work {
             }
         }
     }
-
-    /// Whether the action has to stop here.
-    pub(crate) fn check(&self) -> Result<(), Stop> {
-        if self.life.is_over(self.now()) {
-            return Err(Stop::Fenced);
-        }
-        match self.told().control {
-            Some(Control::Cancel) => return Err(Stop::Cancelled),
-            Some(Control::Suspend) => return Err(Stop::Suspended),
-            None => {}
-        }
-        if self.time_left() == Span::default() {
-            return Err(Stop::TimedOut);
-        }
-        if self.inner.stopping.is_cancelled() { Err(Stop::HandOver) } else { Ok(()) }
-    }
-
-    /// Whether others may have taken it over.
-    pub(crate) fn is_over(&self) -> bool {
-        self.life.is_over(self.now())
-    }
-
-    /// How long it may still run; suspensions do not count.
-    pub(crate) fn time_left(&self) -> Span {
-        time_left(&self.action, self.now())
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns when the action was told to stop, the engine stops, its lease or its time is over.
-    pub(crate) async fn interrupted(&self) -> Stop {
-        loop {
-            if let Err(stop) = self.check() {
-                return stop;
-            }
-            if let Err(stop) = self.hear().await {
-                return stop;
-            }
-        }
-    }
-
-    /// Returns when it has to stop, or, without an error, when nodes are to be left out that it has in hand.
-    pub(crate) async fn interrupted_or_told(&self) -> Result<(), Stop> {
-        loop {
-            self.check()?;
-            if !self.cancelled_children().is_empty() {
-                return Ok(());
-            }
-            self.hear().await?;
-        }
-    }
-
-    /// Waits for a word to this action, and reads it. Given up half-way it loses nothing: what counts as heard is
-    /// noted only once it was read.
-    async fn hear(&self) -> Result<(), Stop> {
-        let read = self.told().version;
-        // A notice may get lost with its connection: now and then it is asked without one.
-        let left = self.time_left().min(self.inner.config.safety_period).min(self.life.left(self.now()));
-        tokio::select! {
-            () = self.follow.changed_since(read) => {}
-            () = self.inner.stopping.cancelled() => return Ok(()),
-            () = self.life.lost.cancelled() => return Ok(()),
-            () = tokio::time::sleep(left.into()) => {}
-        }
-        let version = self.follow.version();
-        match self.inner.store.told(self.action.id).await {
-            Ok(Some(told)) if told.fence == self.action.fence => {
-                let cancelled_children = told.cancelled_parts.into_iter().collect();
-                *self.told() = Told { control: told.control, cancelled_children, version };
-                Ok(())
-            }
-            Ok(_) => Err(Stop::Fenced),
-            Err(_) => {
-                // Unknown changes nothing; it is read again.
-                tokio::time::sleep(self.inner.config.first_pause.into()).await;
-                Ok(())
-            }
-        }
-    }
-
-    /// Nodes that somebody said to leave out, and the children that stand for that.
-    pub(crate) fn cancelled_children(&self) -> Vec<(NodeId, ActionId)> {
-        let told = self.told();
-        if told.cancelled_children.is_empty() {
-            return Vec::new();
-        }
-        let cancelled = |(_, child): &(&NodeId, &ActionId)| told.cancelled_children.contains(child);
-        self.children.iter().filter(cancelled).map(|(node, child)| (*node, *child)).collect()
-    }
-
-    /// A call to the provider, for as long as nothing says that the action has to stop. Its verbs are idempotent and
-    /// fenced, so one that is cut short is safe to take up again.
-    pub(crate) async fn call_provider<T>(
-        &self,
-        call: impl Future<Output = Result<T, ProviderError>>,
-    ) -> Result<Result<T, ProviderError>, Stop> {
-        tokio::select! {
-            biased;
-            done = call => Ok(done),
-            stop = self.interrupted() => Err(stop),
-        }
-    }
-
-    /// A commit that carries what is behind: nodes, children, events.
-    pub(crate) fn pending(&mut self) -> Record {
-        let mut record = Record::new(self.ticket(), self.now());
-        let (dirty, unborn) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.unborn));
-        let dirty = self.nodes.iter().filter(|node| dirty.contains(&node.id)).cloned();
-        (record.new_nodes, record.nodes) = dirty.partition(|node| unborn.contains(&node.id));
-        record.gone_nodes = std::mem::take(&mut self.gone);
-        record.ended_children = std::mem::take(&mut self.ended);
-        record.events = std::mem::take(&mut self.events);
-        record
-    }
-
-    /// Commits, and takes note of what the action was told meanwhile.
-    pub(crate) async fn record(&mut self, record: Record) -> Result<(), Stop> {
-        if self.life.is_over(self.now()) {
-            return Err(Stop::Fenced);
-        }
-        let before = self.follow.version();
-        // Parts that come with this commit were told nothing before it.
-        let up_to_date = self.told().version == before || record.children.len() == self.children.len();
-        let control = self.inner.store.record(record).await?;
-        let mut told = self.told();
-        told.control = control;
-        if up_to_date {
-            told.version = before;
-        }
-        Ok(())
-    }
-
-    /// Writes what is behind, if anything is.
-    pub(crate) async fn flush(&mut self) -> Result<(), Stop> {
-        if self.dirty.is_empty() && self.gone.is_empty() && self.ended.is_empty() && self.events.is_empty() {
-            return Ok(());
-        }
-        let record = self.pending();
-        self.record(record).await
-    }
-
-    /// The commit before a step that is no change of nodes: what was decided, and the intent if it has changed.
-    pub(crate) async fn commit(&mut self, intent: bool) -> Result<(), Stop> {
-        let mut record = self.pending();
-        record.applied = true;
-        record.data = self.kept();
-        record.cluster = intent.then(|| self.cluster.clone());
-        self.record(record).await
-    }
-
-    /// What policies and steps left for each other, as it is kept with the action.
-    pub(crate) fn kept(&self) -> Option<Value> {
-        (!self.data.is_empty()).then(|| self.data.clone().into())
-    }
-
-    /// Waits until then, unless the action has to stop before.
-    pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
-        tokio::select! {
-            stop = self.interrupted() => Err(stop),
-            () = self.inner.clock.sleep_until(moment) => Ok(()),
-        }
-    }
-
-    /// A child for a node, already running under this action.
-    pub(crate) fn child(&mut self, kind: ActionKind, node: NodeId) -> Action {
-        let now = self.now();
-        let id = ActionId::from_uuid(new_id());
-        self.children.insert(node, id);
-        Action {
-            id,
-            kind,
-            version: 1,
-            target: Target::Node(node),
-            cluster_id: Some(self.cluster.id),
-            instance: self.action.instance.clone(),
-            parent: Some(self.action.id),
-            cause: Cause::Derived,
-            door: self.action.door,
-            reason: String::new(),
-            principal: self.action.principal.clone(),
-            inputs: Value::Object(Map::new()),
-            outputs: Value::Object(Map::new()),
-            data: Value::Object(Map::new()),
-            status: ActionStatus::Running,
-            status_reason: "The action is being processed.".to_owned(),
-            control: None,
-            owner: self.action.owner,
-            fence: Fence(0),
-            tries: 0,
-            not_before: None,
-            timeout: self.action.timeout,
-            suspended_for: Span::default(),
-            created_at: now,
-            started_at: Some(now),
-            applied_at: None,
-            ended_at: None,
-            updated_at: now,
-        }
-    }
-
-    /// Notes that a node's child has ended.
-    pub(crate) fn end_child(&mut self, node: NodeId, end: End) {
-        let Some(child) = self.children.remove(&node) else { return };
-        match self.ended.iter_mut().find(|(same, _)| *same == end) {
-            Some((_, children)) => children.push(child),
-            None => self.ended.push((end, vec![child])),
-        }
-    }
-}
-
-/// How long an action may still run; suspensions do not count.
-pub(crate) fn time_left(action: &Action, now: Timestamp) -> Span {
-    let Some(started) = action.started_at else { return action.timeout };
-    let ran = now.since(started).micros() - action.suspended_for.micros();
-    Span::from_micros(action.timeout.micros() - ran)
 }
 
 fn places(nodes: &[Node]) -> HashMap<NodeId, usize> {
     nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect()
-}
-
-/// Children by what is left of them: those that are open, and nodes that were given up, with the reason.
-#[derive(Default)]
-struct Children {
-    open: HashMap<NodeId, ActionId>,
-    given_up: HashMap<NodeId, String>,
-}
-
-async fn children_of(inner: &Inner, parent: ActionId) -> Result<Children, Stop> {
-    let query = ActionQuery { parent: Some(parent), ..ActionQuery::default() };
-    let mut children = Children::default();
-    for child in inner.store.actions(&query).await?.items {
-        let Target::Node(node) = child.target else { continue };
-        match child.status {
-            ActionStatus::Succeeded => {}
-            ActionStatus::Failed => drop(children.given_up.insert(node, child.status_reason)),
-            ActionStatus::Cancelled => drop(children.given_up.insert(node, left_out(child.id))),
-            _ => drop(children.open.insert(node, child.id)),
-        }
-    }
-    Ok(children)
-}
-
-/// Why a node stays as it is whose child was cancelled.
-pub(crate) fn left_out(child: ActionId) -> String {
-    format!("its action {child} was cancelled")
 }

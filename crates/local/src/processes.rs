@@ -34,7 +34,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
-use muster_core::ids::InstanceId;
+use muster_core::ids::{InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -45,7 +45,7 @@ use muster_engine::provider::{
 use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
-use crate::shim::{LogLimits, Shims};
+use crate::shim::{LogLimits, NodeFolder, Shims};
 use ask::Http;
 use exits::Exits;
 use kind::Kind;
@@ -178,7 +178,7 @@ impl Provider for Processes {
         LogQuery { tail, follow }: LogQuery,
     ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
         let failed = |error: std::io::Error| on_disk("the log cannot be read", &error);
-        let lines = logs::read(&self.inner.places.node(call.cluster.id, node.id), tail, follow);
+        let lines = logs::read(&self.inner.folder(call, node.id), tail, follow);
         Ok(lines.map_err(failed)?.map_err(failed).boxed())
     }
 
@@ -208,6 +208,16 @@ impl Provider for Processes {
 
     fn changes(&self) -> BoxStream<'static, Change> {
         self.inner.exits.changes()
+    }
+}
+
+impl Inner {
+    /// Where a node's files are. Those of a framework's nodes go with their cluster; others may leave theirs.
+    fn folder(&self, call: Call<'_>, node: NodeId) -> NodeFolder {
+        match Kind::of(&call.profile.kind) {
+            Some(Kind::Process) => NodeFolder::new(&self.places.own(node), node),
+            _ => self.places.node(call.cluster.id, node),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Their world is a function of the rows: nothing else remembers them, so any `--dev` server can serve them.
 
+mod operations;
 mod properties;
 
 use std::collections::HashMap;
@@ -17,8 +18,10 @@ use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::clock::Clock;
 use muster_engine::provider::{
-    Call, Capabilities, Change, Membership, NodeResult, Observed, Provider, ProviderError,
+    Call, Capabilities, Change, Membership, NodeResult, Observed, Operation, Provider, ProviderError,
+    RECREATE, Updated,
 };
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use properties::{Failure, Properties, Use};
@@ -49,9 +52,11 @@ impl<C: Clock> Simulated<C> {
     }
 }
 
-/// The same node is the same thing, whoever asks.
+/// The same start of a node makes the same thing, whoever asks; another start makes another.
 fn physical_id(node: &Node) -> String {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()).to_string()
+    let start = node.starts.last().map_or(0, |start| start.micros());
+    let name: Vec<u8> = node.id.as_uuid().as_bytes().iter().copied().chain(start.to_be_bytes()).collect();
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, &name).to_string()
 }
 
 fn fails(what: &str) -> ProviderError {
@@ -122,6 +127,33 @@ impl<C: Clock> Provider for Simulated<C> {
     async fn update(&self, call: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
         if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(()) }
+    }
+
+    async fn update_node(&self, call: Call<'_>, _: &Node, _: &Profile) -> Result<Updated, ProviderError> {
+        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(Updated::InPlace) }
+    }
+
+    fn operations(&self, _: &ProfileType) -> Vec<Operation> {
+        operations::all()
+    }
+
+    fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
+        &["REBOOT", "REBUILD", RECREATE]
+    }
+
+    async fn operate(
+        &self,
+        call: Call<'_>,
+        _: &Node,
+        operation: &str,
+        _: &Map<String, Value>,
+    ) -> Result<(), ProviderError> {
+        operations::run(&call.profile.kind, operation)
+    }
+
+    async fn details(&self, _: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        Ok(operations::details(node))
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -158,11 +158,13 @@ CREATE TABLE nodes (
     starts        TEXT   NOT NULL,
     init_at       BIGINT NOT NULL,
     created_at    BIGINT,
-    updated_at    BIGINT
+    updated_at    BIGINT,
+    instance      TEXT   NOT NULL
 );
 CREATE INDEX nodes_of_cluster ON nodes (cluster_id, idx, id);
 CREATE INDEX nodes_by_profile ON nodes (profile_id);
 CREATE INDEX nodes_orphaned ON nodes (project, init_at, id) WHERE cluster_id IS NULL;
+CREATE INDEX orphans_of_instance ON nodes (instance, id) WHERE cluster_id IS NULL;
 
 CREATE TABLE bindings (
     id         TEXT PRIMARY KEY,

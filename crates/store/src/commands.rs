@@ -6,6 +6,8 @@ mod bind;
 mod claim;
 mod depend;
 mod duty;
+mod evaluate;
+mod join;
 mod lease;
 mod limits;
 mod mirror;

@@ -1,7 +1,7 @@
 //! What can go wrong with the store.
 
 use muster_core::action::Action;
-use muster_core::ids::ActionId;
+use muster_core::ids::{ActionId, NodeId};
 
 /// Why a command was not carried out. Nothing of it was.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ pub enum StoreError {
     /// Another action is in the way.
     #[error("{}", conflict(.0))]
     Conflict(Vec<Action>),
+    /// Nodes that should come into a cluster are gone, do not work, are in another one, or another action has them.
+    #[error("nodes are not free to join: {}", listed(.0))]
+    NotFree(Vec<NodeId>),
     /// A cluster of that name is there already.
     #[error(
         "a cluster named '{name}' exists already in namespace '{namespace}': choose another name, or delete it first"
@@ -91,6 +94,10 @@ pub enum StoreError {
         /// What would be possible when.
         wanted: &'static str,
     },
+}
+
+fn listed(nodes: &[NodeId]) -> String {
+    nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn conflict(holders: &[Action]) -> String {

@@ -14,7 +14,8 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider::{
-    Call, Capabilities, Change, Membership, NodeResult, Observed, Provider, ProviderError,
+    Call, Capabilities, Change, Membership, NodeResult, Observed, Operation, Provider, ProviderError,
+    RECREATE,
 };
 
 pub use world::{Entry, Verb, World};
@@ -93,6 +94,25 @@ impl Provider for Fake {
 
     async fn update(&self, call: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         self.world.touch(Verb::Update, call).await
+    }
+
+    fn operations(&self, _: &ProfileType) -> Vec<Operation> {
+        let (description, parameters) = ("Turns it off and on again.", serde_json::Map::new());
+        vec![Operation { name: "reboot", description, parameters }]
+    }
+
+    fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
+        &["REBOOT", RECREATE]
+    }
+
+    async fn operate(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        _: &str,
+        _: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<(), ProviderError> {
+        self.world.operate(call, node).await
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

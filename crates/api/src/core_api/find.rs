@@ -214,7 +214,9 @@ impl From<StoreError> for ApiError {
             StoreError::OverQuota { .. } => Self::quota(sentence),
             StoreError::RequestIdReused(_) => Self::reused(sentence),
             StoreError::NotFound { .. } => Self::not_found(sentence),
-            StoreError::Conflict(_) | StoreError::PartOf { .. } => Self::conflict(sentence),
+            StoreError::Conflict(_) | StoreError::PartOf { .. } | StoreError::NotFree(_) => {
+                Self::conflict(sentence)
+            }
             StoreError::WrongState { .. } => Self::impossible(sentence),
             StoreError::Corrupt(_)
             | StoreError::TooNew { .. }

@@ -86,9 +86,7 @@ impl Task {
             ActionKind::ClusterResize
             | ActionKind::ClusterScaleOut
             | ActionKind::ClusterScaleIn
-            | ActionKind::ClusterUpdate => {
-                (Write::Update, Complete::Groups(groups))
-            }
+            | ActionKind::ClusterUpdate => (Write::Update, Complete::Groups(groups)),
             ActionKind::NodeRecover => (Write::RestartHead, Complete::All),
             // Its operator brings back what is lost; only a head may need a word.
             ActionKind::ClusterRecover if can(|operator| operator.replaces_head) => {

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use muster_core::action::ActionKind;
 use muster_core::ids::NodeId;
 use muster_core::time::{Span, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::members::Aim;
+use crate::members::{Aim, succeeded};
 use crate::work::{Stop, Work};
 
 /// Where policies and steps leave for each other what is said about members that go.
@@ -20,8 +21,11 @@ const GRACE_BEGAN: &str = "grace_began";
 pub(crate) struct Deletion {
     /// Those that go first.
     pub(crate) candidates: Vec<NodeId>,
-    /// How long they are left alone before they are stopped.
-    pub(crate) grace: Span,
+    /// Whether they end; otherwise they become orphans.
+    pub(crate) destroy: Option<bool>,
+    /// Whether there shall be fewer from then on.
+    pub(crate) reduces: bool,
+    grace: Span,
     began: Option<Timestamp>,
 }
 
@@ -37,20 +41,53 @@ impl Deletion {
         let grace = said.get("grace_period").and_then(Value::as_u64);
         Self {
             candidates: candidates.unwrap_or_default(),
+            destroy: said.get("destroy_after_deletion").and_then(Value::as_bool),
+            reduces: said.get("reduce_desired_capacity").and_then(Value::as_bool).unwrap_or(true),
             grace: Span::from_secs(grace.map_or(0, |grace| u32::try_from(grace).unwrap_or(u32::MAX))),
             began: said.get(GRACE_BEGAN).and_then(Value::as_i64).map(Timestamp::from_micros),
         }
     }
 }
 
+/// Members that go, and how.
+pub(super) struct Leaving {
+    pub(super) nodes: HashSet<NodeId>,
+    /// They end; otherwise they become orphans.
+    pub(super) destroy: bool,
+    /// What is missing of the others comes back.
+    pub(super) start: bool,
+    /// The cluster's row is behind.
+    pub(super) intent: bool,
+}
+
 /// Brings a cluster to its size: members that are too many go, what is missing comes.
-pub(super) async fn shrink(work: &mut Work, leaving: HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
-    let intent = prepare(work, &leaving, intent).await?;
-    work.reach(&Aim { leaving, start: true, new_intent: intent, ..Aim::default() }).await
+pub(super) async fn shrink(work: &mut Work, nodes: HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
+    let destroy = Deletion::of(work).destroy.unwrap_or(true) || !work.capabilities.orphans;
+    go(work, Leaving { nodes, destroy, start: true, intent }).await
+}
+
+/// Lets members go.
+pub(super) async fn go(work: &mut Work, leaving: Leaving) -> Result<(), Stop> {
+    let Leaving { nodes, destroy, start, intent } = leaving;
+    let mut new_intent = prepare(work, &nodes, intent).await?;
+    if destroy {
+        return work.reach(&Aim { leaving: nodes, start, new_intent, ..Aim::default() }).await;
+    }
+    if !nodes.is_empty() {
+        work.let_go(&nodes, std::mem::take(&mut new_intent)).await?;
+    }
+    if start || new_intent {
+        return work.reach(&Aim { start, new_intent, keep_size: !start, ..Aim::default() }).await;
+    }
+    Ok(())
 }
 
 /// Keeps with the action who goes, and waits where they are given time; whether the intent is still to be written.
-async fn prepare(work: &mut Work, leaving: &HashSet<NodeId>, mut intent: bool) -> Result<bool, Stop> {
+pub(super) async fn prepare(
+    work: &mut Work,
+    leaving: &HashSet<NodeId>,
+    mut intent: bool,
+) -> Result<bool, Stop> {
     if leaving.is_empty() {
         return Ok(intent);
     }
@@ -83,6 +120,24 @@ fn note(work: &mut Work, leaving: &HashSet<NodeId>) {
         known.into_iter().filter(|id| begun || leaving.contains(id)).chain(rest).collect();
     say(work, "count", json!(chosen.len()));
     say(work, "candidates", json!(chosen));
+}
+
+impl Work {
+    /// Members become orphans: a change of rows, and of nothing else.
+    async fn let_go(&mut self, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
+        let ids: Vec<NodeId> = leaving.iter().copied().collect();
+        let children = self.children_for(ActionKind::NodeLeave, &ids);
+        for id in &ids {
+            self.end_child(*id, succeeded("Node successfully left cluster."));
+        }
+        self.move_out(leaving);
+        let mut record = self.pending();
+        record.children = children;
+        record.applied = true;
+        record.data = self.kept();
+        record.cluster = self.row().filter(|_| intent);
+        self.record(record).await
+    }
 }
 
 fn say(work: &mut Work, key: &str, value: Value) {

@@ -124,6 +124,19 @@ pub(crate) fn apply(
     Ok(())
 }
 
+/// The sizes of a group with so many more or fewer than its members, if its bounds allow that.
+pub(super) fn by(
+    cluster: &mut Cluster,
+    group: &str,
+    members: usize,
+    change: i64,
+    limit: u32,
+) -> Result<(), String> {
+    let count = u32::try_from(change.unsigned_abs()).unwrap_or(u32::MAX);
+    let ask = if change < 0 { Ask::In(count) } else { Ask::Out(count) };
+    apply(cluster, |_| members, &Request { group: Some(group.to_owned()), ask }, limit)
+}
+
 fn others_of(cluster: &Cluster, group: Option<&str>) -> u32 {
     let first = cluster.groups.first().map(|first| first.name.as_str());
     let chosen = group.or(first);

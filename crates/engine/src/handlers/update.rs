@@ -73,7 +73,7 @@ fn limited(limits: Limits, changes: Option<Map<String, Value>>) -> Result<Limits
 }
 
 /// Merges by key; null removes the key.
-fn merge(into: &mut Map<String, Value>, changes: Option<Map<String, Value>>) {
+pub(super) fn merge(into: &mut Map<String, Value>, changes: Option<Map<String, Value>>) {
     for (key, value) in changes.into_iter().flatten() {
         if value.is_null() {
             into.remove(&key);

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use muster_core::cluster::WorkerGroup;
 use muster_core::node::START_WINDOW;
 use muster_core::sample;
@@ -20,7 +22,16 @@ fn observed(seen: impl IntoIterator<Item = (NodeId, Seen)>) -> Observed {
 }
 
 fn goal<'a>(cluster: &'a Cluster, leaving: &'a HashSet<NodeId>) -> Goal<'a> {
-    Goal { cluster, leaving, workers_outlive_head: false, start: true }
+    static NONE: LazyLock<HashMap<NodeId, String>> = LazyLock::new(HashMap::new);
+    Goal {
+        cluster,
+        leaving,
+        workers_outlive_head: false,
+        start: true,
+        only: None,
+        keep_size: false,
+        again: &NONE,
+    }
 }
 
 fn head() -> Node {
@@ -227,4 +238,37 @@ fn a_node_that_was_stopped_to_be_replaced_is_started_at_once() {
     let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
     let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, NOW);
     assert_eq!(plan.start, [node.id]);
+}
+
+#[test]
+fn one_that_is_made_anew_is_stopped_only_while_it_is_the_old_one() {
+    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let again = HashMap::from([(node.id, "old".to_owned())]);
+    let goal = Goal { again: &again, ..goal(&cluster, &nobody) };
+    for (physical_id, stopped) in [("old", true), ("new", false)] {
+        let seen = observed([(node.id, Seen::Running { physical_id: physical_id.to_owned() })]);
+        let plan = plan(goal, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+        assert_eq!(plan.stop.contains(&node.id), stopped, "{physical_id}");
+    }
+}
+
+#[test]
+fn where_one_node_is_meant_the_others_are_left_alone() {
+    let (cluster, nobody) = (sample::cluster(5, 0, None), HashSet::new());
+    let nodes = [sample::node(1), sample::node(2)];
+    let seen = observed([(nodes[0].id, exited()), (nodes[1].id, exited())]);
+    let goal = Goal { only: Some(nodes[1].id), ..goal(&cluster, &nobody) };
+    let plan = plan(goal, &nodes, &seen, &Memory::default(), NOW);
+    assert_eq!((plan.start, plan.add), (vec![nodes[1].id], BTreeMap::new()));
+}
+
+#[test]
+fn one_worker_without_a_head_cannot_be_brought_back() {
+    let (cluster, nobody, worker) = (with_head(1), HashSet::new(), sample::node(1));
+    let nodes = [head(), worker.clone()];
+    let seen = observed([(nodes[0].id, exited()), (worker.id, exited())]);
+    let goal = Goal { only: Some(worker.id), ..goal(&cluster, &nobody) };
+    let plan = plan(goal, &nodes, &seen, &Memory::default(), NOW);
+    let words = format!("{}: its head does not run", worker.name);
+    assert_eq!(plan.verdict, Verdict::Unreachable(vec![words]));
 }

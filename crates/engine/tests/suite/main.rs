@@ -8,6 +8,8 @@ mod healing;
 mod interrupts;
 mod life;
 mod limits;
+mod membership;
+mod nodes;
 mod policies;
 mod retries;
 mod room;

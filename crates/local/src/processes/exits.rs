@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use muster_core::ids::{ClusterId, NodeId};
+use muster_core::ids::NodeId;
 use muster_engine::provider::Change;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -19,7 +19,7 @@ const BACKLOG: usize = 1024;
 #[derive(Clone)]
 pub(super) struct Exits {
     shims: Shims,
-    told: broadcast::Sender<ClusterId>,
+    told: broadcast::Sender<NodeId>,
     /// By the shim's process, so that a node that is started again is waited for again.
     watched: Arc<Mutex<HashSet<(NodeId, i32)>>>,
 }
@@ -31,7 +31,7 @@ impl Exits {
     }
 
     /// Waits for the end of a node, once however often it is asked.
-    pub(super) fn watch(&self, cluster: ClusterId, running: &Running) {
+    pub(super) fn watch(&self, running: &Running) {
         let key = (running.folder().node(), running.state().shim.pid);
         if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
             return;
@@ -48,7 +48,7 @@ impl Exits {
             tracing::info!(node = %key.0, ?outcome, "a node ended");
             exits.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             // Nobody listening is fine.
-            drop(exits.told.send(cluster));
+            drop(exits.told.send(key.0));
         });
     }
 
@@ -56,7 +56,7 @@ impl Exits {
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
         let ends = stream::unfold(self.told.subscribe(), |mut told| async move {
             let change = match told.recv().await {
-                Ok(cluster) => Change::Cluster(cluster),
+                Ok(node) => Change::Node(node),
                 Err(RecvError::Lagged(_)) => Change::Everything,
                 Err(RecvError::Closed) => return None,
             };

@@ -16,15 +16,17 @@ impl Inner {
     pub(super) fn look(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let mut seen = HashMap::with_capacity(nodes.len());
         for node in nodes {
-            let folder = self.places.node(call.cluster.id, node.id);
+            let folder = self.folder(call, node.id);
             let found = self
                 .shims
                 .find(&folder)
                 .map_err(|error| on_disk("a node's folder cannot be read", &error))?;
             if let Found::Running(running) = &found {
-                self.exits.watch(call.cluster.id, running);
+                self.exits.watch(running);
             }
-            seen.insert(node.id, state(&folder, found));
+            let left = matches!(found, Found::NeverStarted) && self.leaves(call, node.id);
+            let state = if left { stopped() } else { state(&folder, found) };
+            seen.insert(node.id, state);
         }
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Seen::Running { .. })));
@@ -34,6 +36,11 @@ impl Inner {
             .unwrap_or_default();
         Ok(Observed { nodes: seen, endpoints, ..Observed::default() })
     }
+}
+
+/// One that was stopped and has left something: that goes when the node does.
+fn stopped() -> Seen {
+    Seen::Exited { reason: "it was stopped".to_owned() }
 }
 
 fn state(folder: &NodeFolder, found: Found) -> Seen {

@@ -10,6 +10,7 @@
 //!  <folder>/<cluster id>/<node id>/           the shim's files and the log
 //!  <folder>/<cluster id>/<node id>/seat.json  what the framework calls the node, and whether it has worked
 //!  <folder>/<cluster id>/<node id>/work/      where it runs
+//!  <folder>/<node id>/<node id>/              the same, of a node that can be in no cluster, or in another one later
 //! ```
 
 use std::ffi::OsStr;
@@ -40,6 +41,11 @@ impl Places {
 
     pub(super) fn node(&self, cluster: ClusterId, node: NodeId) -> NodeFolder {
         NodeFolder::new(&self.cluster(cluster), node)
+    }
+
+    /// The folder that is only there for a node that depends on no cluster.
+    pub(super) fn own(&self, node: NodeId) -> PathBuf {
+        self.root.join(node.to_string())
     }
 
     /// What the framework keeps when nodes are started anew.

@@ -64,14 +64,14 @@ impl Inner {
         node: &Node,
         together: &Together,
     ) -> Result<String, ProviderError> {
-        let folder = self.places.node(call.cluster.id, node.id);
+        let folder = self.folder(call, node.id);
         let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
         let _turn = match framework {
             Some(framework) => self.turns.take(framework).await,
             None => None,
         };
         let (running, seat) = self.run(call, node, &folder, together).await?;
-        self.exits.watch(call.cluster.id, &running);
+        self.exits.watch(&running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
         tokio::select! {
             works = self.works(call, node, &folder, &seat, &together.count) => works?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt as _};
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeRole};
+use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_engine::provider::{Call, NodeResult, ProviderError};
 use muster_frameworks::Leaving;
 
@@ -58,7 +58,7 @@ impl Inner {
         node: &Node,
         leaving: Option<Leaving>,
     ) -> Result<(), ProviderError> {
-        let folder = self.places.node(call.cluster.id, node.id);
+        let folder = self.folder(call, node.id);
         if let Some(leaving) = leaving
             && let Ok(Found::Running(running)) = self.shims.find(&folder)
         {
@@ -68,7 +68,26 @@ impl Inner {
         let stop = Kind::of(&call.profile.kind)
             .map_or(Stop::within(CLEAR_WITHIN), |kind| kind.stop(call.profile, node.role));
         self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
-        self.remove(&folder, call).await
+        self.remove(&folder, call).await?;
+        // It does not come back, and no cluster's folder is removed that it would go with.
+        if self.leaves(call, node.id) && node.status == NodeStatus::Deleting {
+            self.put_away(call, &folder)?;
+            let own = self.places.own(node.id);
+            return files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error));
+        }
+        Ok(())
+    }
+
+    /// Whether a node that is in no cluster's folder has left something in its own.
+    pub(super) fn leaves(&self, call: Call<'_>, node: NodeId) -> bool {
+        matches!(Kind::of(&call.profile.kind), Some(Kind::Process)) && self.places.own(node).exists()
+    }
+
+    /// Puts the logs of a node away where they are kept.
+    fn put_away(&self, call: Call<'_>, folder: &NodeFolder) -> Result<(), ProviderError> {
+        let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
+        let to = kept.join(format!("{}-{}", call.cluster.name, call.cluster.id.short()));
+        place::put_logs_away(folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
     }
 
     /// Removes what a node leaves; its logs stay until the cluster goes.
@@ -104,9 +123,7 @@ impl Inner {
         stopped.map_err(|error| not_stopped(&error))?;
         // What a shim that was killed left where sockets are is known only as long as there is a folder.
         self.remove(&folder, call).await?;
-        let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
-        let to = kept.join(format!("{}-{}", call.cluster.name, call.cluster.id.short()));
-        place::put_logs_away(&folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
+        self.put_away(call, &folder)
     }
 }
 

@@ -14,11 +14,11 @@ impl Clock for At {
     }
 }
 
-fn profile(properties: &serde_json::Value) -> Profile {
+fn profile(properties: &Value) -> Profile {
     Profile { properties: properties.as_object().unwrap().clone(), ..sample::profile() }
 }
 
-async fn start(properties: serde_json::Value) -> Vec<NodeResult> {
+async fn start(properties: Value) -> Vec<NodeResult> {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
     let call = Call { cluster: &cluster, profile: &profile, fence: Fence(1) };
     let provider = Simulated::new("db", At(1));
@@ -63,7 +63,7 @@ fn a_wait_counts_from_the_start_whoever_made_it() {
 #[case(json!({"metadata": {"simulated_activity": "unknown"}}), Activity::Unknown)]
 #[tokio::test]
 async fn nobody_uses_them_unless_the_profile_says_so(
-    #[case] properties: serde_json::Value,
+    #[case] properties: Value,
     #[case] said: Activity,
 ) {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
@@ -78,7 +78,7 @@ async fn nobody_uses_them_unless_the_profile_says_so(
 #[case(json!({"metadata": {"simulated_failure": "x"}}), "'x' is no simulated_failure: one of create, delete, check, update is expected")]
 #[case(json!({"metadata": {"simulated_activity": 1}}), "'1' is no simulated_activity: one of idle, busy, unknown is expected")]
 fn what_a_profile_may_not_say_is_refused_in_a_sentence(
-    #[case] properties: serde_json::Value,
+    #[case] properties: Value,
     #[case] words: &str,
 ) {
     assert_eq!(Simulated::new("db", At(0)).check_profile(&profile(&properties)).unwrap_err(), words);

@@ -1,9 +1,12 @@
 //! Accepting an action: from here on it survives anything.
 
+use std::collections::HashSet;
+
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
+use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 
@@ -26,7 +29,7 @@ pub struct Accept {
     /// Nodes that are made by it.
     pub nodes: Vec<Node>,
     /// Actions that have to end first.
-    pub depends_on: Vec<muster_core::ids::ActionId>,
+    pub depends_on: Vec<ActionId>,
     /// The caller's own name for the request, so that it may safely ask again.
     pub request: Option<RequestKey>,
     /// What is worth telling.
@@ -159,16 +162,18 @@ impl Accept {
         }
         let same = |action: &&Action| action.kind == self.action.kind && action.target == self.action.target;
         if self.on_conflict == OnConflict::Preempt
-            && self.action.kind == ActionKind::ClusterDelete
+            && matches!(self.action.kind, ActionKind::ClusterDelete | ActionKind::NodeDelete)
             && let Some(deletion) = users.iter().find(same)
         {
             return Ok(Some(deletion.clone()));
         }
         // Whatever waited for a deletion would find nothing to be done to.
-        let deletion = |action: &&Action| action.kind == ActionKind::ClusterDelete;
-        if self.action.kind != ActionKind::ClusterDelete
-            && let Some(deletion) = users.iter().find(deletion)
-        {
+        let deletion = |action: &&Action| match action.kind {
+            ActionKind::ClusterDelete => self.action.kind != ActionKind::ClusterDelete,
+            ActionKind::NodeDelete => action.target == self.action.target && action.kind != self.action.kind,
+            _ => false,
+        };
+        if let Some(deletion) = users.iter().find(deletion) {
             return Err(StoreError::Conflict(vec![deletion.clone()]));
         }
         let ends: Vec<Action> = match self.on_conflict {
@@ -188,6 +193,9 @@ impl Accept {
             (Target::Cluster(id), _) | (Target::Node(_), Some(id)) => ("cluster_id", id.to_string()),
             (Target::Node(id), None) => ("target", id.to_string()),
         };
+        if let (Target::Node(id), None) = (self.action.target, self.action.cluster_id) {
+            self.find_orphan(tx, id).await?;
+        }
         if column == "cluster_id" {
             // Two replicas that accept for one cluster at once have to see each other.
             let lock = tx.dialect().for_update();
@@ -204,13 +212,49 @@ impl Accept {
                 .map(ActionStatus::as_str);
         let rows = tx.rows(actions::select(&rest), args![id, succeeded, failed, cancelled]).await?;
         let open: Vec<Action> = rows.iter().map(actions::read).collect::<Result<_, _>>()?;
-        // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'.
+        let at_work = self.at_work(tx, &open).await?;
+        // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'. A
+        // cluster's stands in the way of a node's if it works on that node, or leaves none; others wait for it.
         let in_the_way = |action: &Action| match (self.action.target, action.target) {
             (Target::Node(own), Target::Node(other)) => own == other,
-            _ => true,
+            (Target::Node(_), Target::Cluster(_)) => {
+                at_work.contains(&action.id)
+                    || action.cause == Cause::Healing
+                    || action.kind == ActionKind::ClusterDelete
+            }
+            (Target::Cluster(_), _) => true,
         };
         let cancelling = |action: &Action| action.control == Some(Control::Cancel);
         Ok(open.into_iter().filter(|action| in_the_way(action) && !cancelling(action)).collect())
+    }
+
+    /// Actions of the cluster that have an open part for the same node. They are a reason to refuse, and are never
+    /// cancelled for a node's action.
+    async fn at_work(
+        &self,
+        tx: &mut Transaction<'_>,
+        open: &[Action],
+    ) -> Result<HashSet<ActionId>, StoreError> {
+        let Target::Node(node) = self.action.target else { return Ok(HashSet::new()) };
+        let clusters = open.iter().filter(|action| matches!(action.target, Target::Cluster(_)));
+        let clusters: Vec<ActionId> = clusters.map(|action| action.id).collect();
+        if self.on_conflict != OnConflict::Reject || clusters.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let (these, ids) = tx.dialect().any_of("parent_id", "$1", &clusters);
+        let sql = format!("SELECT parent_id FROM actions WHERE {these} AND target = $2 AND ended_at IS NULL");
+        let rows = tx.rows(sql, args![ids, node.to_string()]).await?;
+        rows.iter().map(|row| row.parse(0)).collect()
+    }
+
+    /// A node that is in no cluster has to be there, and two replicas that accept for it have to see each other.
+    async fn find_orphan(&self, tx: &mut Transaction<'_>, id: NodeId) -> Result<(), StoreError> {
+        if self.nodes.iter().any(|node| node.id == id) {
+            return Ok(());
+        }
+        let sql = format!("SELECT id FROM nodes WHERE id = $1{}", tx.dialect().for_update());
+        let missing = || StoreError::NotFound { kind: "node", given: id.to_string() };
+        tx.row(sql, args![id.to_string()]).await?.map(drop).ok_or_else(missing)
     }
 }
 

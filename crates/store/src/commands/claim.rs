@@ -198,14 +198,24 @@ fn of_actions(tx: &Transaction<'_>) -> &'static str {
     }
 }
 
-/// Whether the cluster's row is free to be written: whoever has it now may be about to write the action, and waiting
+/// Whether the row of the cluster, or of a node that is in none, is free to be written: whoever has it now may be about to write the action, and waiting
 /// for each other helps nobody. What is left here is claimed next time.
 async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
-    let Some(cluster) = action.cluster_id.filter(|_| tx.dialect() == Dialect::Postgres) else {
+    if tx.dialect() == Dialect::Sqlite {
         return Ok(true);
+    }
+    let (table, id) = match (action.cluster_id, action.target) {
+        (Some(cluster), _) | (None, Target::Cluster(cluster)) => ("clusters", cluster.to_string()),
+        // Whoever takes it into a cluster looks whether an action has it.
+        (None, Target::Node(node)) => ("nodes", node.to_string()),
     };
-    let sql = format!("SELECT id FROM clusters WHERE id = $1{}", tx.dialect().skip_locked());
-    Ok(tx.row(sql, args![cluster.to_string()]).await?.is_some())
+    let sql = format!("SELECT id FROM {table} WHERE id = $1{}", tx.dialect().skip_locked());
+    if tx.row(sql, args![&id]).await?.is_some() {
+        return Ok(true);
+    }
+    // One that is gone keeps nobody from finding that out.
+    let sql = format!("SELECT id FROM {table} WHERE id = $1");
+    Ok(tx.row(sql, args![id]).await?.is_none())
 }
 
 /// Takes what the action needs: its cluster alone, or its node and a share of the node's cluster.

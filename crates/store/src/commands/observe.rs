@@ -24,6 +24,8 @@ pub struct Observe {
     pub engine: EngineId,
     /// What was seen.
     pub clusters: Vec<SeenCluster>,
+    /// Nodes in no cluster that are other than their rows said; not written while an action has them.
+    pub orphans: Vec<Node>,
     /// What is worth telling.
     pub events: Vec<Event>,
     /// What brings back what is lost: accepted in the same commit, unless another action is in the way. A writer that
@@ -68,6 +70,7 @@ impl Command for Observe {
                 self.write_unlocked(tx, seen).await?;
                 tx.touch(Touched::Cluster(seen.id));
             }
+            self.write_orphans(tx).await?;
             events::insert(tx, &self.events).await?;
             for accept in &self.healing {
                 match accept.accept(tx).await {
@@ -96,6 +99,19 @@ impl Observe {
         }
         let nodes = self.still_as_read(tx, seen).await?;
         nodes::update(tx, &nodes).await
+    }
+
+    async fn write_orphans(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        const FREE: &str = "SELECT updated_at FROM nodes WHERE id = $1 AND cluster_id IS NULL \
+                            AND NOT EXISTS (SELECT 1 FROM locks WHERE target = $1)";
+        for node in &self.orphans {
+            let sql = format!("{FREE}{}", tx.dialect().for_update());
+            let Some(row) = tx.row(sql, args![node.id.to_string()]).await? else { continue };
+            if row.opt_time(0)? == node.updated_at {
+                nodes::update(tx, &[Node { updated_at: Some(self.now), ..node.clone() }]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Those that nobody has changed or removed since they were looked at.

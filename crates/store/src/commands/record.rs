@@ -1,10 +1,10 @@
 //! What a running action writes: its plan before it acts, its results, and its end.
 
 use futures::future::BoxFuture;
-use muster_core::action::{Action, ActionStatus, Control, Fence};
+use muster_core::action::{Action, ActionKind, ActionStatus, Control, Fence};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
-use muster_core::ids::{ActionId, EngineId, NodeId};
+use muster_core::ids::{ActionId, ClusterId, EngineId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
@@ -51,6 +51,10 @@ pub struct Record {
     pub new_nodes: Vec<Node>,
     /// Nodes that changed.
     pub nodes: Vec<Node>,
+    /// Nodes that moved: into the cluster, out of it, or to another recipe.
+    pub moved_nodes: Vec<Node>,
+    /// Those among them that come in. They have to be orphans that work and that no other action has.
+    pub joining: Vec<NodeId>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
     /// Children that are new, already RUNNING under this action.
@@ -67,6 +71,8 @@ pub struct Record {
     pub outputs: Option<Json>,
     /// What is worth telling.
     pub events: Vec<Event>,
+    /// What was done to nodes of a cluster that others work on too: how that is now is told by its rows.
+    pub evaluate: Option<(ClusterId, ActionKind)>,
     /// The end, which also releases the locks.
     pub end: Option<End>,
 }
@@ -81,6 +87,8 @@ impl Record {
             profile: None,
             new_nodes: Vec::new(),
             nodes: Vec::new(),
+            moved_nodes: Vec::new(),
+            joining: Vec::new(),
             gone_nodes: Vec::new(),
             children: Vec::new(),
             ended_children: Vec::new(),
@@ -89,6 +97,7 @@ impl Record {
             data: None,
             outputs: None,
             events: Vec::new(),
+            evaluate: None,
             end: None,
         }
     }
@@ -100,7 +109,7 @@ impl Command for Record {
 
     fn rows(&self) -> usize {
         let ended: usize = self.ended_children.iter().map(|(_, children)| children.len()).sum();
-        let nodes = self.new_nodes.len() + self.nodes.len() + self.gone_nodes.len();
+        let nodes = self.new_nodes.len() + self.nodes.len() + self.moved_nodes.len() + self.gone_nodes.len();
         match &self.end_other_children {
             // After a success there are none.
             Some(end) if end.status != ActionStatus::Succeeded => MANY,
@@ -117,12 +126,17 @@ impl Command for Record {
             }
             nodes::insert(tx, &self.new_nodes).await?;
             nodes::update(tx, &self.nodes).await?;
+            super::join::check(tx, self.ticket.action, &self.joining).await?;
+            nodes::relocate(tx, &self.moved_nodes).await?;
             delete_nodes(tx, &self.gone_nodes).await?;
             if let Some(cluster) = &self.cluster {
                 clusters::update(tx, cluster).await?;
                 if cluster.deleted_at.is_some() {
                     forget_cluster(tx, cluster).await?;
                 }
+            }
+            if let Some((cluster, kind)) = self.evaluate {
+                super::evaluate::evaluate(tx, cluster, kind, self.now).await?;
             }
             actions::insert(tx, &self.children).await?;
             self.end_children(tx).await?;

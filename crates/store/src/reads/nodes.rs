@@ -1,6 +1,6 @@
 //! Nodes, one or many.
 
-use muster_core::ids::{ClusterId, NodeId};
+use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 
 use crate::error::StoreError;
@@ -73,9 +73,30 @@ impl Store {
         row.as_ref().map(nodes::read).transpose()
     }
 
-    /// All members of a cluster, the head first.
+    /// The nodes of these ids, those that are there.
+    pub async fn nodes_of(&self, ids: &[NodeId]) -> Result<Vec<Node>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self
+            .read_many(async |tx| {
+                let (these, ids) = tx.dialect().any_of("id", "$1", ids);
+                tx.rows(nodes::select(&format!("WHERE {these}")), args![ids]).await
+            })
+            .await?;
+        rows.iter().map(nodes::read).collect()
+    }
+
+    /// Nodes of an instance that are in no cluster.
+    pub async fn orphans(&self, instance: &InstanceId) -> Result<Vec<Node>, StoreError> {
+        let sql = nodes::select("WHERE instance = $1 AND cluster_id IS NULL ORDER BY id");
+        let rows = self.read_many(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
+        rows.iter().map(nodes::read).collect()
+    }
+
+    /// All members of a cluster, the head first; those that have no place in it yet are none.
     pub async fn members(&self, cluster: ClusterId) -> Result<Vec<Node>, StoreError> {
-        let sql = nodes::select("WHERE cluster_id = $1 ORDER BY idx, id");
+        let sql = nodes::select("WHERE cluster_id = $1 AND idx >= 0 ORDER BY idx, id");
         let rows = self.read_many(async |tx| tx.rows(sql, args![cluster.to_string()]).await).await?;
         rows.iter().map(nodes::read).collect()
     }

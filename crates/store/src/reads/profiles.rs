@@ -15,6 +15,14 @@ impl Store {
         Ok(self.read(async |tx| profiles::fetch(tx, &[id]).await).await?.into_iter().next())
     }
 
+    /// The profiles of these ids, those that are there.
+    pub async fn profiles_of(&self, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.read(async |tx| profiles::fetch(tx, ids).await).await
+    }
+
     /// The policies bound to a cluster, in the order in which they are asked.
     pub async fn bindings(&self, cluster: ClusterId) -> Result<Vec<Binding>, StoreError> {
         const SELECT: &str = "SELECT b.id, b.cluster_id, b.enabled, b.priority, b.data, b.last_op, p.id, p.name, p.type, \

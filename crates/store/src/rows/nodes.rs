@@ -33,6 +33,7 @@ pub(crate) const COLUMNS: &[&str] = &[
     "init_at",
     "created_at",
     "updated_at",
+    "instance",
 ];
 
 /// What changes in a node's life without moving it: none of these is in an index.
@@ -51,6 +52,9 @@ const PROGRESS: &[&str] = &[
     "created_at",
     "updated_at",
 ];
+
+/// What changes only when a node moves.
+const PLACE: &[&str] = &["cluster_id", "group_name", "idx", "profile_id"];
 
 pub(crate) fn values(node: &Node) -> Vec<Value> {
     args![
@@ -76,6 +80,7 @@ pub(crate) fn values(node: &Node) -> Vec<Value> {
         node.init_at,
         node.created_at,
         node.updated_at,
+        node.instance.as_str(),
     ]
 }
 
@@ -103,6 +108,7 @@ pub(crate) fn read(row: &Row) -> Result<Node, StoreError> {
         init_at: row.time(19)?,
         created_at: row.opt_time(20)?,
         updated_at: row.opt_time(21)?,
+        instance: row.parse(22)?,
     })
 }
 
@@ -118,5 +124,14 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
 /// Writes how nodes are now. Whoever calls knows that they are there.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
     static CONFLICT: LazyLock<String> = LazyLock::new(|| bulk::update_on_conflict("id", PROGRESS));
+    bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
+}
+
+/// Writes nodes that have moved: into a cluster, out of one, or to another recipe.
+pub(crate) async fn relocate(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
+    static CONFLICT: LazyLock<String> = LazyLock::new(|| {
+        let columns: Vec<&str> = PROGRESS.iter().chain(PLACE).copied().collect();
+        bulk::update_on_conflict("id", &columns)
+    });
     bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
 }

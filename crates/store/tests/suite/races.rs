@@ -86,6 +86,7 @@ async fn what_was_seen_too_late_brings_nothing_back(#[case] kind: Kind) {
         duty: "observer".into(),
         engine,
         clusters: vec![seen],
+        orphans: Vec::new(),
         events: Vec::new(),
         healing: Vec::new(),
         now: fixture::now(4_000),

@@ -33,6 +33,8 @@ pub enum Verb {
     Observe,
     /// Say whether a cluster is used.
     Activity,
+    /// Do to a node what only its type can.
+    Operate,
 }
 
 /// One thing that was done, in order.
@@ -55,7 +57,9 @@ pub struct World {
 
 #[derive(Default)]
 struct State {
-    running: HashMap<NodeId, ClusterId>,
+    running: HashMap<NodeId, Running>,
+    /// How many were ever started.
+    made: u64,
     exited: HashMap<NodeId, String>,
     /// Ended with the machine.
     rebooted: HashSet<NodeId>,
@@ -66,6 +70,12 @@ struct State {
     ignored: HashSet<Verb>,
     activities: HashMap<ClusterId, Activity>,
     capacity: Option<Capacity>,
+}
+
+struct Running {
+    /// Whose member it was when it was last looked at.
+    cluster: ClusterId,
+    physical_id: String,
 }
 
 impl Default for World {
@@ -111,14 +121,14 @@ impl World {
 
     /// A node dies, as processes do.
     pub fn kill(&self, node: NodeId, reason: &str) {
-        let cluster = {
+        let ran = {
             let mut state = self.state();
             state.exited.insert(node, reason.to_owned());
-            state.running.remove(&node)
+            state.running.remove(&node).is_some()
         };
-        if let Some(cluster) = cluster {
+        if ran {
             // Nobody may be listening; whoever looks will see.
-            drop(self.changes.send(Change::Cluster(cluster)));
+            drop(self.changes.send(Change::Node(node)));
         }
     }
 
@@ -209,7 +219,7 @@ impl World {
     pub(super) async fn touch(&self, verb: Verb, call: Call<'_>) -> Result<(), ProviderError> {
         self.admit(verb, call, None).await?;
         if verb == Verb::Delete {
-            self.state().running.retain(|_, cluster| *cluster != call.cluster.id);
+            self.state().running.retain(|_, running| running.cluster != call.cluster.id);
         }
         Ok(())
     }
@@ -223,7 +233,7 @@ impl World {
         self.admit(verb, call, Some(node.id)).await?;
         let mut state = self.state();
         if state.ignored.contains(&verb) {
-            return Ok((verb == Verb::Start).then(|| physical_id(node.id)));
+            return Ok((verb == Verb::Start).then(|| "fake-ignored".to_owned()));
         }
         state.exited.remove(&node.id);
         state.rebooted.remove(&node.id);
@@ -231,16 +241,34 @@ impl World {
             state.running.remove(&node.id);
             return Ok(None);
         }
-        state.running.insert(node.id, call.cluster.id);
-        Ok(Some(physical_id(node.id)))
+        state.made += 1;
+        let physical_id = format!("fake-{}", state.made);
+        let new = Running { cluster: call.cluster.id, physical_id };
+        Ok(Some(state.running.entry(node.id).or_insert(new).physical_id.clone()))
+    }
+
+    /// Does to a node what only some types can; the log has it.
+    pub(super) async fn operate(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
+        self.admit(Verb::Operate, call, Some(node.id)).await
+    }
+
+    /// What a node that runs is.
+    pub fn physical_id(&self, node: NodeId) -> Option<String> {
+        self.state().running.get(&node).map(|running| running.physical_id.clone())
     }
 
     pub(super) async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.admit(Verb::Observe, call, None).await?;
-        let state = self.state();
+        let mut state = self.state();
+        // Nodes go from one cluster to another without a word to whoever runs them.
+        for node in nodes {
+            if let Some(running) = state.running.get_mut(&node.id) {
+                running.cluster = call.cluster.id;
+            }
+        }
         let look = |node: &Node| {
             let seen = match (state.running.get(&node.id), state.exited.get(&node.id)) {
-                (Some(_), _) => Seen::Running { physical_id: physical_id(node.id) },
+                (Some(running), _) => Seen::Running { physical_id: running.physical_id.clone() },
                 (None, _) if state.rebooted.contains(&node.id) => Seen::HostRestarted,
                 (None, Some(reason)) => Seen::Exited { reason: reason.clone() },
                 (None, None) => Seen::Absent,
@@ -253,8 +281,4 @@ impl World {
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
         changes::told(self.changes.subscribe())
     }
-}
-
-fn physical_id(node: NodeId) -> String {
-    format!("fake-{}", node.short())
 }

@@ -1,0 +1,151 @@
+//! Who may come into a cluster and who may leave it: the checks of requests, done again by actions.
+
+use crate::ids::ClusterId;
+use crate::node::{Node, NodeStatus};
+use crate::profile::ProfileType;
+
+/// A node by the name that it was asked for, as it was found.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// What it was called.
+    pub given: &'a str,
+    /// The node and the type of its recipe, if there is one.
+    pub node: Option<(&'a Node, &'a ProfileType)>,
+}
+
+/// Why these cannot be added to clusters of a type: all reasons, a line each; none if they can.
+pub fn cannot_add(kind: &ProfileType, nodes: &[Found<'_>]) -> Option<String> {
+    let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(nodes, wrong);
+    let lines = [
+        line("Profile type of nodes", &bad(&|_, own| own != kind), "does not match that of the cluster."),
+        line("Nodes", &bad(&|node, _| node.cluster_id.is_some()), "already owned by some cluster."),
+        line("Nodes are not ACTIVE:", &bad(&|node, _| node.status != NodeStatus::Active), "."),
+        line("Nodes not found:", &missing(nodes), "."),
+    ];
+    all(lines)
+}
+
+/// Why these cannot be removed from a cluster: all reasons, a line each; none if they can.
+pub fn cannot_remove(cluster: ClusterId, nodes: &[Found<'_>]) -> Option<String> {
+    let strangers = ids(nodes, &|node, _| node.cluster_id != Some(cluster));
+    all([
+        line("Nodes not found:", &missing(nodes), "."),
+        line("Nodes not members of specified cluster:", &strangers, "."),
+        None,
+        None,
+    ])
+}
+
+/// Why members cannot be replaced by these: all reasons, a line each; none if they can.
+pub fn cannot_replace(
+    (cluster, name, kind): (ClusterId, &str, &ProfileType),
+    old: &[Found<'_>],
+    new: &[Found<'_>],
+) -> Option<String> {
+    let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(new, wrong);
+    let strangers = ids(old, &|node, _| node.cluster_id != Some(cluster));
+    let strange = format!("to be replaced are not members of the cluster {name}.");
+    let lines = [
+        line("The specified nodes", &strangers, &strange),
+        line("Nodes", &bad(&|node, _| node.cluster_id.is_some()), "already member of a cluster."),
+        line("Nodes are not ACTIVE:", &bad(&|node, _| node.status != NodeStatus::Active), "."),
+        line("Profile type of nodes", &bad(&|_, own| own != kind), "do not match that of the cluster."),
+        line("Original nodes not found:", &missing(old), "."),
+        line("Replacement nodes not found:", &missing(new), "."),
+    ];
+    all(lines)
+}
+
+/// As existing clients know lists: `['a', 'b']`.
+fn list(names: &[String]) -> String {
+    format!("[{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
+}
+
+fn line(before: &str, names: &[String], after: &str) -> Option<String> {
+    let space = if after.starts_with('.') { "" } else { " " };
+    (!names.is_empty()).then(|| format!("{before} {}{space}{after}", list(names)))
+}
+
+fn all<const N: usize>(lines: [Option<String>; N]) -> Option<String> {
+    let lines: Vec<String> = lines.into_iter().flatten().collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn missing(nodes: &[Found<'_>]) -> Vec<String> {
+    nodes.iter().filter(|found| found.node.is_none()).map(|found| found.given.to_owned()).collect()
+}
+
+fn ids(nodes: &[Found<'_>], wrong: &dyn Fn(&Node, &ProfileType) -> bool) -> Vec<String> {
+    let found = nodes.iter().filter_map(|found| found.node);
+    found.filter(|(node, kind)| wrong(node, kind)).map(|(node, _)| node.id.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn kind() -> ProfileType {
+        sample::profile().kind
+    }
+
+    fn orphan(index: u32) -> Node {
+        Node { status: NodeStatus::Active, ..sample::node(index).orphaned() }
+    }
+
+    #[test]
+    fn orphans_that_work_can_be_added() {
+        let (node, kind) = (orphan(1), kind());
+        assert_eq!(cannot_add(&kind, &[Found { given: "a", node: Some((&node, &kind)) }]), None);
+    }
+
+    #[test]
+    fn everything_that_keeps_nodes_out_is_named_in_order() {
+        let (member, lame) = (sample::node(1), Node { status: NodeStatus::Error, ..orphan(2) });
+        let (kind, other) = (kind(), ProfileType::new("other", "1.0"));
+        let nodes = [
+            Found { given: "x", node: None },
+            Found { given: "m", node: Some((&member, &other)) },
+            Found { given: "l", node: Some((&lame, &kind)) },
+        ];
+        let expected = format!(
+            "Profile type of nodes ['{m}'] does not match that of the cluster.\n\
+             Nodes ['{m}'] already owned by some cluster.\n\
+             Nodes are not ACTIVE: ['{m}', '{l}'].\n\
+             Nodes not found: ['x'].",
+            m = member.id,
+            l = lame.id
+        );
+        assert_eq!(cannot_add(&kind, &nodes), Some(expected));
+    }
+
+    #[test]
+    fn only_members_can_be_removed() {
+        let (member, stranger, kind) = (sample::node(1), orphan(2), kind());
+        let cluster = member.cluster_id.unwrap();
+        let found = |node| Found { given: "n", node: Some((node, &kind)) };
+        assert_eq!(cannot_remove(cluster, &[found(&member)]), None);
+        let words = format!("Nodes not members of specified cluster: ['{}'].", stranger.id);
+        assert_eq!(cannot_remove(cluster, &[found(&stranger)]), Some(words));
+    }
+
+    #[test]
+    fn members_are_replaced_by_orphans_that_work() {
+        let (member, new, kind) = (sample::node(1), orphan(2), kind());
+        let cluster = member.cluster_id.unwrap();
+        let found = |node| Found { given: "n", node: Some((node, &kind)) };
+        let about = (cluster, "c", &kind);
+        assert_eq!(cannot_replace(about, &[found(&member)], &[found(&new)]), None);
+        let words =
+            cannot_replace(about, &[found(&new)], &[found(&member), Found { given: "x", node: None }]);
+        let expected = format!(
+            "The specified nodes ['{n}'] to be replaced are not members of the cluster c.\n\
+             Nodes ['{m}'] already member of a cluster.\n\
+             Nodes are not ACTIVE: ['{m}'].\n\
+             Replacement nodes not found: ['x'].",
+            n = new.id,
+            m = member.id
+        );
+        assert_eq!(words, Some(expected));
+    }
+}

@@ -1,0 +1,76 @@
+//! Looking at nodes, and writing what is seen.
+
+use muster_core::event::Level;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus, Seen};
+
+use super::{target, target_id};
+use crate::events::{self, reason};
+use crate::plan::HOST_RESTARTED;
+use crate::provider::Observed;
+use crate::work::{Stop, Work};
+
+/// Looks at one node.
+pub(crate) async fn check(work: &mut Work) -> Result<(), Stop> {
+    let node = target(work)?;
+    if node.physical_id.is_none() {
+        return Err(Stop::Failed(
+            "Node check failed. It was never made, or is not there any more.".to_owned(),
+        ));
+    }
+    let seen = sighted(work, Some(node.id)).await?;
+    if let Seen::Unknown { reason } = seen.of(node.id) {
+        return Err(Stop::NotNow(reason));
+    }
+    note(work, node.id, &seen);
+    Ok(())
+}
+
+/// Looks at all members.
+pub(crate) async fn check_all(work: &mut Work) -> Result<(), Stop> {
+    let seen = sighted(work, None).await?;
+    let ids: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
+    for id in ids {
+        note(work, id, &seen);
+    }
+    work.cluster.observed.endpoints = seen.endpoints;
+    Ok(())
+}
+
+/// What is seen now; an action whose provider cannot tell is tried again.
+pub(crate) async fn sighted(work: &mut Work, only: Option<NodeId>) -> Result<Observed, Stop> {
+    debug_assert!(only.is_none() || only == target_id(work).ok(), "only a node's own action looks at one");
+    let seen = work.call_provider(work.look(only)).await?;
+    seen.map_err(|error| Stop::NotNow(error.message))
+}
+
+/// Writes how a node is. One that is begun and does not work yet, or that nobody can tell of, stays as it was.
+fn note(work: &mut Work, id: NodeId, seen: &Observed) {
+    let now = work.now();
+    let (status, words, why) = match seen.of(id) {
+        Seen::Running { .. } => (NodeStatus::Active, "Check: Node is ACTIVE.", None),
+        Seen::Exited { reason } => (NodeStatus::Error, "Check: Node is not ACTIVE.", Some(reason)),
+        Seen::HostRestarted => {
+            (NodeStatus::Error, "Check: Node is not ACTIVE.", Some(HOST_RESTARTED.to_owned()))
+        }
+        Seen::Absent => (NodeStatus::Error, "Check: Node is not ACTIVE.", Some("it is not there".to_owned())),
+        Seen::Starting { .. } | Seen::Unknown { .. } => return,
+    };
+    let absent = seen.of(id) == Seen::Absent;
+    let Some(node) = work.node_mut(id) else { return };
+    let worked = matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
+    if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
+        node.status = status;
+    }
+    words.clone_into(&mut node.status_reason);
+    node.updated_at = Some(now);
+    if absent {
+        node.physical_id = None;
+    }
+    // The words are always the same; why they are said is told once.
+    if let Some(why) = why.filter(|_| worked) {
+        let node: Node = node.clone();
+        let event = events::of_node(Some(&work.action), &node, Level::Warn, reason::NODE_LOST, &why, now);
+        work.events.push(event);
+    }
+}

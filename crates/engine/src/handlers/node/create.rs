@@ -1,0 +1,46 @@
+//! Making a node, alone or as a member.
+
+use std::collections::HashSet;
+
+use muster_core::candidates;
+use muster_core::node::{Node, NodeStatus};
+
+use super::target;
+use crate::handlers::resize;
+use crate::members::Aim;
+use crate::naming;
+use crate::work::{Stop, Work};
+
+/// Makes the node; one that is to be a member is given its place first.
+pub(crate) async fn create(work: &mut Work) -> Result<(), Stop> {
+    let node = target(work)?;
+    let begun = work.action.applied_at.is_some();
+    if !begun && node.status != NodeStatus::Init {
+        return Err(Stop::Failed("Node must be in INIT status".to_owned()));
+    }
+    if node.is_candidate() {
+        take_in(work, node.clone()).await?;
+    }
+    work.reach(&Aim { start: true, only: Some(node.id), ..Aim::default() }).await
+}
+
+/// Gives a node its place, if there is room; otherwise it stays outside.
+async fn take_in(work: &mut Work, node: Node) -> Result<(), Stop> {
+    let group = work.action.inputs.get("group").and_then(serde_json::Value::as_str).map(str::to_owned);
+    let group = group.or_else(|| work.cluster.groups.first().map(|group| group.name.clone()));
+    let group = group.ok_or_else(|| Stop::Failed("its cluster has no workers".to_owned()))?;
+    let members = candidates::workers(&work.nodes, Some(&group)).count();
+    let limit = work.inner.config.max_nodes_per_cluster;
+    if let Err(refused) = resize::by(&mut work.cluster, &group, members, 1, limit) {
+        work.settle(node.id, NodeStatus::Error, &refused);
+        work.move_out(&HashSet::from([node.id]));
+        return Err(Stop::Failed(refused));
+    }
+    let index = work.cluster.next_index;
+    work.cluster.next_index = index.saturating_add(1);
+    work.cluster.generation += 1;
+    let id = node.id;
+    work.relocate(naming::placed(&work.cluster, node, &group, index));
+    work.note_created(&[id]);
+    work.commit(true).await
+}

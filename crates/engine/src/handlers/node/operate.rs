@@ -1,0 +1,142 @@
+//! What can be done to nodes of some types only.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus};
+use muster_store::commands::End;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::target;
+use crate::members::{in_one, succeeded};
+use crate::provider::{Call, ProviderError};
+use crate::work::{Stop, Work};
+
+/// Nodes that are operated at once.
+const AT_ONCE: usize = 32;
+
+/// What is done, and to whom.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Deed {
+    pub(super) operation: String,
+    #[serde(default)]
+    pub(super) params: Option<Map<String, Value>>,
+    /// To which members; to all if nothing is said.
+    #[serde(default)]
+    pub(super) nodes: Option<Vec<NodeId>>,
+    /// It brings nodes back.
+    #[serde(skip)]
+    pub(super) recovers: bool,
+}
+
+impl Deed {
+    fn of(work: &Work) -> Result<Self, Stop> {
+        let unreadable = |error| Stop::Failed(format!("the inputs cannot be read: {error}"));
+        serde_json::from_value(work.action.inputs.clone()).map_err(unreadable)
+    }
+
+    /// What nodes show meanwhile, and what their parts of the action are called.
+    fn during(&self) -> (NodeStatus, ActionKind) {
+        if self.recovers {
+            (NodeStatus::Recovering, ActionKind::NodeRecover)
+        } else {
+            (NodeStatus::Operating, ActionKind::NodeOperation)
+        }
+    }
+
+    fn words(&self, how: &str) -> String {
+        if self.recovers {
+            format!("Recovery {how}")
+        } else {
+            format!("Operation '{}' {how}", self.operation)
+        }
+    }
+}
+
+/// Does it to one node.
+pub(crate) async fn operate(work: &mut Work) -> Result<(), Stop> {
+    let (node, deed) = (target(work)?, Deed::of(work)?);
+    run(work, Deed { nodes: Some(vec![node.id]), ..deed }).await
+}
+
+/// Does it to members.
+pub(crate) async fn operate_all(work: &mut Work) -> Result<(), Stop> {
+    let deed = Deed::of(work)?;
+    run(work, deed).await
+}
+
+/// An engine that goes on does not do it again to those that have it behind them.
+pub(super) async fn run(work: &mut Work, deed: Deed) -> Result<(), Stop> {
+    let wanted: Option<HashSet<NodeId>> = deed.nodes.clone().map(|nodes| nodes.into_iter().collect());
+    let chosen = |node: &&Node| {
+        wanted.as_ref().is_none_or(|wanted| wanted.contains(&node.id))
+            && !work.done.contains(&node.id)
+            && !work.given_up.contains_key(&node.id)
+    };
+    let nodes: Vec<NodeId> = work.nodes.iter().filter(chosen).map(|node| node.id).collect();
+    let (status, kind) = deed.during();
+    let children = work.children_for(kind, &nodes);
+    for id in &nodes {
+        work.settle(*id, status, &deed.words("in progress"));
+    }
+    let mut record = work.pending();
+    record.children = children;
+    record.applied = true;
+    record.data = work.kept();
+    work.record(record).await?;
+    let failures = act(work, &deed, &nodes).await?;
+    if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(in_one(&failures))) }
+}
+
+/// Does it to all at once; who failed, and why.
+async fn act(work: &mut Work, deed: &Deed, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+    let fence = work.action.fence;
+    let shared = Arc::new((Arc::clone(&work.provider), work.cluster.clone(), deed.clone()));
+    let mut each: Vec<BoxFuture<'static, (NodeId, Result<(), ProviderError>)>> = Vec::new();
+    for (profile, nodes) in work.by_recipe(nodes) {
+        let profile = Arc::new(profile);
+        for node in nodes {
+            let (shared, profile) = (Arc::clone(&shared), Arc::clone(&profile));
+            each.push(Box::pin(async move {
+                let (provider, cluster, deed) = shared.as_ref();
+                let call = Call { cluster, profile: &profile, fence };
+                let parameters = deed.params.clone().unwrap_or_default();
+                (node.id, provider.operate(call, &node, &deed.operation, &parameters).await)
+            }));
+        }
+    }
+    let mut results = futures::stream::iter(each).buffer_unordered(AT_ONCE);
+    let mut failures: Vec<String> = work.given_up.values().cloned().collect();
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = results.next() => next,
+            stop = work.interrupted() => return Err(stop),
+        };
+        let Some((id, done)) = next else { return Ok(failures) };
+        failures.extend(take_in(work, deed, id, done));
+    }
+}
+
+fn take_in(work: &mut Work, deed: &Deed, id: NodeId, done: Result<(), ProviderError>) -> Option<String> {
+    let name = work.node(id).map(|node| node.name.clone()).unwrap_or_default();
+    match done {
+        Ok(()) => {
+            let words = deed.words("succeeded");
+            work.settle(id, NodeStatus::Active, &words);
+            work.end_child(id, succeeded(&words));
+            None
+        }
+        Err(error) => {
+            let words = format!("{}: {}", deed.words("failed"), error.message);
+            work.settle(id, NodeStatus::Error, &words);
+            work.end_child(id, End { status: ActionStatus::Failed, reason: words });
+            Some(format!("{name}: {}", error.message))
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! How an action is told to stop, and when it stops by itself.
+
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
+
+use muster_core::action::{Action, Control};
+use muster_core::ids::ActionId;
+use muster_core::time::{Span, Timestamp};
+
+use super::{Stop, Work};
+use crate::provider::ProviderError;
+
+/// What the action was told, as far as it was read.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) control: Option<Control>,
+    pub(super) cancelled_children: HashSet<ActionId>,
+    /// Which version of the row was read.
+    pub(super) version: u64,
+}
+
+impl Work {
+    /// Whether the action has to stop here.
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        if self.life.is_over(self.now()) {
+            return Err(Stop::Fenced);
+        }
+        match self.told().control {
+            Some(Control::Cancel) => return Err(Stop::Cancelled),
+            Some(Control::Suspend) => return Err(Stop::Suspended),
+            None => {}
+        }
+        if self.time_left() == Span::default() {
+            return Err(Stop::TimedOut);
+        }
+        if self.inner.stopping.is_cancelled() { Err(Stop::HandOver) } else { Ok(()) }
+    }
+
+    /// Whether others may have taken it over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.life.is_over(self.now())
+    }
+
+    /// How long it may still run; suspensions do not count.
+    pub(crate) fn time_left(&self) -> Span {
+        time_left(&self.action, self.now())
+    }
+
+    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when the action was told to stop, the engine stops, its lease or its time is over.
+    pub(crate) async fn interrupted(&self) -> Stop {
+        loop {
+            if let Err(stop) = self.check() {
+                return stop;
+            }
+            if let Err(stop) = self.hear().await {
+                return stop;
+            }
+        }
+    }
+
+    /// Returns when it has to stop, or, without an error, when nodes are to be left out that it has in hand.
+    pub(crate) async fn interrupted_or_told(&self) -> Result<(), Stop> {
+        loop {
+            self.check()?;
+            if !self.cancelled_children().is_empty() {
+                return Ok(());
+            }
+            self.hear().await?;
+        }
+    }
+
+    /// Waits for a word to this action, and reads it. Given up half-way it loses nothing: what counts as heard is
+    /// noted only once it was read.
+    async fn hear(&self) -> Result<(), Stop> {
+        let read = self.told().version;
+        // A notice may get lost with its connection: now and then it is asked without one.
+        let left = self.time_left().min(self.inner.config.safety_period).min(self.life.left(self.now()));
+        tokio::select! {
+            () = self.follow.changed_since(read) => {}
+            () = self.inner.stopping.cancelled() => return Ok(()),
+            () = self.life.lost.cancelled() => return Ok(()),
+            () = tokio::time::sleep(left.into()) => {}
+        }
+        let version = self.follow.version();
+        match self.inner.store.told(self.action.id).await {
+            Ok(Some(told)) if told.fence == self.action.fence => {
+                let cancelled_children = told.cancelled_parts.into_iter().collect();
+                *self.told() = Told { control: told.control, cancelled_children, version };
+                Ok(())
+            }
+            Ok(_) => Err(Stop::Fenced),
+            Err(_) => {
+                // Unknown changes nothing; it is read again.
+                tokio::time::sleep(self.inner.config.first_pause.into()).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// A call to the provider, for as long as nothing says that the action has to stop. Its verbs are idempotent and
+    /// fenced, so one that is cut short is safe to take up again.
+    pub(crate) async fn call_provider<T>(
+        &self,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<Result<T, ProviderError>, Stop> {
+        tokio::select! {
+            biased;
+            done = call => Ok(done),
+            stop = self.interrupted() => Err(stop),
+        }
+    }
+
+    /// Waits until then, unless the action has to stop before.
+    pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
+        tokio::select! {
+            stop = self.interrupted() => Err(stop),
+            () = self.inner.clock.sleep_until(moment) => Ok(()),
+        }
+    }
+}
+
+/// How long an action may still run; suspensions do not count.
+pub(crate) fn time_left(action: &Action, now: Timestamp) -> Span {
+    let Some(started) = action.started_at else { return action.timeout };
+    let ran = now.since(started).micros() - action.suspended_for.micros();
+    Span::from_micros(action.timeout.micros() - ran)
+}

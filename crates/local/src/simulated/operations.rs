@@ -1,0 +1,81 @@
+//! What can be done to simulated nodes: everything at once, and nothing changes by it.
+
+use muster_core::node::{Node, NodeStatus};
+use muster_core::profile::ProfileType;
+use muster_engine::provider::{Operation, ProviderError};
+use serde_json::{Map, Value, json};
+
+/// What recoveries do, and nobody asks for by this name.
+const REBUILD: &str = "rebuild";
+
+/// What can be asked for.
+pub(super) fn all() -> Vec<Operation> {
+    let operation = |name, description, parameters: Value| {
+        let parameters = parameters.as_object().cloned().unwrap_or_default();
+        Operation { name, description, parameters }
+    };
+    let way = json!({"type": {
+        "type": "String",
+        "required": false,
+        "default": "SOFT",
+        "description": "Type of reboot which can be 'SOFT' or 'HARD'.",
+        "constraints": [{"type": "AllowedValues", "constraint": ["SOFT", "HARD"]}],
+    }});
+    let password = json!({"admin_pass": {
+        "type": "String",
+        "required": false,
+        "description": "New password for the administrator.",
+    }});
+    vec![
+        operation("reboot", "Turns the node off and on again.", way),
+        operation("pause", "Stops the node where it is.", json!({})),
+        operation("unpause", "Lets a paused node go on.", json!({})),
+        operation("change_password", "Gives the node another password.", password),
+    ]
+}
+
+pub(super) fn run(kind: &ProfileType, operation: &str) -> Result<(), ProviderError> {
+    if operation == REBUILD || all().iter().any(|known| known.name == operation) {
+        return Ok(());
+    }
+    let message =
+        format!("The requested operation '{operation}' is not supported by the profile type '{kind}'.");
+    Err(ProviderError::permanent("NotSupported", message))
+}
+
+/// What a node is there.
+pub(super) fn details(node: &Node) -> Map<String, Value> {
+    let up = matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Operating);
+    let status = if up { "ACTIVE".to_owned() } else { node.status.to_string() };
+    Map::from_iter([
+        ("id".to_owned(), json!(node.physical_id)),
+        ("name".to_owned(), json!(node.name)),
+        ("status".to_owned(), json!(status)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+
+    use super::*;
+
+    #[test]
+    fn what_is_offered_can_be_done_and_nothing_else() {
+        let kind = sample::profile().kind;
+        for operation in all() {
+            assert_eq!(run(&kind, operation.name), Ok(()));
+        }
+        let refused = run(&kind, "dance").unwrap_err();
+        let words =
+            "The requested operation 'dance' is not supported by the profile type 'simulated.node-1.0'.";
+        assert_eq!((refused.message.as_str(), refused.transient), (words, false));
+    }
+
+    #[test]
+    fn a_node_that_is_up_says_so() {
+        let node = Node { status: NodeStatus::Active, physical_id: Some("x".to_owned()), ..sample::node(1) };
+        let expected = json!({"id": "x", "name": "node-1", "status": "ACTIVE"});
+        assert_eq!(Value::Object(details(&node)), expected);
+    }
+}
