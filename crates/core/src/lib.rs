@@ -21,6 +21,7 @@ pub mod resize;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod shape;
+pub mod spec;
 pub mod status;
 pub mod time;
 pub mod words;

@@ -1,0 +1,219 @@
+//! The language in which profile types, policy types and operations say what they take.
+//!
+//! A schema is a constant. It shows itself as the API shows it, says in words that clients compare what is wrong with
+//! what was given, and reads it with the defaults filled in:
+//!
+//! ```
+//! use muster_core::spec::{Property, Schema};
+//!
+//! const SCHEMA: Schema = Schema(&[
+//!     ("event", Property::string("What it is about.").required().allowed(&["IN", "OUT"])),
+//!     ("cooldown", Property::integer("Seconds of rest.").default_int(0)),
+//! ]);
+//!
+//! let given = serde_json::json!({"event": "IN", "cooldown": "30"});
+//! let read = SCHEMA.resolve(given.as_object().unwrap()).unwrap();
+//! assert_eq!(read["cooldown"], 30);
+//! ```
+
+mod describe;
+mod envelope;
+mod resolve;
+mod shown;
+
+use serde_json::{Map, Value};
+
+pub use envelope::Envelope;
+pub use shown::shown;
+
+/// What a specification may hold, in the order in which it is listed and checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema(pub &'static [(&'static str, Property)]);
+
+/// One thing that a specification may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Property {
+    kind: Kind,
+    description: &'static str,
+    required: bool,
+    updatable: bool,
+    default: Option<Literal>,
+    allowed: &'static [&'static str],
+    /// A map that is not given is read as an empty one, with the defaults of what it may hold.
+    filled: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Boolean,
+    Integer,
+    Number,
+    String,
+    List(&'static Property),
+    Map(Option<Schema>),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Literal {
+    Flag(bool),
+    Int(i64),
+    Text(&'static str),
+    EmptyList,
+    EmptyMap,
+}
+
+/// Why a specification is refused: the words that existing clients compare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
+pub enum SpecError {
+    #[error("The provided spec is not a map.")]
+    NotASpec,
+    #[error("The '{key}' key is missing from the provided spec map.")]
+    KeyMissing { key: &'static str },
+    #[error("Required spec item '{name}' not provided")]
+    Missing { name: String },
+    #[error("Unrecognizable spec item '{name}'")]
+    Unknown { name: String },
+    #[error("'{value}' must be one of the allowed values: {allowed}")]
+    NotAllowed { value: String, allowed: String },
+    #[error("The value '{value}' is not a valid {what}")]
+    NotA { value: String, what: &'static str },
+    #[error("'{value}' is not a {what}")]
+    NotACollection { value: String, what: &'static str },
+}
+
+impl Property {
+    const fn of(kind: Kind, description: &'static str) -> Self {
+        Self {
+            kind,
+            description,
+            required: false,
+            updatable: false,
+            default: None,
+            allowed: &[],
+            filled: false,
+        }
+    }
+
+    /// True or false.
+    pub const fn boolean(description: &'static str) -> Self {
+        Self::of(Kind::Boolean, description)
+    }
+
+    /// A whole number.
+    pub const fn integer(description: &'static str) -> Self {
+        Self::of(Kind::Integer, description)
+    }
+
+    /// Any number.
+    pub const fn number(description: &'static str) -> Self {
+        Self::of(Kind::Number, description)
+    }
+
+    /// A text.
+    pub const fn string(description: &'static str) -> Self {
+        Self::of(Kind::String, description)
+    }
+
+    /// Any number of items of one kind.
+    pub const fn list(description: &'static str, item: &'static Self) -> Self {
+        Self::of(Kind::List(item), description)
+    }
+
+    /// A map whose keys are known.
+    pub const fn map(description: &'static str, schema: Schema) -> Self {
+        Self::of(Kind::Map(Some(schema)), description)
+    }
+
+    /// A map that holds whatever it holds.
+    pub const fn free_map(description: &'static str) -> Self {
+        Self::of(Kind::Map(None), description)
+    }
+
+    /// It has to be given.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// It may be changed where it is used already.
+    #[must_use]
+    pub const fn updatable(self) -> Self {
+        Self { updatable: true, ..self }
+    }
+
+    /// A map that is not given stands for an empty one.
+    #[must_use]
+    pub const fn filled(self) -> Self {
+        Self { filled: true, ..self }
+    }
+
+    /// Only these words are taken.
+    #[must_use]
+    pub const fn allowed(self, allowed: &'static [&'static str]) -> Self {
+        Self { allowed, ..self }
+    }
+
+    /// What it is when it is not given.
+    #[must_use]
+    pub const fn default_flag(self, value: bool) -> Self {
+        Self { default: Some(Literal::Flag(value)), ..self }
+    }
+
+    /// What it is when it is not given.
+    #[must_use]
+    pub const fn default_int(self, value: i64) -> Self {
+        Self { default: Some(Literal::Int(value)), ..self }
+    }
+
+    /// What it is when it is not given.
+    #[must_use]
+    pub const fn default_text(self, value: &'static str) -> Self {
+        Self { default: Some(Literal::Text(value)), ..self }
+    }
+
+    /// It is an empty list, or map, when it is not given.
+    #[must_use]
+    pub const fn default_empty(self) -> Self {
+        let empty = match self.kind {
+            Kind::List(_) => Literal::EmptyList,
+            _ => Literal::EmptyMap,
+        };
+        Self { default: Some(empty), ..self }
+    }
+}
+
+impl Literal {
+    fn value(self) -> Value {
+        match self {
+            Self::Flag(value) => value.into(),
+            Self::Int(value) => value.into(),
+            Self::Text(value) => value.into(),
+            Self::EmptyList => Value::Array(Vec::new()),
+            Self::EmptyMap => Value::Object(Map::new()),
+        }
+    }
+}
+
+impl Schema {
+    /// The property of this name.
+    pub fn get(&self, name: &str) -> Option<&'static Property> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, property)| property)
+    }
+
+    /// Names of properties that differ and may not be changed where they are used.
+    pub fn frozen_changes(
+        &self,
+        before: &Map<String, Value>,
+        after: &Map<String, Value>,
+    ) -> Vec<&'static str> {
+        let given = |properties: &Map<String, Value>, name: &str| {
+            properties.get(name).filter(|value| !value.is_null()).cloned()
+        };
+        let frozen = self.0.iter().filter(|(_, property)| !property.updatable);
+        frozen.filter(|(name, _)| given(before, name) != given(after, name)).map(|(name, _)| *name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
