@@ -1,10 +1,21 @@
-//! Policies, and their bindings to clusters.
+//! Policies, and their bindings to clusters; the types of policies that there are, and what each decides.
+
+pub mod affinity;
+pub mod batch;
+pub mod deletion;
+pub mod health;
+mod kinds;
+pub mod loadbalance;
+pub mod placement;
+pub mod scaling;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{BindingId, ClusterId, PolicyId};
 use crate::time::Timestamp;
+
+pub use kinds::{Checked, KINDS, PolicyKind, Refused, Rules, Since, Support, Version, check, find};
 
 /// A rule that actions are checked against.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,3 +58,21 @@ pub struct Binding {
     /// When it last acted.
     pub last_op: Option<Timestamp>,
 }
+
+impl Policy {
+    /// Its properties, with the defaults of its type; none of a type that is not known, or of a spec that does not fit.
+    pub fn properties(&self) -> Option<Map<String, Value>> {
+        let (kind, _) = find(&self.kind)?;
+        let given = self.spec.get("properties").and_then(Value::as_object)?;
+        kind.schema.resolve(given).ok()
+    }
+
+    /// Its properties as the type's own settings.
+    pub fn settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        let properties = self.properties().ok_or_else(|| format!("its spec does not fit '{}'", self.kind))?;
+        serde_json::from_value(Value::Object(properties)).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

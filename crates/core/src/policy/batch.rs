@@ -1,0 +1,67 @@
+//! Batches: how many nodes are updated at a time.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use crate::ids::NodeId;
+use crate::node::{Node, NodeStatus};
+use crate::spec::{Property, Schema};
+
+/// The type.
+pub const KIND: PolicyKind = PolicyKind {
+    name: "senlin.policy.batch",
+    versions: &[Version { number: "1.0", support: &[Since(Support::Experimental, "2017.02")] }],
+    priority: 200,
+    singleton: true,
+    profile_types: None,
+    schema: SCHEMA,
+    check: Some(check),
+};
+
+const SCHEMA: Schema = Schema(&[
+    ("min_in_service", Property::integer("How many nodes go on working meanwhile.").default_int(1)),
+    ("max_batch_size", Property::integer("The most nodes at a time; -1 is no bound.").default_int(-1)),
+    ("pause_time", Property::integer("Seconds of rest after each batch.").default_int(60)),
+]);
+
+/// What a batch policy says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Settings {
+    /// How many go on working.
+    pub min_in_service: i64,
+    /// The most at a time; -1 is no bound.
+    pub max_batch_size: i64,
+    /// Seconds of rest.
+    pub pause_time: i64,
+}
+
+fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+    let Settings { min_in_service, max_batch_size, pause_time } = settings(properties)?;
+    let rules = [
+        (min_in_service >= 0, "the 'min_in_service' must be >= 0"),
+        (max_batch_size == -1 || max_batch_size > 0, "the 'max_batch_size' must be > 0, or -1 for no bound"),
+        (pause_time >= 0, "the 'pause_time' must be >= 0"),
+    ];
+    match rules.iter().find(|(kept, _)| !kept) {
+        Some((_, words)) => Err(Refused::Invalid((*words).to_owned())),
+        None => Ok(()),
+    }
+}
+
+impl Settings {
+    /// Who is updated when: those that do not work first, so that as many as possible go on working.
+    pub fn plan<'n>(&self, members: impl IntoIterator<Item = &'n Node>) -> Vec<Vec<NodeId>> {
+        let (good, bad): (Vec<&Node>, Vec<&Node>) =
+            members.into_iter().partition(|node| node.status == NodeStatus::Active);
+        let ids: Vec<NodeId> = bad.into_iter().chain(good).map(|node| node.id).collect();
+        ids.chunks(self.batch_size(ids.len())).map(<[NodeId]>::to_vec).collect()
+    }
+
+    fn batch_size(&self, total: usize) -> usize {
+        let kept = usize::try_from(self.min_in_service).unwrap_or(0);
+        let size = if total > kept { total - kept } else { total.div_ceil(2) };
+        let most = usize::try_from(self.max_batch_size).unwrap_or(usize::MAX);
+        size.min(most).max(1)
+    }
+}

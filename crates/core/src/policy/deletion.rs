@@ -1,0 +1,138 @@
+//! Deletion: who goes when a cluster shrinks, and how.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Policy;
+use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use crate::candidates::Criterion;
+use crate::spec::{Property, Schema};
+use crate::words::words;
+
+/// The type.
+pub const KIND: PolicyKind = PolicyKind {
+    name: "senlin.policy.deletion",
+    versions: &[
+        Version { number: "1.0", support: &[Since(Support::Supported, "2016.04")] },
+        Version { number: "1.1", support: &[Since(Support::Supported, "2018.01")] },
+    ],
+    priority: 400,
+    singleton: true,
+    profile_types: None,
+    schema: SCHEMA,
+    check: Some(check),
+};
+
+const SCHEMA: Schema = Schema(&[
+    (
+        "criteria",
+        Property::string("Which nodes go first, among those that work.")
+            .allowed(&["OLDEST_FIRST", "OLDEST_PROFILE_FIRST", "YOUNGEST_FIRST", "RANDOM"])
+            .default_text("RANDOM"),
+    ),
+    (
+        "destroy_after_deletion",
+        Property::boolean("Whether nodes are destroyed, rather than left as orphans.").default_flag(true),
+    ),
+    ("grace_period", Property::integer("Seconds before the nodes are deleted.").default_int(0)),
+    (
+        "reduce_desired_capacity",
+        Property::boolean("Whether the desired capacity shrinks with the cluster.").default_flag(true),
+    ),
+    ("hooks", Property::map("Who is asked before a node is deleted.", HOOKS)),
+]);
+
+const HOOKS: Schema = Schema(&[
+    ("type", Property::string("How they are asked.").allowed(&["zaqar", "webhook"]).default_text("zaqar")),
+    ("params", Property::map("Where they are asked.", PARAMS).filled()),
+    ("timeout", Property::integer("Seconds after which the nodes are deleted all the same.").default_int(0)),
+]);
+
+const PARAMS: Schema = Schema(&[
+    ("queue", Property::string("The queue of messages, for zaqar.").default_text("")),
+    ("url", Property::string("The URL that is posted to, for webhook.").default_text("")),
+]);
+
+words! {
+    /// How somebody is asked whether a node may go.
+    HookType, "hook type" {
+        /// By a message in a queue.
+        Zaqar = "zaqar",
+        /// By a POST.
+        Webhook = "webhook",
+    }
+}
+
+/// Who is asked whether a node may go; in an action's data under `hooks`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hooks {
+    /// How.
+    #[serde(rename = "type")]
+    pub kind: HookType,
+    /// Where.
+    pub params: HookParams,
+    /// Seconds after which the nodes go all the same.
+    pub timeout: i64,
+}
+
+/// Where somebody is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookParams {
+    /// The queue, for zaqar.
+    #[serde(default)]
+    pub queue: String,
+    /// The URL, for webhook.
+    #[serde(default)]
+    pub url: String,
+}
+
+/// What a deletion policy says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Settings {
+    /// Who goes first.
+    pub criteria: Criterion,
+    /// Destroyed, or left as orphans: only if somebody said so. The request's word counts otherwise.
+    #[serde(skip)]
+    pub destroy_after_deletion: Option<bool>,
+    /// Seconds before it happens.
+    pub grace_period: i64,
+    /// Whether the desired size shrinks too.
+    pub reduce_desired_capacity: bool,
+    /// Who is asked before.
+    pub hooks: Option<Hooks>,
+}
+
+impl Settings {
+    /// What a policy says.
+    pub fn of(policy: &Policy) -> Result<Self, String> {
+        let mut settings: Self = policy.settings()?;
+        let given = policy.spec.get("properties").and_then(Value::as_object);
+        let given = |name| given.and_then(|given| given.get(name)).filter(|value| !value.is_null());
+        if given("destroy_after_deletion").is_some() {
+            let properties = policy.properties();
+            settings.destroy_after_deletion =
+                properties.and_then(|read| read.get("destroy_after_deletion").and_then(Value::as_bool));
+        }
+        // An empty map asks nobody, whatever its defaults are.
+        if given("hooks").and_then(Value::as_object).is_some_and(Map::is_empty) {
+            settings.hooks = None;
+        }
+        Ok(settings)
+    }
+}
+
+fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+    let Settings { grace_period, hooks, .. } = settings(properties)?;
+    if grace_period < 0 {
+        return Err(Refused::Invalid("the 'grace_period' must be >= 0".to_owned()));
+    }
+    match hooks {
+        Some(hooks) if hooks.timeout < 0 => {
+            Err(Refused::Invalid("the 'timeout' for 'hooks' must be >= 0".to_owned()))
+        }
+        Some(hooks) if hooks.kind == HookType::Webhook && hooks.params.url.is_empty() => {
+            Err(Refused::Invalid("'hooks' of type 'webhook' need a 'url' in 'params'".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,276 @@
+//! Health: how it is found out that a node does not work, and what is done about it.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use crate::spec::{Property, Schema};
+use crate::time::{Span, Timestamp};
+use crate::words::words;
+
+/// The type.
+pub const KIND: PolicyKind = PolicyKind {
+    name: "senlin.policy.health",
+    versions: &[
+        Version {
+            number: "1.0",
+            support: &[Since(Support::Experimental, "2017.02"), Since(Support::Supported, "2018.06")],
+        },
+        Version { number: "1.1", support: &[Since(Support::Supported, "2018.09")] },
+        Version { number: "1.2", support: &[Since(Support::Supported, "2020.09")] },
+    ],
+    priority: 600,
+    singleton: true,
+    profile_types: None,
+    schema: SCHEMA,
+    check: Some(check),
+};
+
+const SCHEMA: Schema = Schema(&[
+    ("detection", Property::map("How a node that does not work is found.", DETECTION).required()),
+    ("recovery", Property::map("What is done about it.", RECOVERY).required()),
+]);
+
+const DETECTION: Schema = Schema(&[
+    ("interval", Property::integer("Seconds between two looks.").default_int(60)),
+    (
+        "node_update_timeout",
+        Property::integer("Seconds after a node's last change during which it is left alone.")
+            .default_int(300),
+    ),
+    (
+        "recovery_conditional",
+        Property::string("Whether one failed look is enough, or all have to fail.")
+            .allowed(&["ALL_FAILED", "ANY_FAILED"])
+            .default_text("ANY_FAILED"),
+    ),
+    ("detection_modes", Property::list("The ways to look.", &MODE).required()),
+]);
+
+const MODE: Property = Property::map(
+    "A way to look.",
+    Schema(&[
+        (
+            "type",
+            Property::string("What is asked.").required().allowed(&[
+                "LIFECYCLE_EVENTS",
+                "NODE_STATUS_POLLING",
+                "NODE_STATUS_POLL_URL",
+                "HYPERVISOR_STATUS_POLLING",
+            ]),
+        ),
+        ("options", Property::map("How it is asked.", OPTIONS).filled()),
+    ]),
+);
+
+const OPTIONS: Schema = Schema(&[
+    ("poll_url", Property::string("The URL; {nodename} stands for the node's name.").default_text("")),
+    ("poll_url_ssl_verify", Property::boolean("Whether certificates are verified.").default_flag(true)),
+    (
+        "poll_url_conn_error_as_unhealthy",
+        Property::boolean("Whether a node is unwell that cannot be connected to.").default_flag(true),
+    ),
+    (
+        "poll_url_healthy_response",
+        Property::string("A pattern in the answer of a node that is well.").default_text(""),
+    ),
+    ("poll_url_retry_limit", Property::integer("How often a look is tried.").default_int(3)),
+    ("poll_url_retry_interval", Property::integer("Seconds between two tries.").default_int(3)),
+]);
+
+const RECOVERY: Schema = Schema(&[
+    ("actions", Property::list("What is tried, at most one thing.", &ACTION).default_empty()),
+    ("fencing", Property::list("What is cut off before.", &FENCED).default_empty()),
+    (
+        "node_delete_timeout",
+        Property::integer("Seconds within which a node has to be gone that is recreated.").default_int(20),
+    ),
+    (
+        "node_force_recreate",
+        Property::boolean("Whether a node is recreated though it could not be deleted.").default_flag(false),
+    ),
+]);
+
+const ACTION: Property = Property::map(
+    "What is tried.",
+    Schema(&[
+        ("name", Property::string("Its name.").required().allowed(&["REBOOT", "REBUILD", "RECREATE"])),
+        ("params", Property::free_map("Its parameters.")),
+    ]),
+);
+
+const FENCED: Property = Property::string("What is cut off.").allowed(&["COMPUTE"]);
+
+words! {
+    /// What is asked how a node is.
+    ModeType, "detection mode" {
+        /// The provider says so by itself.
+        LifecycleEvents = "LIFECYCLE_EVENTS",
+        /// The provider is asked.
+        NodeStatusPolling = "NODE_STATUS_POLLING",
+        /// The node is asked.
+        NodeStatusPollUrl = "NODE_STATUS_POLL_URL",
+        /// The machine below the node is asked for.
+        HypervisorStatusPolling = "HYPERVISOR_STATUS_POLLING",
+    }
+}
+
+words! {
+    /// How many looks have to fail.
+    Conditional, "recovery conditional" {
+        /// All of them.
+        AllFailed = "ALL_FAILED",
+        /// One of them.
+        AnyFailed = "ANY_FAILED",
+    }
+}
+
+words! {
+    /// How a node is brought back.
+    Operation, "recovery operation" {
+        /// Restarted as it is.
+        Reboot = "REBOOT",
+        /// Made anew in its place.
+        Rebuild = "REBUILD",
+        /// Deleted and created.
+        Recreate = "RECREATE",
+    }
+}
+
+/// What a health policy says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Settings {
+    /// How it is found out.
+    pub detection: Detection,
+    /// What is done.
+    pub recovery: Recovery,
+}
+
+/// How it is found out that a node does not work.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Detection {
+    /// Seconds between two looks.
+    pub interval: i64,
+    /// Seconds after a node's last change during which it counts as well.
+    pub node_update_timeout: i64,
+    /// How many looks have to fail.
+    pub recovery_conditional: Conditional,
+    /// The ways to look.
+    pub detection_modes: Vec<Mode>,
+}
+
+/// A way to look.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+pub struct Mode {
+    /// What is asked.
+    #[serde(rename = "type")]
+    pub kind: ModeType,
+    /// How.
+    pub options: PollUrl,
+}
+
+/// How a node is asked by a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PollUrl {
+    /// The URL; `{nodename}` stands for the node's name.
+    pub poll_url: String,
+    /// Whether certificates are verified.
+    pub poll_url_ssl_verify: bool,
+    /// Whether a node is unwell that cannot be connected to.
+    pub poll_url_conn_error_as_unhealthy: bool,
+    /// A pattern in the answer of a node that is well.
+    pub poll_url_healthy_response: String,
+    /// How often a look is tried.
+    pub poll_url_retry_limit: i64,
+    /// Seconds between two tries.
+    pub poll_url_retry_interval: i64,
+}
+
+/// What is done about a node that does not work.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Recovery {
+    /// What is tried, at most one thing.
+    pub actions: Vec<RecoveryAction>,
+    /// What is cut off before.
+    pub fencing: Vec<String>,
+    /// Seconds within which a node has to be gone that is recreated.
+    pub node_delete_timeout: i64,
+    /// Whether it is recreated though it could not be deleted.
+    pub node_force_recreate: bool,
+}
+
+/// A way to bring a node back.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RecoveryAction {
+    /// Which one.
+    pub name: Operation,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: Map<String, Value>,
+}
+
+impl Settings {
+    /// How a node is brought back.
+    pub fn operation(&self) -> Operation {
+        self.recovery.actions.first().map_or(Operation::Recreate, |action| action.name)
+    }
+
+    /// Whether the provider's own word is what counts.
+    pub fn follows_events(&self) -> bool {
+        self.detection.detection_modes.iter().any(|mode| mode.kind == ModeType::LifecycleEvents)
+    }
+
+    /// How long it is between two looks, at most an hour.
+    pub fn interval(&self) -> Span {
+        let seconds = self.detection.interval.clamp(1, 3600);
+        Span::from_micros(seconds.saturating_mul(1_000_000))
+    }
+
+    /// How long a node that was just changed is left alone.
+    pub fn grace(&self) -> Span {
+        Span::from_micros(self.detection.node_update_timeout.saturating_mul(1_000_000))
+    }
+
+    /// Whether a node that changed at this moment is left alone still.
+    pub fn is_settling(&self, changed: Timestamp, now: Timestamp) -> bool {
+        now.since(changed) < self.grace()
+    }
+
+    /// Whether a node is well, by what each mode found.
+    pub fn is_well(&self, looks: impl IntoIterator<Item = bool>) -> bool {
+        let looks: Vec<bool> = looks.into_iter().collect();
+        match self.detection.recovery_conditional {
+            Conditional::AnyFailed => looks.iter().all(|well| *well),
+            Conditional::AllFailed => looks.is_empty() || looks.iter().any(|well| *well),
+        }
+    }
+}
+
+fn check(properties: &Map<String, Value>, rules: Rules) -> Result<(), Refused> {
+    let Settings { detection, recovery } = settings(properties)?;
+    if recovery.actions.len() > 1 {
+        return Err(Refused::Schema("Only one 'actions' is supported for now.".to_owned()));
+    }
+    let (interval, least) = (detection.interval, rules.health_check_interval_min);
+    if interval < i64::from(least) {
+        return Err(Refused::Invalid(format!(
+            "Specified interval of {interval} seconds has to be larger than health_check_interval_min of {least} \
+             seconds set in configuration."
+        )));
+    }
+    let modes = &detection.detection_modes;
+    let names = || modes.iter().map(|mode| mode.kind.as_str()).collect::<Vec<_>>().join(", ");
+    let told = modes.iter().filter(|mode| mode.kind == ModeType::LifecycleEvents).count();
+    if told > 0 && modes.len() > 1 {
+        return Err(Refused::Invalid(format!("Invalid detection modes in health policy: {}", names())));
+    }
+    if modes.iter().collect::<HashSet<_>>().len() < modes.len() {
+        let names = names();
+        return Err(Refused::Invalid(format!(
+            "Duplicate detection modes are not allowed in health policy: {names}"
+        )));
+    }
+    Ok(())
+}

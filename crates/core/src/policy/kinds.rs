@@ -1,0 +1,157 @@
+//! The types of policies: what each takes, and how it stands to others.
+
+use serde_json::{Map, Value, json};
+
+use super::{affinity, batch, deletion, health, loadbalance, placement, scaling};
+use crate::profile::ProfileType;
+use crate::spec::{Envelope, Schema, SpecError};
+use crate::words::words;
+
+words! {
+    /// How far a version can be relied on.
+    Support, "support status" {
+        /// It stays.
+        Supported = "SUPPORTED",
+        /// It may still change.
+        Experimental = "EXPERIMENTAL",
+    }
+}
+
+/// How far a version could be relied on, from when on.
+#[derive(Debug, Clone, Copy)]
+pub struct Since(pub Support, pub &'static str);
+
+/// A version of a type. All versions share one schema.
+#[derive(Debug, Clone, Copy)]
+pub struct Version {
+    /// `1.1`.
+    pub number: &'static str,
+    /// How far it can be relied on.
+    pub support: &'static [Since],
+}
+
+/// Looks at properties that their schema has read.
+type Check = fn(&Map<String, Value>, Rules) -> Result<(), Refused>;
+
+/// A type of policy.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyKind {
+    /// Its name, such as `senlin.policy.deletion`.
+    pub name: &'static str,
+    /// Its versions, oldest first.
+    pub versions: &'static [Version],
+    /// Lower ones are asked first.
+    pub priority: i32,
+    /// Whether a cluster may have only one of it.
+    pub singleton: bool,
+    /// Names of the profile types that it can be attached to; none is all.
+    pub profile_types: Option<&'static [&'static str]>,
+    /// What it takes.
+    pub schema: Schema,
+    /// What the schema cannot say.
+    pub(super) check: Option<Check>,
+}
+
+/// All types, in the order in which they are listed.
+pub const KINDS: &[&PolicyKind] = &[
+    &affinity::KIND,
+    &batch::KIND,
+    &deletion::KIND,
+    &health::KIND,
+    &loadbalance::KIND,
+    &placement::REGION,
+    &scaling::KIND,
+    &placement::ZONE,
+];
+
+/// What a policy may be is partly a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// The least seconds between two looks of a health policy.
+    pub health_check_interval_min: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { health_check_interval_min: 60 }
+    }
+}
+
+/// Why a policy is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is no such type, or not in this version.
+    #[error("The policy_type '{kind}' could not be found.")]
+    UnknownType {
+        /// The type and version that was given.
+        kind: String,
+    },
+    /// It is not what its type takes.
+    #[error("{0}")]
+    Schema(String),
+    /// It is what its type takes, and makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl From<SpecError> for Refused {
+    fn from(error: SpecError) -> Self {
+        Self::Schema(error.to_string())
+    }
+}
+
+/// A specification that can become a policy.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// Its type.
+    pub kind: &'static PolicyKind,
+    /// Its type and version, such as `senlin.policy.deletion-1.1`.
+    pub name: String,
+    /// As it was given.
+    pub spec: Map<String, Value>,
+}
+
+/// Looks whether a specification can become a policy.
+pub fn check(spec: &Value, rules: Rules) -> Result<Checked, Refused> {
+    let envelope = Envelope::read(spec)?;
+    let name = envelope.kind();
+    let (kind, _) = find(&name).ok_or_else(|| Refused::UnknownType { kind: name.clone() })?;
+    let properties = kind.schema.resolve(envelope.properties()?)?;
+    kind.check.map_or(Ok(()), |check| check(&properties, rules))?;
+    Ok(Checked { kind, name, spec: envelope.whole().clone() })
+}
+
+/// The type and version of this name, such as `senlin.policy.deletion-1.1`.
+pub fn find(name: &str) -> Option<(&'static PolicyKind, &'static Version)> {
+    let (name, number) = name.rsplit_once('-')?;
+    let kind = KINDS.iter().copied().find(|kind| kind.name == name)?;
+    let version = kind.versions.iter().find(|version| version.number == number)?;
+    Some((kind, version))
+}
+
+impl PolicyKind {
+    /// Whether it can be attached to clusters of this profile type.
+    pub fn applies_to(&self, profile_type: &ProfileType) -> bool {
+        self.profile_types.is_none_or(|names| names.contains(&profile_type.name.as_str()))
+    }
+
+    /// How far its versions can be relied on, as the API shows it.
+    pub fn support_status(&self) -> Value {
+        self.versions.iter().map(|version| (version.number.to_owned(), version.support_status())).collect()
+    }
+}
+
+impl Version {
+    /// How far it can be relied on, as the API shows it.
+    pub fn support_status(&self) -> Value {
+        self.support.iter().map(|Since(status, since)| json!({"status": status, "since": since})).collect()
+    }
+}
+
+/// The settings of a type, from properties that its schema has read.
+pub(super) fn settings<T: serde::de::DeserializeOwned>(
+    properties: &Map<String, Value>,
+) -> Result<T, Refused> {
+    let properties = Value::Object(properties.clone());
+    serde_json::from_value(properties).map_err(|error| Refused::Invalid(error.to_string()))
+}

@@ -1,0 +1,146 @@
+//! Scaling: by how much a cluster grows or shrinks, and how long it rests afterwards.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use crate::action::ActionKind;
+use crate::resize::{Adjustment as Change, AdjustmentType, Resize, Sizes};
+use crate::spec::{Property, Schema, shown};
+use crate::time::{Span, Timestamp};
+
+/// The type.
+pub const KIND: PolicyKind = PolicyKind {
+    name: "senlin.policy.scaling",
+    versions: &[Version { number: "1.0", support: &[Since(Support::Supported, "2016.04")] }],
+    priority: 100,
+    singleton: false,
+    profile_types: None,
+    schema: SCHEMA,
+    check: Some(check),
+};
+
+const SCHEMA: Schema = Schema(&[
+    (
+        "event",
+        Property::string("The action that this policy is about.")
+            .required()
+            .allowed(&["CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT"]),
+    ),
+    ("adjustment", Property::map("By how much the size changes.", ADJUSTMENT).filled()),
+]);
+
+const ADJUSTMENT: Schema = Schema(&[
+    (
+        "type",
+        Property::string("What the number means.")
+            .allowed(&["EXACT_CAPACITY", "CHANGE_IN_CAPACITY", "CHANGE_IN_PERCENTAGE"])
+            .default_text("CHANGE_IN_CAPACITY"),
+    ),
+    ("number", Property::number("A size, a number of nodes or a percentage.").default_int(1)),
+    ("min_step", Property::integer("The least number of nodes of a change in percentage.").default_int(1)),
+    (
+        "best_effort",
+        Property::boolean("Whether a change is cut to the cluster's bounds.").default_flag(false),
+    ),
+    ("cooldown", Property::integer("Seconds during which the cluster is not scaled again.").default_int(0)),
+]);
+
+/// What a scaling policy says.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Settings {
+    /// The action that it is about.
+    pub event: ActionKind,
+    /// By how much.
+    pub adjustment: Adjustment,
+}
+
+/// By how much, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Adjustment {
+    /// What the number means.
+    #[serde(rename = "type")]
+    pub kind: AdjustmentType,
+    /// The number.
+    pub number: f64,
+    /// The least change, for percentages.
+    pub min_step: i64,
+    /// Whether a change is cut to the bounds.
+    pub best_effort: bool,
+    /// Seconds of rest.
+    pub cooldown: i64,
+}
+
+fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+    let Adjustment { number, min_step, cooldown, .. } = settings::<Settings>(properties)?.adjustment;
+    let rules = [
+        (number > 0.0, "the 'number' for 'adjustment' must be > 0"),
+        (min_step >= 0, "the 'min_step' for 'adjustment' must be >= 0"),
+        (cooldown >= 0, "the 'cooldown' for 'adjustment' must be >= 0"),
+    ];
+    match rules.iter().find(|(kept, _)| !kept) {
+        Some((_, words)) => Err(Refused::Invalid((*words).to_owned())),
+        None => Ok(()),
+    }
+}
+
+impl Settings {
+    /// Whether the cluster rests from its last change.
+    pub fn is_cooling(&self, last_op: Option<Timestamp>, now: Timestamp) -> bool {
+        let rest = Span::from_micros(self.adjustment.cooldown.saturating_mul(1_000_000));
+        last_op.is_some_and(|last| now.since(last) < rest)
+    }
+
+    /// By how many nodes the cluster grows or shrinks. A count of the request replaces the policy's own number; the
+    /// bounds are kept all the same.
+    pub fn count(&self, asked: Option<&Value>, present: Sizes, limit: u32) -> Result<u32, String> {
+        let count = match asked.filter(|count| !count.is_null()) {
+            Some(count) => positive(count).ok_or_else(|| shown(count)),
+            None => self.own_count(present.size),
+        };
+        let count = count
+            .map_err(|given| format!("Invalid count ({given}) for action '{}'.", self.event.as_str()))?;
+        let shrinks = self.event == ActionKind::ClusterScaleIn;
+        if self.adjustment.best_effort {
+            let room = if shrinks {
+                present.size.saturating_sub(present.min)
+            } else {
+                present.max.unwrap_or(limit).min(limit).saturating_sub(present.size)
+            };
+            return Ok(count.min(room));
+        }
+        let number = if shrinks { -f64::from(count) } else { f64::from(count) };
+        let change = Change { kind: AdjustmentType::ChangeInCapacity, number, min_step: None };
+        let resize = Resize { adjustment: Some(change), min_size: None, max_size: None, strict: true };
+        resize.apply(present, limit).map_err(|refused| refused.to_string())?;
+        Ok(count)
+    }
+
+    /// The policy's own number of nodes; as it would be written, if it is none.
+    #[expect(clippy::cast_possible_truncation, reason = "a float saturates at the ends of the integers")]
+    fn own_count(&self, current: u32) -> Result<u32, String> {
+        let Adjustment { kind, number, min_step, .. } = self.adjustment;
+        let (current, number) = (i64::from(current), number);
+        let count = match kind {
+            AdjustmentType::ExactCapacity if self.event == ActionKind::ClusterScaleIn => {
+                current.saturating_sub(number as i64)
+            }
+            AdjustmentType::ExactCapacity => (number as i64).saturating_sub(current),
+            AdjustmentType::ChangeInCapacity => number as i64,
+            AdjustmentType::ChangeInPercentage => {
+                #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
+                let exact = number * current as f64 / 100.0;
+                (exact as i64).max(min_step)
+            }
+        };
+        u32::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| count.to_string())
+    }
+}
+
+fn positive(count: &Value) -> Option<u32> {
+    let count = match count {
+        Value::String(digits) => digits.trim().parse().ok(),
+        count => count.as_u64(),
+    };
+    count.filter(|count: &u64| *count > 0).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+}
