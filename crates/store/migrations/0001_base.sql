@@ -61,6 +61,7 @@ CREATE TABLE policies (
     updated_at BIGINT
 );
 CREATE INDEX policies_by_age ON policies (project, created_at, id);
+CREATE INDEX policies_by_name ON policies (project, name);
 
 CREATE TABLE clusters (
     id            TEXT PRIMARY KEY,
@@ -176,6 +177,7 @@ CREATE TABLE bindings (
     last_op    BIGINT,
     UNIQUE (cluster_id, policy_id)
 );
+CREATE INDEX bindings_by_policy ON bindings (policy_id);
 
 CREATE TABLE actions (
     id             TEXT PRIMARY KEY,

@@ -74,6 +74,12 @@ pub enum StoreError {
         /// By which name or id.
         given: String,
     },
+    /// Several objects are meant by the same name, or the beginning of an id.
+    #[error("Multiple results found matching the query criteria '{given}'. Please be more specific.")]
+    Ambiguous {
+        /// The name, or the beginning of an id.
+        given: String,
+    },
     /// The action is a part of another one, which is what can be told this.
     #[error("action {id} is a part of action {parent} and cannot be {told} alone: tell {parent} instead")]
     PartOf {
@@ -134,6 +140,10 @@ impl From<sqlx::Error> for StoreError {
             | sqlx::Error::ColumnIndexOutOfBounds { .. } => Self::Corrupt(error.to_string()),
             sqlx::Error::Database(database) if database.is_unique_violation() => {
                 Self::Duplicate(error.to_string())
+            }
+            // Whoever is referred to was removed, or is referred to only now: the command looks again.
+            sqlx::Error::Database(database) if database.is_foreign_key_violation() => {
+                Self::Contended(error.to_string())
             }
             sqlx::Error::Database(database) if database.code().is_some_and(|code| is_contention(&code)) => {
                 Self::Contended(error.to_string())

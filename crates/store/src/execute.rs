@@ -1,11 +1,12 @@
 //! The commands, as methods of the store.
 
 use muster_core::action::{Action, Control};
-use muster_core::policy::Binding;
+use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Bind, Claim, Claimed, Expire, Expired, Heartbeat, Mirror, Mirrored,
-    NoteWatched, Observe, Purge, Purged, PutBack, Record, Register, Retire, Signal, TakeDuty,
+    Abandon, Accept, Accepted, Bind, Claim, Claimed, CreatePolicy, DeletePolicy, Expire, Expired, Heartbeat,
+    Mirror, Mirrored, NoteWatched, Observe, Purge, Purged, PutBack, Record, Register, Removed, RenamePolicy,
+    Retire, Signal, TakeDuty,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -39,6 +40,21 @@ impl Store {
     /// Binds a policy to a cluster; one that is bound already takes the new state.
     pub async fn bind(&self, binding: Binding) -> Result<(), StoreError> {
         self.write("bind", Bind { binding }).await
+    }
+
+    /// Stores a policy.
+    pub async fn create_policy(&self, command: CreatePolicy) -> Result<(), StoreError> {
+        self.write("create_policy", command).await
+    }
+
+    /// Gives a policy another name; none if it is not there.
+    pub async fn rename_policy(&self, command: RenamePolicy) -> Result<Option<Policy>, StoreError> {
+        self.write("rename_policy", command).await
+    }
+
+    /// Removes a policy that is attached to no cluster.
+    pub async fn delete_policy(&self, command: DeletePolicy) -> Result<Removed, StoreError> {
+        self.write("delete_policy", command).await
     }
 
     /// Gives an action back.

@@ -8,6 +8,7 @@ mod connection;
 mod error;
 mod execute;
 mod keyset;
+mod marker;
 mod metrics;
 mod migrate;
 mod notice;

@@ -7,6 +7,7 @@ mod engines;
 mod events;
 mod limits;
 mod nodes;
+mod policies;
 mod profiles;
 
 pub use actions::{ActionQuery, ActionSort, Told};
@@ -16,3 +17,4 @@ pub use clusters::{ClusterQuery, ClusterSort, Deleted, Subject};
 pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};
 pub use nodes::{NodeQuery, NodeSort};
+pub use policies::{BindingQuery, PolicyQuery, PolicySort};

@@ -4,4 +4,5 @@ pub(crate) mod actions;
 pub(crate) mod clusters;
 pub(crate) mod events;
 pub(crate) mod nodes;
+pub(crate) mod policies;
 pub(crate) mod profiles;

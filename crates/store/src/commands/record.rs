@@ -10,6 +10,7 @@ use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use serde_json::Value as Json;
 
+use super::BindingChange;
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
@@ -57,6 +58,8 @@ pub struct Record {
     pub joining: Vec<NodeId>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
+    /// What becomes of policies' bindings.
+    pub bindings: Vec<BindingChange>,
     /// Children that are new, already RUNNING under this action.
     pub children: Vec<Action>,
     /// Children that ended, by how they did.
@@ -90,6 +93,7 @@ impl Record {
             moved_nodes: Vec::new(),
             joining: Vec::new(),
             gone_nodes: Vec::new(),
+            bindings: Vec::new(),
             children: Vec::new(),
             ended_children: Vec::new(),
             end_other_children: None,
@@ -129,6 +133,9 @@ impl Command for Record {
             super::join::check(tx, self.ticket.action, &self.joining).await?;
             nodes::relocate(tx, &self.moved_nodes).await?;
             delete_nodes(tx, &self.gone_nodes).await?;
+            for change in &self.bindings {
+                change.write(tx).await?;
+            }
             if let Some(cluster) = &self.cluster {
                 clusters::update(tx, cluster).await?;
                 if cluster.deleted_at.is_some() {

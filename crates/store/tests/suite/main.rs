@@ -11,4 +11,5 @@ mod limits;
 mod lists;
 mod mirror;
 mod notices;
+mod policies;
 mod races;

@@ -1,0 +1,101 @@
+//! Policies themselves: plain writes, each with what is told of it.
+
+use futures::future::BoxFuture;
+use muster_core::event::Event;
+use muster_core::ids::PolicyId;
+use muster_core::policy::Policy;
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::rows::{events, policies};
+use crate::transaction::{Command, Transaction};
+use crate::value::args;
+
+/// Stores a policy.
+#[derive(Debug, Clone)]
+pub struct CreatePolicy {
+    /// The policy.
+    pub policy: Policy,
+    /// What is told of it.
+    pub events: Vec<Event>,
+}
+
+impl Command for CreatePolicy {
+    type Output = ();
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        Box::pin(async move {
+            policies::insert(tx, &self.policy).await?;
+            events::insert(tx, &self.events).await
+        })
+    }
+}
+
+/// Gives a policy another name; nothing else of it can be changed.
+#[derive(Debug, Clone)]
+pub struct RenamePolicy {
+    /// The policy.
+    pub id: PolicyId,
+    /// Its name from now on.
+    pub name: String,
+    /// Now.
+    pub now: Timestamp,
+    /// What is told of it.
+    pub events: Vec<Event>,
+}
+
+impl Command for RenamePolicy {
+    /// The policy as it is from now on; none if it is not there.
+    type Output = Option<Policy>;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Option<Policy>, StoreError>> {
+        const RENAME: &str = "UPDATE policies SET name = $2, updated_at = $3 WHERE id = $1";
+        Box::pin(async move {
+            let id = self.id.to_string();
+            if tx.execute(RENAME, args![&id, &self.name, self.now]).await? == 0 {
+                return Ok(None);
+            }
+            events::insert(tx, &self.events).await?;
+            Ok(policies::fetch(tx, "WHERE p.id = $1", args![id]).await?.into_iter().next())
+        })
+    }
+}
+
+/// Removes a policy that is attached to no cluster.
+#[derive(Debug, Clone)]
+pub struct DeletePolicy {
+    /// The policy.
+    pub id: PolicyId,
+    /// What is told of it.
+    pub events: Vec<Event>,
+}
+
+/// What became of something that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone.
+    Done,
+    /// Something refers to it still.
+    InUse,
+    /// There was no such thing.
+    Missing,
+}
+
+impl Command for DeletePolicy {
+    type Output = Removed;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Removed, StoreError>> {
+        const USED: &str = "SELECT 1 FROM bindings WHERE policy_id = $1 LIMIT 1";
+        Box::pin(async move {
+            let id = self.id.to_string();
+            if tx.row(USED, args![&id]).await?.is_some() {
+                return Ok(Removed::InUse);
+            }
+            if tx.execute("DELETE FROM policies WHERE id = $1", args![id]).await? == 0 {
+                return Ok(Removed::Missing);
+            }
+            events::insert(tx, &self.events).await?;
+            Ok(Removed::Done)
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Policies and their bindings.
+
+use muster_core::ids::{ClusterId, PolicyId};
+use muster_core::policy::{Binding, Policy};
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::keyset::{Direction, Filter, SortColumn, order_by};
+use crate::marker;
+use crate::paging::Listing;
+use crate::rows::policies;
+use crate::store::Store;
+use crate::value::args;
+
+/// What policies can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicySort {
+    /// By type and version.
+    Type,
+    /// By name.
+    Name,
+    /// By when they were made.
+    CreatedAt,
+    /// By when they last changed.
+    UpdatedAt,
+}
+
+impl PolicySort {
+    const fn column(self) -> SortColumn {
+        match self {
+            Self::Type => SortColumn { expression: "p.type", is_text: true },
+            Self::Name => SortColumn { expression: "p.name", is_text: true },
+            Self::CreatedAt => SortColumn { expression: "p.created_at", is_text: false },
+            Self::UpdatedAt => SortColumn { expression: "coalesce(p.updated_at, -1)", is_text: false },
+        }
+    }
+}
+
+/// Which policies, in which order, how many.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyQuery {
+    /// Of this project only.
+    pub project: Option<String>,
+    /// With one of these names.
+    pub names: Vec<String>,
+    /// Of one of these types and versions.
+    pub types: Vec<String>,
+    /// The order; ids break ties.
+    pub sort: Vec<(PolicySort, Direction)>,
+    /// Behind this one; one that is not there is as good as none.
+    pub marker: Option<PolicyId>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+}
+
+/// Which bindings of a cluster, in which order.
+#[derive(Debug, Clone, Default)]
+pub struct BindingQuery {
+    /// Only those that act, or only those that do not.
+    pub enabled: Option<bool>,
+    /// Of policies with one of these names.
+    pub policy_names: Vec<String>,
+    /// Of policies of one of these types and versions.
+    pub policy_types: Vec<String>,
+    /// By whether they act, before their ids.
+    pub by_enabled: Option<Direction>,
+}
+
+impl Store {
+    /// The policy of this id.
+    pub async fn policy(&self, id: PolicyId) -> Result<Option<Policy>, StoreError> {
+        let found =
+            self.read(async |tx| policies::fetch(tx, "WHERE p.id = $1", args![id.to_string()]).await).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// The policy that somebody means: by id or name if it looks like an id, else by name or the beginning of its id.
+    pub async fn find_policy(
+        &self,
+        project: Option<&str>,
+        given: &str,
+    ) -> Result<Option<Policy>, StoreError> {
+        let first = if Uuid::try_parse(given).is_ok() {
+            [("p.id", given.to_owned(), None), ("p.name", given.to_owned(), None)]
+        } else {
+            let upto = format!("{given}\u{10ffff}");
+            [("p.name", given.to_owned(), None), ("p.id", given.to_owned(), Some(upto))]
+        };
+        if given.is_empty() {
+            return Ok(None);
+        }
+        for (column, value, upto) in first {
+            let mut filter = Filter::default();
+            let place = filter.place(value);
+            match upto {
+                None => filter.add(format!("{column} = {place}")),
+                Some(upto) => {
+                    let upto = filter.place(upto);
+                    filter.add(format!("{column} >= {place} AND {column} < {upto}"));
+                }
+            }
+            filter.any_of("p.project", project);
+            // Two are enough to know that it is not clear which one is meant.
+            let rest = format!("{} ORDER BY p.id LIMIT 2", filter.to_where());
+            let mut found =
+                self.read(async |tx| policies::fetch(tx, &rest, filter.arguments).await).await?.into_iter();
+            match (found.next(), found.next()) {
+                (None, _) => {}
+                (Some(policy), None) => return Ok(Some(policy)),
+                (Some(_), Some(_)) => return Err(StoreError::Ambiguous { given: given.to_owned() }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Policies, as many as were asked for.
+    pub async fn policies(&self, query: &PolicyQuery) -> Result<Vec<Policy>, StoreError> {
+        let mut filter = Filter::default();
+        filter.any_of("p.project", query.project.as_deref());
+        filter.any_of("p.name", query.names.iter());
+        filter.any_of("p.type", query.types.iter());
+        let mut sort: Vec<_> =
+            query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect();
+        if sort.is_empty() {
+            sort.push((PolicySort::CreatedAt.column(), Direction::Ascending));
+        }
+        let listing = Listing {
+            table: "policies p",
+            columns: policies::COLUMNS.join(", "),
+            width: policies::COLUMNS.len(),
+            id: "p.id",
+            filter,
+            sort,
+            after: None,
+            limit: query.limit,
+            with_total: false,
+        };
+        let page = self.read_many(async |tx| {
+            let behind = match query.marker {
+                Some(marker) => marker::behind(tx, &listing, &marker.to_string()).await?,
+                None => None,
+            };
+            let listing = Listing { after: behind.as_ref(), ..listing };
+            listing.read(tx, policies::read, |policy| policy.id.to_string()).await
+        });
+        Ok(page.await?.items)
+    }
+
+    /// The policies bound to a cluster, in the order in which they are asked.
+    pub async fn bindings(&self, cluster: ClusterId) -> Result<Vec<Binding>, StoreError> {
+        const REST: &str = "WHERE b.cluster_id = $1 ORDER BY b.priority, b.id";
+        self.read(async |tx| policies::fetch_bindings(tx, REST, args![cluster.to_string()]).await).await
+    }
+
+    /// The policies bound to a cluster, as they are listed.
+    pub async fn list_bindings(
+        &self,
+        cluster: ClusterId,
+        query: &BindingQuery,
+    ) -> Result<Vec<Binding>, StoreError> {
+        const ENABLED: SortColumn = SortColumn { expression: "b.enabled", is_text: false };
+        let mut filter = Filter::default();
+        filter.any_of("b.cluster_id", [cluster.to_string()]);
+        filter.any_of("b.enabled", query.enabled);
+        filter.any_of("p.name", query.policy_names.iter());
+        filter.any_of("p.type", query.policy_types.iter());
+        let sort: Vec<_> = query.by_enabled.map(|direction| (ENABLED, direction)).into_iter().collect();
+        let rest = format!("{} {}", filter.to_where(), order_by(&sort, "b.id"));
+        self.read(async |tx| policies::fetch_bindings(tx, &rest, filter.arguments).await).await
+    }
+
+    /// How a policy is bound to a cluster; none if it is not.
+    pub async fn binding(&self, cluster: ClusterId, policy: PolicyId) -> Result<Option<Binding>, StoreError> {
+        const REST: &str = "WHERE b.cluster_id = $1 AND b.policy_id = $2";
+        let these = args![cluster.to_string(), policy.to_string()];
+        Ok(self.read(async |tx| policies::fetch_bindings(tx, REST, these).await).await?.into_iter().next())
+    }
+}
