@@ -157,6 +157,6 @@ async fn start_engine(
     metrics.register(&mut operations.registry);
     store.metrics().register(&mut operations.registry);
     let clock = Arc::new(SystemClock);
-    let parts = Parts { store, providers, policies: Policies::default(), clock, config, metrics };
+    let parts = Parts { store, providers, policies: Policies::standard(), clock, config, metrics };
     Engine::start(parts).await.context("cannot start the engine")
 }

@@ -3,6 +3,7 @@
 mod deletion;
 mod membership;
 mod node;
+pub(crate) mod policies;
 pub(crate) mod resize;
 mod scale;
 pub(crate) mod update;
@@ -36,6 +37,9 @@ pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
     (ActionKind::NodeCheck, 1),
     (ActionKind::NodeRecover, 1),
     (ActionKind::NodeOperation, 1),
+    (ActionKind::ClusterAttachPolicy, 1),
+    (ActionKind::ClusterDetachPolicy, 1),
+    (ActionKind::ClusterUpdatePolicy, 1),
 ];
 
 /// Whether the cluster is gone once this has succeeded.
@@ -45,6 +49,9 @@ pub(crate) fn deletes(action: &Action) -> bool {
 
 /// Does it, and says how it went.
 pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
+    if policies::is_about_policies(work.action.kind) {
+        return policies::run(work).await;
+    }
     if work.is_delegated() {
         delegated::run(work).await?;
     } else {

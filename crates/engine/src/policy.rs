@@ -1,5 +1,15 @@
 //! Policies: what is asked before an action acts, and told after it has.
 
+mod batch;
+mod cooling;
+mod deletion;
+mod effects;
+mod going;
+mod health;
+mod loadbalance;
+mod placement;
+mod scaling;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -7,9 +17,14 @@ use async_trait::async_trait;
 use muster_core::action::{Action, ActionKind};
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
-use muster_core::policy::Binding;
+use muster_core::policy::{self, Binding, PolicyKind};
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
+
+pub use effects::Effects;
+pub(crate) use effects::keep;
+
+use crate::provider::Capabilities;
 
 /// What a policy sees of an action.
 pub struct PolicyContext<'a> {
@@ -19,8 +34,16 @@ pub struct PolicyContext<'a> {
     pub cluster: &'a Cluster,
     /// Its members.
     pub nodes: &'a [Node],
+    /// What can be done with it.
+    pub capabilities: Capabilities,
+    /// When a node's recipe was made.
+    pub recipe_made: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
+    /// The most nodes that any cluster may have.
+    pub limit: u32,
     /// What policies and the engine leave for each other: `creation`, `deletion`, `placement`, …
     pub data: &'a mut Map<String, Value>,
+    /// What is written with the action's next commits.
+    pub effects: &'a mut Effects,
     /// Now.
     pub now: Timestamp,
 }
@@ -33,6 +56,16 @@ pub trait PolicyType: Send + Sync {
 
     /// Whether it wants to be asked before an action of this kind.
     fn checks(&self, kind: ActionKind) -> bool;
+
+    /// Takes a cluster on, and may keep something with the binding; an error refuses it, in words.
+    async fn attach(&self, _: &mut Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Lets a cluster go; an error refuses it, in words.
+    async fn detach(&self, _: &Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Looks at what is about to happen; an error refuses it, in words.
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String>;
@@ -53,6 +86,32 @@ pub struct Policies {
 }
 
 impl Policies {
+    /// All types that there are.
+    pub fn standard() -> Self {
+        let types: [(&PolicyKind, Arc<dyn PolicyType>); 8] = [
+            (&policy::affinity::KIND, Arc::new(placement::Placement)),
+            (&policy::batch::KIND, Arc::new(batch::Batch)),
+            (&policy::deletion::KIND, Arc::new(deletion::Deletion)),
+            (&policy::health::KIND, Arc::new(health::Health)),
+            (&policy::loadbalance::KIND, Arc::new(loadbalance::LoadBalance)),
+            (&policy::placement::REGION, Arc::new(placement::Placement)),
+            (&policy::placement::ZONE, Arc::new(placement::Placement)),
+            (&policy::scaling::KIND, Arc::new(scaling::Scaling)),
+        ];
+        let mut all = Self::default();
+        for (kind, policy) in types {
+            for version in kind.versions {
+                all.types.insert(format!("{}-{}", kind.name, version.number), Arc::clone(&policy));
+            }
+        }
+        all
+    }
+
+    /// The type of this name and version.
+    pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn PolicyType>> {
+        self.types.get(kind).cloned()
+    }
+
     /// Adds a type.
     #[must_use]
     pub fn with(mut self, policy: impl PolicyType + 'static) -> Self {
@@ -66,7 +125,7 @@ impl Policies {
         bindings: &[Binding],
         mut context: PolicyContext<'_>,
     ) -> Result<(), String> {
-        for (binding, policy) in self.asked(bindings, context.action.kind) {
+        for (binding, policy) in self.asked(bindings, context.action) {
             let refused =
                 |why: String| format!("Policy check failure: Failed policy '{}': {why}", binding.policy.name);
             policy.before(binding, &mut context).await.map_err(refused)?;
@@ -82,7 +141,7 @@ impl Policies {
         succeeded: bool,
     ) -> Result<(), String> {
         let mut complaint = Ok(());
-        for (binding, policy) in self.asked(bindings, context.action.kind) {
+        for (binding, policy) in self.asked(bindings, context.action) {
             let told = policy.after(binding, &mut context, succeeded).await;
             complaint = complaint.and(told);
         }
@@ -92,12 +151,17 @@ impl Policies {
     fn asked<'a>(
         &'a self,
         bindings: &'a [Binding],
-        kind: ActionKind,
+        action: &Action,
     ) -> impl Iterator<Item = (&'a Binding, &'a Arc<dyn PolicyType>)> {
+        let kind = action.kind;
+        // An update may change sizes too: for that part those are asked that a resize would ask.
+        let resizes = kind == ActionKind::ClusterUpdate && going::changes_sizes(&action.inputs);
         bindings
             .iter()
             .filter(|binding| binding.enabled)
             .filter_map(|binding| Some((binding, self.types.get(&binding.policy.kind)?)))
-            .filter(move |(_, policy)| policy.checks(kind))
+            .filter(move |(_, policy)| {
+                policy.checks(kind) || resizes && policy.checks(ActionKind::ClusterResize)
+            })
     }
 }

@@ -16,7 +16,7 @@ use crate::again;
 use crate::engine::{Inner, Life};
 use crate::events;
 use crate::handlers;
-use crate::policy::PolicyContext;
+use crate::policy::Effects;
 use crate::unfinished::is_unsettled;
 use crate::work::{Stop, Work};
 
@@ -129,15 +129,11 @@ pub(crate) async fn give_up(
 async fn guarded(work: &mut Work) -> Result<String, Stop> {
     if !work.bindings.is_empty() && !work.is_planned() {
         let mut data = std::mem::take(&mut work.data);
-        let context = PolicyContext {
-            action: &work.action,
-            cluster: &work.cluster,
-            nodes: &work.nodes,
-            data: &mut data,
-            now: work.now(),
-        };
+        let mut effects = Effects::default();
+        let context = work.policy_context(&mut data, &mut effects);
         let allowed = work.inner.policies.before(&work.bindings, context).await;
         work.data = data;
+        work.take_effects(effects);
         allowed.map_err(Stop::Failed)?;
     }
     handlers::run(work).await
@@ -166,6 +162,7 @@ impl Work {
         }
         record.end_other_children = Some(End { status, reason: reason.clone() });
         record.data = self.kept();
+        record.bindings = std::mem::take(&mut self.effects.bindings);
         record.end = Some(End { status, reason: reason.clone() });
         self.record(record).await?;
         self.inner.metrics.ended(self.action.kind, status);
@@ -178,16 +175,12 @@ impl Work {
             return reason.to_owned();
         }
         let mut data = std::mem::take(&mut self.data);
-        let context = PolicyContext {
-            action: &self.action,
-            cluster: &self.cluster,
-            nodes: &self.nodes,
-            data: &mut data,
-            now: self.now(),
-        };
+        let mut effects = Effects::default();
+        let context = self.policy_context(&mut data, &mut effects);
         let told =
             self.inner.policies.after(&self.bindings, context, status == ActionStatus::Succeeded).await;
         self.data = data;
+        self.take_effects(effects);
         match told {
             Ok(()) => reason.to_owned(),
             Err(why) => format!("{reason} {why}"),

@@ -91,6 +91,8 @@ pub(crate) struct Work {
     pub(crate) moved: Vec<Node>,
     /// Nodes whose place or recipe is behind in their rows.
     pub(crate) relocated: HashSet<NodeId>,
+    /// What policies change beside this.
+    pub(crate) effects: crate::policy::Effects,
     /// Members whose rows go with the next commit.
     pub(crate) gone: Vec<NodeId>,
     /// Nodes whose rows are behind.
@@ -156,6 +158,7 @@ impl Work {
             done: children.done,
             moved: Vec::new(),
             relocated: HashSet::new(),
+            effects: crate::policy::Effects::default(),
             gone: Vec::new(),
             dirty: HashSet::new(),
             unborn: HashSet::new(),

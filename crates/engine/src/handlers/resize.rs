@@ -184,7 +184,7 @@ pub(crate) fn victims(
 }
 
 /// A node's lot: its id's random bits, so that a take-over draws the same.
-fn lot(id: NodeId) -> u64 {
+pub(crate) fn lot(id: NodeId) -> u64 {
     let bits = id.as_uuid().as_u128();
     u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

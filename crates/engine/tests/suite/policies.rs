@@ -1,17 +1,57 @@
 //! Policies are asked before an action acts, and told after it has.
 
+mod acting;
+mod attach;
+
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::cluster::Cluster;
 use muster_core::ids::{BindingId, NodeId, PolicyId};
 use muster_core::policy::{Binding, Policy};
 use muster_engine::policy::{Policies, PolicyContext, PolicyType};
+use muster_store::commands::CreatePolicy;
 use rstest::rstest;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, Kind, exactly, now};
+
+/// A world whose engine knows all types of policies.
+async fn world(kind: Kind) -> Option<Fixture> {
+    Fixture::open_with(kind, Policies::standard()).await
+}
+
+/// A policy that is stored, and attached to nothing.
+async fn policy(world: &Fixture, kind: &str, properties: Value) -> Policy {
+    let (name, version) = kind.rsplit_once('-').expect("a type and its version");
+    let spec = json!({"type": name, "version": version, "properties": properties});
+    let id = Uuid::new_v4();
+    let policy = Policy {
+        id: PolicyId::from_uuid(id),
+        name: format!("p-{id}"),
+        kind: kind.to_owned(),
+        project: "demo".to_owned(),
+        user: "ann".to_owned(),
+        spec: spec.as_object().expect("a map").clone(),
+        data: Map::new(),
+        created_at: now(),
+        updated_at: None,
+    };
+    let command = CreatePolicy { policy: policy.clone(), events: Vec::new() };
+    world.store().create_policy(command).await.expect("a new policy");
+    policy
+}
+
+async fn ended(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
+    let action = world.submit(kind, cluster, inputs).await;
+    world.ended(action).await
+}
+
+async fn attach(world: &Fixture, cluster: &Cluster, policy: &Policy) -> Action {
+    ended(world, ActionKind::ClusterAttachPolicy, cluster, json!({"policy_id": policy.id})).await
+}
 
 /// Chooses the victims, or refuses, and remembers what it was told.
 #[derive(Clone, Default)]

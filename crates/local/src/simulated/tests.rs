@@ -62,10 +62,7 @@ fn a_wait_counts_from_the_start_whoever_made_it() {
 #[case(json!({"metadata": {"simulated_activity": "busy"}}), Activity::Busy)]
 #[case(json!({"metadata": {"simulated_activity": "unknown"}}), Activity::Unknown)]
 #[tokio::test]
-async fn nobody_uses_them_unless_the_profile_says_so(
-    #[case] properties: Value,
-    #[case] said: Activity,
-) {
+async fn nobody_uses_them_unless_the_profile_says_so(#[case] properties: Value, #[case] said: Activity) {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
     let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
     assert_eq!(Simulated::new("db", At(1)).activity(call).await, Ok(said));
@@ -77,9 +74,6 @@ async fn nobody_uses_them_unless_the_profile_says_so(
 #[case(json!({"metadata": {"simulated_wait_time": -1}}), "simulated_wait_time is -1: a number of seconds between 0 and 86400 is expected")]
 #[case(json!({"metadata": {"simulated_failure": "x"}}), "'x' is no simulated_failure: one of create, delete, check, update is expected")]
 #[case(json!({"metadata": {"simulated_activity": 1}}), "'1' is no simulated_activity: one of idle, busy, unknown is expected")]
-fn what_a_profile_may_not_say_is_refused_in_a_sentence(
-    #[case] properties: Value,
-    #[case] words: &str,
-) {
+fn what_a_profile_may_not_say_is_refused_in_a_sentence(#[case] properties: Value, #[case] words: &str) {
     assert_eq!(Simulated::new("db", At(0)).check_profile(&profile(&properties)).unwrap_err(), words);
 }

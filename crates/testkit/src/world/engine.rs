@@ -72,7 +72,7 @@ impl Args {
         let parts = Parts {
             store: store.context("the database does not open")?,
             providers: vec![Arc::new(WorldProvider::new(&world))],
-            policies: Policies::default(),
+            policies: Policies::standard(),
             clock: Arc::new(SystemClock),
             config: Config {
                 lease: Span::from_millis(lease),

@@ -1,0 +1,46 @@
+//! Batches: how many nodes are updated at a time.
+
+use async_trait::async_trait;
+use muster_core::action::ActionKind;
+use muster_core::candidates;
+use muster_core::policy::Binding;
+use muster_core::policy::batch::Settings;
+use serde_json::json;
+
+use super::{PolicyContext, PolicyType};
+use crate::provider::Membership;
+
+pub(super) struct Batch;
+
+#[async_trait]
+impl PolicyType for Batch {
+    fn kind(&self) -> &'static str {
+        "senlin.policy.batch-1.0"
+    }
+
+    fn checks(&self, kind: ActionKind) -> bool {
+        kind == ActionKind::ClusterUpdate
+    }
+
+    async fn attach(&self, _: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        if matches!(context.capabilities.membership, Membership::Delegated(_)) {
+            let kind = &context.cluster.profile_type;
+            return Err(format!(
+                "how many workers of {kind} are updated at a time is up to their operator: a batch policy cannot be attached"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let settings: Settings = binding.policy.settings()?;
+        let plan = settings.plan(candidates::workers(context.nodes, None));
+        let update = json!({"pause_time": settings.pause_time, "plan": plan});
+        context.data.insert("update".to_owned(), update);
+        Ok(())
+    }
+
+    async fn after(&self, _: &Binding, _: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Deletion: who goes when a cluster shrinks, and how.
+
+use async_trait::async_trait;
+use muster_core::action::{ActionKind, Target};
+use muster_core::candidates::{self, Candidate, Criterion};
+use muster_core::ids::NodeId;
+use muster_core::policy::Binding;
+use muster_core::policy::deletion::{HookType, Settings};
+use serde_json::{Value, json};
+
+use super::scaling::say;
+use super::{PolicyContext, PolicyType, going};
+use crate::handlers::resize::lot;
+use crate::provider::Membership;
+
+pub(super) struct Deletion;
+
+#[async_trait]
+impl PolicyType for Deletion {
+    fn kind(&self) -> &'static str {
+        "senlin.policy.deletion-1.1"
+    }
+
+    fn checks(&self, kind: ActionKind) -> bool {
+        matches!(
+            kind,
+            ActionKind::ClusterScaleIn
+                | ActionKind::ClusterDelNodes
+                | ActionKind::ClusterResize
+                | ActionKind::NodeDelete
+        )
+    }
+
+    async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let settings = Settings::of(&binding.policy)?;
+        let kind = &context.cluster.profile_type;
+        let delegated = matches!(context.capabilities.membership, Membership::Delegated(_));
+        match &settings.hooks {
+            Some(_) if delegated => {
+                return Err(format!(
+                    "nobody can be asked before workers of {kind} go, their operator ends them: leave 'hooks' out"
+                ));
+            }
+            Some(hooks) if hooks.kind == HookType::Zaqar && kind.name != "simulated.node" => {
+                return Err(
+                    "'hooks' of type 'zaqar' need a message queue, and there is none: use type 'webhook'"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+        if settings.destroy_after_deletion == Some(false) && !context.capabilities.orphans {
+            return Err(format!(
+                "workers of {kind} cannot leave: a deletion policy whose 'destroy_after_deletion' is false cannot be attached"
+            ));
+        }
+        if settings.criteria != Criterion::Random && !context.capabilities.choose_victims {
+            return Err(format!(
+                "which workers of {kind} go is up to their operator: the 'criteria' can only be RANDOM"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let settings = Settings::of(&binding.policy)?;
+        let Some(candidates) = candidates(&settings, context) else { return Ok(()) };
+        if context.capabilities.choose_victims {
+            say(context.data, "deletion", "count", json!(candidates.len()));
+            say(context.data, "deletion", "candidates", json!(candidates));
+        }
+        if let Some(destroy) = settings.destroy_after_deletion {
+            say(context.data, "deletion", "destroy_after_deletion", json!(destroy));
+        }
+        say(context.data, "deletion", "grace_period", json!(settings.grace_period));
+        say(context.data, "deletion", "reduce_desired_capacity", json!(settings.reduce_desired_capacity));
+        if let Some(hooks) = settings.hooks {
+            context.data.insert("hooks".to_owned(), json!(hooks));
+        }
+        Ok(())
+    }
+
+    async fn after(&self, _: &Binding, _: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Who goes: those that were named, else the chosen ones of each group; none if nobody goes.
+fn candidates(settings: &Settings, context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
+    if let (ActionKind::NodeDelete, Target::Node(id)) = (context.action.kind, context.action.target) {
+        return Some(vec![id]);
+    }
+    let named = context.action.inputs.get("candidates").or_else(|| context.action.inputs.get("nodes"));
+    let named: Option<Vec<NodeId>> =
+        named.and_then(|named: &Value| serde_json::from_value(named.clone()).ok());
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return Some(named);
+    }
+    let going = going::going(context).into_iter().filter(|(_, count)| *count > 0);
+    let chosen: Vec<NodeId> = going
+        .flat_map(|(group, count)| {
+            let members = candidates::workers(context.nodes, Some(&group));
+            let members = members.map(|node| Candidate::of(node, (context.recipe_made)(node))).collect();
+            candidates::choose(members, count, settings.criteria, lot)
+        })
+        .collect();
+    (!chosen.is_empty()).then_some(chosen)
+}

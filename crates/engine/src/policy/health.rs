@@ -1,0 +1,50 @@
+//! Health: whether a cluster can be looked after in the way that a policy says.
+
+use async_trait::async_trait;
+use muster_core::action::ActionKind;
+use muster_core::policy::Binding;
+use muster_core::policy::health::{ModeType, Operation, Settings};
+
+use super::{PolicyContext, PolicyType};
+
+pub(super) struct Health;
+
+#[async_trait]
+impl PolicyType for Health {
+    fn kind(&self) -> &'static str {
+        "senlin.policy.health-1.2"
+    }
+
+    fn checks(&self, _: ActionKind) -> bool {
+        false
+    }
+
+    async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let settings: Settings = binding.policy.settings()?;
+        if !settings.recovery.fencing.is_empty() {
+            let fencing = settings.recovery.fencing.join(", ");
+            return Err(format!(
+                "nothing can be fenced here, and 'fencing' asks for {fencing}: leave it out"
+            ));
+        }
+        let (kind, operation) = (&context.cluster.profile_type, settings.operation());
+        if operation != Operation::Recreate && kind.name != "simulated.node" {
+            return Err(format!("nodes of {kind} are recovered by RECREATE, not by {operation}"));
+        }
+        let asks_machines = |kind: &ModeType| *kind == ModeType::HypervisorStatusPolling;
+        if settings.detection.detection_modes.iter().map(|mode| mode.kind).any(|kind| asks_machines(&kind)) {
+            return Err(format!(
+                "the machines below nodes of {kind} cannot be asked for: use another mode than HYPERVISOR_STATUS_POLLING"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn before(&self, _: &Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn after(&self, _: &Binding, _: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Load balance: which nodes take part in a service. Simulated nodes take part in a simulated one.
+
+use async_trait::async_trait;
+use muster_core::action::{ActionKind, Target};
+use muster_core::candidates;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus};
+use muster_core::policy::Binding;
+use serde_json::{Map, Value, json};
+
+use super::scaling::say;
+use super::{PolicyContext, PolicyType, going};
+use crate::fresh::new_id;
+
+/// Where a node keeps its membership.
+const MEMBER: &str = "lb_member";
+
+/// Where a cluster keeps the addresses of its services.
+const SERVICES: &str = "loadbalancers";
+
+/// The address of a simulated service whose policy names none: of a network that is for examples only.
+const ADDRESS: &str = "192.0.2.1";
+
+pub(super) struct LoadBalance;
+
+#[async_trait]
+impl PolicyType for LoadBalance {
+    fn kind(&self) -> &'static str {
+        "senlin.policy.loadbalance-1.3"
+    }
+
+    fn checks(&self, kind: ActionKind) -> bool {
+        matches!(
+            kind,
+            ActionKind::ClusterAddNodes
+                | ActionKind::ClusterDelNodes
+                | ActionKind::ClusterScaleIn
+                | ActionKind::ClusterScaleOut
+                | ActionKind::ClusterResize
+                | ActionKind::ClusterReplaceNodes
+                | ActionKind::NodeCreate
+                | ActionKind::NodeDelete
+                | ActionKind::NodeRecover
+        )
+    }
+
+    async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let properties = binding.policy.properties().unwrap_or_default();
+        let given = |map: &str, key: &str| properties.get(map).and_then(|map| map.get(key)).cloned();
+        let existing = properties.get("loadbalancer").cloned();
+        let service = json!({
+            "preexisting": existing.is_some(),
+            "loadbalancer": existing.unwrap_or_else(|| json!(new_id())),
+            "pool": given("pool", "id").unwrap_or_else(|| json!(new_id())),
+        });
+        binding.data.insert("LoadBalancingPolicy".to_owned(), json!({"version": "1.3", "data": service}));
+        let address = given("vip", "address").unwrap_or_else(|| json!(ADDRESS));
+        let mut services = services(context);
+        services.insert(binding.policy.id.to_string(), json!({"vip_address": address}));
+        context.effects.keep_with_cluster(SERVICES, Some(services.into()));
+        take_in(context);
+        Ok(())
+    }
+
+    async fn detach(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let mut services = services(context);
+        services.remove(&binding.policy.id.to_string());
+        let services = (!services.is_empty()).then(|| services.into());
+        context.effects.keep_with_cluster(SERVICES, services);
+        for node in context.nodes.iter().filter(|node| node.data.contains_key(MEMBER)) {
+            context.effects.keep_with_node(node.id, MEMBER, None);
+        }
+        Ok(())
+    }
+
+    /// Whoever goes takes no part any more, before it goes.
+    async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        for id in leaving(context) {
+            context.effects.keep_with_node(id, MEMBER, None);
+        }
+        Ok(())
+    }
+
+    /// Whoever came takes part; and so does who was to go and is still there.
+    async fn after(&self, _: &Binding, context: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
+        take_in(context);
+        Ok(())
+    }
+}
+
+fn services(context: &PolicyContext<'_>) -> Map<String, Value> {
+    context.cluster.data.get(SERVICES).and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// Lets all members take part that work and do not yet.
+fn take_in(context: &mut PolicyContext<'_>) {
+    // Beside a node's action others may run: that node alone is ours to write.
+    let ours = |node: &Node| match context.action.target {
+        Target::Node(id) => node.id == id,
+        Target::Cluster(_) => true,
+    };
+    let joins =
+        |node: &&Node| node.status == NodeStatus::Active && !node.data.contains_key(MEMBER) && ours(node);
+    let joining: Vec<NodeId> =
+        candidates::workers(context.nodes, None).filter(joins).map(|node| node.id).collect();
+    for id in joining {
+        context.effects.keep_with_node(id, MEMBER, Some(json!(new_id())));
+    }
+}
+
+/// Who goes; where nobody has chosen, those that would go anyway are chosen here.
+fn leaving(context: &mut PolicyContext<'_>) -> Vec<NodeId> {
+    let read = |ids: Option<&Value>| -> Vec<NodeId> {
+        ids.and_then(|ids| serde_json::from_value(ids.clone()).ok()).unwrap_or_default()
+    };
+    let inputs = &context.action.inputs;
+    match (context.action.kind, context.action.target) {
+        (ActionKind::NodeDelete, Target::Node(id)) => return vec![id],
+        (ActionKind::ClusterDelNodes, _) => {
+            return read(inputs.get("candidates").or_else(|| inputs.get("nodes")));
+        }
+        (ActionKind::ClusterReplaceNodes, _) => {
+            let replaced =
+                inputs.get("candidates").or_else(|| inputs.get("nodes")).and_then(Value::as_object);
+            return replaced.into_iter().flatten().filter_map(|(old, _)| old.parse().ok()).collect();
+        }
+        _ => {}
+    }
+    let chosen = read(context.data.get("deletion").and_then(|deletion| deletion.get("candidates")));
+    if !chosen.is_empty() {
+        return chosen;
+    }
+    let mut leaving = Vec::new();
+    for (group, count) in going::going(context).into_iter().filter(|(_, count)| *count > 0) {
+        let members: Vec<&Node> = candidates::workers(context.nodes, Some(&group)).collect();
+        let age = members.first().map(|node| (context.recipe_made)(node)).unwrap_or_default();
+        leaving.extend(crate::handlers::resize::victims(&members, count, &[], age));
+    }
+    if !leaving.is_empty() {
+        say(context.data, "deletion", "count", json!(leaving.len()));
+        say(context.data, "deletion", "candidates", json!(leaving));
+    }
+    leaving
+}
+
+#[cfg(test)]
+mod tests;

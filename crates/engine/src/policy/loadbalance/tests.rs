@@ -1,0 +1,138 @@
+use muster_core::action::Action;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{BindingId, PolicyId};
+use muster_core::policy::Policy;
+use muster_core::sample;
+use muster_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::*;
+use crate::policy::Effects;
+use crate::provider::{Capabilities, Membership};
+
+/// A cluster of three, as an action sees it.
+struct World {
+    action: Action,
+    cluster: Cluster,
+    nodes: Vec<Node>,
+    data: Map<String, Value>,
+    effects: Effects,
+}
+
+impl World {
+    fn new(kind: ActionKind, inputs: Value) -> Self {
+        let cluster = sample::cluster(3, 0, None);
+        let action = Action { inputs, ..sample::action(1, kind, cluster.id) };
+        let working = |index| Node { status: NodeStatus::Active, ..sample::node(index) };
+        let nodes = (1..=3).map(working).collect();
+        Self { action, cluster, nodes, data: Map::new(), effects: Effects::default() }
+    }
+
+    fn context(&mut self) -> PolicyContext<'_> {
+        PolicyContext {
+            action: &self.action,
+            cluster: &self.cluster,
+            nodes: &self.nodes,
+            capabilities: Capabilities {
+                membership: Membership::Individual,
+                head: false,
+                workers_outlive_head: true,
+                several_groups: false,
+                orphans: true,
+                choose_victims: true,
+                update_in_place: true,
+                heals_by_default: false,
+                adopt: true,
+                tells_activity: false,
+            },
+            recipe_made: Box::new(|_| Timestamp::default()),
+            limit: 100,
+            data: &mut self.data,
+            effects: &mut self.effects,
+            now: Timestamp::default(),
+        }
+    }
+
+    /// Who begins to take part, and who ends.
+    fn changes(&self) -> (Vec<NodeId>, Vec<NodeId>) {
+        let ids = |joins: bool| {
+            let these = self.effects.node_data.iter().filter(|(_, _, value)| value.is_some() == joins);
+            these.map(|(id, _, _)| *id).collect()
+        };
+        (ids(true), ids(false))
+    }
+}
+
+fn binding() -> Binding {
+    let spec =
+        json!({"properties": {"pool": {"subnet": "net"}, "vip": {"subnet": "net", "address": "10.0.0.9"}}});
+    Binding {
+        id: BindingId::from_uuid(Uuid::from_u128(1)),
+        cluster_id: sample::cluster(0, 0, None).id,
+        policy: Policy {
+            id: PolicyId::from_uuid(Uuid::from_u128(2)),
+            name: "lb".to_owned(),
+            kind: "senlin.policy.loadbalance-1.3".to_owned(),
+            project: "demo".to_owned(),
+            user: "ann".to_owned(),
+            spec: spec.as_object().expect("a map").clone(),
+            data: Map::new(),
+            created_at: Timestamp::default(),
+            updated_at: None,
+        },
+        enabled: true,
+        priority: 500,
+        data: Map::new(),
+        last_op: None,
+    }
+}
+
+#[tokio::test]
+async fn attached_all_members_that_work_take_part() {
+    let mut world = World::new(ActionKind::ClusterAttachPolicy, json!({}));
+    world.nodes[1].status = NodeStatus::Error;
+    let mut binding = binding();
+    LoadBalance.attach(&mut binding, &mut world.context()).await.unwrap();
+    assert_eq!(world.changes(), (vec![world.nodes[0].id, world.nodes[2].id], vec![]));
+    let services = json!({binding.policy.id.to_string(): {"vip_address": "10.0.0.9"}});
+    assert_eq!(world.effects.cluster_data, [(SERVICES, Some(services))]);
+    assert_eq!(binding.data["LoadBalancingPolicy"]["data"]["preexisting"], false);
+}
+
+#[tokio::test]
+async fn detached_nobody_takes_part_any_more() {
+    let mut world = World::new(ActionKind::ClusterDetachPolicy, json!({}));
+    let binding = binding();
+    world.nodes[2].data.insert(MEMBER.to_owned(), json!("m"));
+    world.cluster.data.insert(SERVICES.to_owned(), json!({binding.policy.id.to_string(): {}}));
+    LoadBalance.detach(&binding, &mut world.context()).await.unwrap();
+    assert_eq!(world.changes(), (vec![], vec![world.nodes[2].id]));
+    assert_eq!(world.effects.cluster_data, [(SERVICES, None)]);
+}
+
+#[tokio::test]
+async fn whoever_goes_is_taken_out_before() {
+    let chosen = sample::node(2).id;
+    let mut world = World::new(ActionKind::ClusterScaleIn, json!({}));
+    world.data.insert("deletion".to_owned(), json!({"candidates": [chosen]}));
+    LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
+    assert_eq!(world.changes(), (vec![], vec![chosen]));
+}
+
+#[tokio::test]
+async fn where_nobody_chose_it_is_chosen_here_who_goes() {
+    let resize = json!({"adjustment_type": "EXACT_CAPACITY", "number": 1});
+    let mut world = World::new(ActionKind::ClusterResize, resize);
+    LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
+    let (_, out) = world.changes();
+    assert_eq!(out.len(), 2);
+    assert_eq!(world.data["deletion"], json!({"count": 2, "candidates": out}));
+}
+
+#[tokio::test]
+async fn whoever_came_takes_part_afterwards() {
+    let mut world = World::new(ActionKind::ClusterScaleOut, json!({}));
+    world.nodes[0].data.insert(MEMBER.to_owned(), json!("m"));
+    LoadBalance.after(&binding(), &mut world.context(), true).await.unwrap();
+    assert_eq!(world.changes(), (vec![world.nodes[1].id, world.nodes[2].id], vec![]));
+}

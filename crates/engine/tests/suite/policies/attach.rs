@@ -1,0 +1,109 @@
+//! Policies are attached, enabled and detached by actions.
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::cluster::Cluster;
+use muster_core::policy::Policy;
+use rstest::rstest;
+use serde_json::json;
+
+use super::{attach, ended, policy, world};
+use crate::fixture::{Fixture, Kind};
+
+async fn told(world: &Fixture, cluster: &Cluster, policy: &Policy, enabled: bool) -> Action {
+    let inputs = json!({"policy_id": policy.id, "enabled": enabled});
+    ended(world, ActionKind::ClusterUpdatePolicy, cluster, inputs).await
+}
+
+async fn detached(world: &Fixture, cluster: &Cluster, policy: &Policy) -> Action {
+    ended(world, ActionKind::ClusterDetachPolicy, cluster, json!({"policy_id": policy.id})).await
+}
+
+fn assert_ended(action: &Action, status: ActionStatus, reason: &str) {
+    assert_eq!((action.status, action.status_reason.as_str()), (status, reason));
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_policy_is_attached_enabled_and_detached(#[case] kind: Kind) {
+    let Some(world) = world(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    let deletion = policy(&world, "senlin.policy.deletion-1.1", json!({})).await;
+    assert_ended(&detached(&world, &cluster, &deletion).await, ActionStatus::Failed, "Policy not attached.");
+    let attached = attach(&world, &cluster, &deletion).await;
+    assert_ended(&attached, ActionStatus::Succeeded, "Policy attached.");
+    let binding = world.store().binding(cluster.id, deletion.id).await.unwrap().unwrap();
+    assert_eq!((binding.enabled, binding.priority, binding.last_op), (true, 400, None));
+    let again = attach(&world, &cluster, &deletion).await;
+    assert_ended(&again, ActionStatus::Succeeded, "Policy already attached.");
+    let disabled = told(&world, &cluster, &deletion, false).await;
+    assert_ended(&disabled, ActionStatus::Succeeded, "Policy updated.");
+    assert!(!world.store().binding(cluster.id, deletion.id).await.unwrap().unwrap().enabled);
+    let same = told(&world, &cluster, &deletion, false).await;
+    assert_ended(&same, ActionStatus::Succeeded, "No update is needed.");
+    let gone = detached(&world, &cluster, &deletion).await;
+    assert_ended(&gone, ActionStatus::Succeeded, "Policy detached.");
+    assert_eq!(world.store().bindings(cluster.id).await.unwrap(), []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_cluster_has_one_policy_of_a_type_unless_that_is_scaling(#[case] kind: Kind) {
+    let Some(world) = world(kind).await else { return };
+    let (cluster, _) = world.created(1).await;
+    let first = policy(&world, "senlin.policy.deletion-1.1", json!({})).await;
+    let second = policy(&world, "senlin.policy.deletion-1.1", json!({})).await;
+    let older = policy(&world, "senlin.policy.deletion-1.0", json!({})).await;
+    attach(&world, &cluster, &first).await;
+    let conflict = attach(&world, &cluster, &second).await;
+    let reason = format!(
+        "Only one instance of policy type (senlin.policy.deletion-1.1) can be attached to a cluster, but another \
+         instance ({}) is found attached to the cluster ({}) already.",
+        first.id, cluster.id
+    );
+    assert_ended(&conflict, ActionStatus::Failed, &reason);
+    assert_eq!(attach(&world, &cluster, &older).await.status, ActionStatus::Succeeded, "another version");
+    for event in ["CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT"] {
+        let scaling = policy(&world, "senlin.policy.scaling-1.0", json!({"event": event})).await;
+        assert_eq!(attach(&world, &cluster, &scaling).await.status, ActionStatus::Succeeded);
+    }
+    let kinds: Vec<_> = world.store().bindings(cluster.id).await.unwrap();
+    assert_eq!(kinds.iter().map(|binding| binding.priority).collect::<Vec<_>>(), [100, 100, 400, 400]);
+}
+
+#[rstest]
+#[case("senlin.policy.zone_placement-1.0", json!({}), "Policy not applicable on profile type: fake.node-1.0. Policies of type senlin.policy.zone_placement-1.0 act on kubernetes.pod only.")]
+#[case("senlin.policy.loadbalance-1.0", json!({}), "Policy not applicable on profile type: fake.node-1.0. Policies of type senlin.policy.loadbalance-1.0 act on simulated.node only.")]
+#[case("senlin.policy.deletion-1.0", json!({"hooks": {"timeout": 5}}), "'hooks' of type 'zaqar' need a message queue, and there is none: use type 'webhook'")]
+#[case("senlin.policy.health-1.0", json!({"detection": {"detection_modes": []}, "recovery": {"fencing": ["COMPUTE"]}}), "nothing can be fenced here, and 'fencing' asks for COMPUTE: leave it out")]
+#[case("senlin.policy.health-1.0", json!({"detection": {"detection_modes": []}, "recovery": {"actions": [{"name": "REBOOT"}]}}), "nodes of fake.node-1.0 are recovered by RECREATE, not by REBOOT")]
+#[tokio::test]
+async fn a_policy_that_could_not_act_is_refused(
+    #[case] name: &str,
+    #[case] properties: serde_json::Value,
+    #[case] reason: &str,
+) {
+    let Some(world) = world(Kind::Sqlite).await else { return };
+    let (cluster, _) = world.created(1).await;
+    let policy = policy(&world, name, properties).await;
+    assert_ended(&attach(&world, &cluster, &policy).await, ActionStatus::Failed, reason);
+    assert_eq!(world.store().bindings(cluster.id).await.unwrap(), []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn workers_that_cannot_leave_are_destroyed_or_not_at_all(#[case] kind: Kind) {
+    let Some(world) = world(kind).await else { return };
+    let cluster = world.created_with_head(1).await;
+    let leave = policy(&world, "senlin.policy.deletion-1.0", json!({"destroy_after_deletion": false})).await;
+    let reason = "workers of fake.cluster-1.0 cannot leave: a deletion policy whose 'destroy_after_deletion' is false \
+                  cannot be attached";
+    assert_ended(&attach(&world, &cluster, &leave).await, ActionStatus::Failed, reason);
+    let destroy = policy(&world, "senlin.policy.deletion-1.0", json!({})).await;
+    assert_eq!(attach(&world, &cluster, &destroy).await.status, ActionStatus::Succeeded);
+}
