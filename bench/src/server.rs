@@ -20,6 +20,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The clusters that a server of a benchmark may have: more than any benchmark makes.
 const MOST_CLUSTERS: &str = "1000000";
 
+/// More than any benchmark makes in one cluster.
+const MOST_NODES: &str = "100000";
+
 /// A running server, which ends with this value.
 pub struct Server {
     child: Child,
@@ -110,7 +113,7 @@ fn serve(program: &Path, data: &Path) -> Command {
     let mut command = muster(program);
     command
         .args(["serve", "--dev", "--log", "error", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"])
-        .args(["--max-clusters-per-project", MOST_CLUSTERS])
+        .args(["--max-clusters-per-project", MOST_CLUSTERS, "--max-nodes-per-cluster", MOST_NODES])
         .arg("--data-dir")
         .arg(data)
         .stdin(Stdio::null());

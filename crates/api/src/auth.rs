@@ -8,6 +8,7 @@ use muster_core::principal::Principal;
 
 use crate::error::ApiError;
 
+mod accounts;
 mod authorize;
 mod local;
 mod none;
@@ -17,11 +18,15 @@ mod tokens;
 #[cfg(test)]
 mod tests;
 
+pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
 pub use authorize::{Denied, Resource, Rule, authorize};
 pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
 pub use none::{Nobody, NotAllowed};
 pub use secret::{hash, new_token};
 pub use tokens::{TokenEntry, Tokens, TokensFile};
+
+/// The header in which clients of OpenStack services send their token.
+const OPENSTACK_TOKEN: &str = "x-auth-token";
 
 /// What is known of a caller before anybody vouches for it.
 #[derive(Debug, Clone, Copy)]
@@ -31,9 +36,13 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// The token of the `Authorization` header, with or without `Bearer`.
+    /// The token of the `Authorization` header, with or without `Bearer`, or else of `X-Auth-Token`.
     pub fn token(&self) -> Option<&str> {
-        let value = self.headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+        let Some(given) = self.headers.get(header::AUTHORIZATION) else {
+            let token = self.headers.get(OPENSTACK_TOKEN)?.to_str().ok()?.trim();
+            return (!token.is_empty()).then_some(token);
+        };
+        let value = given.to_str().ok()?.trim();
         let token = match value.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
             Some(_) => return None,
@@ -88,8 +97,14 @@ impl Authenticators {
 
     /// The same, with another scheme at the end.
     #[must_use]
-    pub fn with(mut self, scheme: impl Authenticator) -> Self {
-        self.0.push(Arc::new(scheme));
+    pub fn with(self, scheme: impl Authenticator) -> Self {
+        self.with_shared(Arc::new(scheme))
+    }
+
+    /// The same, with another scheme at the end that somebody else uses too.
+    #[must_use]
+    pub fn with_shared(mut self, scheme: Arc<dyn Authenticator>) -> Self {
+        self.0.push(scheme);
         self
     }
 

@@ -13,7 +13,6 @@ mod limits;
 mod mutate;
 mod pages;
 mod recipe;
-mod seal;
 mod shapes;
 mod update;
 mod watch;
@@ -35,7 +34,7 @@ use tonic::{Request, Status};
 
 use crate::access::Access;
 use crate::error::ApiError;
-use seal::Seal;
+use crate::seal::Seal;
 
 /// What the server says of itself.
 #[derive(Debug, Clone)]

@@ -2,13 +2,17 @@
 
 pub mod access;
 pub mod auth;
+pub mod clustering;
 mod core_api;
 pub mod error;
 pub mod guard;
 mod health;
+pub mod identity;
 pub mod operations;
+mod placement;
 pub mod requests;
 pub mod rest;
+mod seal;
 pub mod serve;
 pub mod server;
 

@@ -12,7 +12,7 @@ use crate::access;
 use crate::auth::{Authenticators, Caller};
 use crate::error::ApiError;
 use crate::guard::{self, GuardSettings};
-use crate::{requests, rest};
+use crate::{clustering, identity, requests, rest};
 
 /// The REST side of the core API, guarded and authenticated.
 pub fn router(endpoints: &[Endpoint], authenticators: Authenticators, guard: GuardSettings) -> Router {
@@ -58,7 +58,8 @@ async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if guard::is_probe(request.uri().path()) {
+    let path = request.uri().path();
+    if guard::is_probe(path) || clustering::is_open(path) || identity::is_open(path) {
         return next.run(request).await;
     }
     let caller = Caller { headers: request.headers() };

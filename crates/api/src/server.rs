@@ -12,8 +12,10 @@ use axum_server::tls_rustls::RustlsConfig;
 use muster_engine::Engine;
 
 use crate::auth::Authenticators;
+use crate::clustering::Clustering;
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
+use crate::identity::Identity;
 use crate::operations::{self, Operations};
 use crate::requests::Port;
 use crate::serve::{grpc_router, protect};
@@ -69,6 +71,10 @@ impl Tls {
 pub struct Server {
     /// The core API.
     pub api: CoreApi,
+    /// The clustering API.
+    pub clustering: Clustering,
+    /// Where accounts log in, if there are any.
+    pub identity: Option<Identity>,
     /// The engine behind it, for the probes.
     pub engine: Engine,
     /// What is measured.
@@ -84,13 +90,16 @@ pub struct Server {
 impl Server {
     /// Serves until `stop` ends, then lets requests that are under way end.
     pub async fn run(self, ports: Ports, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let Self { api, engine, operations, authenticators, allowed_hosts, tls } = self;
+        let Self { api, clustering, identity, engine, operations, authenticators, allowed_hosts, tls } = self;
         let guard = |address: SocketAddr| GuardSettings {
             loopback: address.ip().is_loopback(),
             allowed_hosts: allowed_hosts.clone(),
         };
         let requests = operations.requests.clone();
-        let routes = rest::routes(&api.rest()).merge(operations::routes(engine, operations));
+        let routes = rest::routes(&api.rest())
+            .merge(operations::routes(engine, operations))
+            .merge(clustering.routes())
+            .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
         let grpc =
             grpc_router(health::add_to(api.grpc()).await, authenticators, guard(ports.grpc.local_addr()?));

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Error, Result};
 use clap::Parser;
+use muster_api::clustering::Clustering;
+use muster_api::identity::Identity;
 use muster_api::operations::Operations;
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
@@ -27,7 +29,7 @@ use uuid::Uuid;
 
 use data::DataFolder;
 pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
-use doors::Announced;
+use doors::{Announced, Known};
 pub(crate) use local::clusters_folder;
 use settings::Settings;
 
@@ -70,11 +72,14 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     settings.warn_of_dev();
     let folder = DataFolder::open(&settings.data_dir)?;
     // What can be wrong about the settings is found out before anything begins.
-    let authenticators = doors::authenticators(settings, &folder).map_err(Failure::bad_value)?;
+    let Known { authenticators, accounts } = doors::known(settings, &folder).map_err(Failure::bad_value)?;
     let tls = read_tls(settings).await.map_err(Failure::bad_value)?;
     let bind = if detached { ports::bind_free } else { Ports::bind };
     let ports = bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
     let store = open_store(settings, &folder).await?;
+    if let Some(accounts) = &accounts {
+        accounts.sign_with(&store.token_key().await?);
+    }
     let mut operations = Operations::default();
     let environments = local::environments(folder.path());
     let processes = local::processes(settings, folder.path(), environments.clone())?;
@@ -91,6 +96,8 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments))
             .with_shapes(settings.shape.clone()),
+        clustering: Clustering::new(engine.clone(), info.clone(), tls.is_some()),
+        identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
         engine: engine.clone(),
         operations,
         authenticators,
@@ -145,7 +152,7 @@ async fn start_engine(
         providers.push(Arc::new(Simulated::new(&database, SystemClock)));
     }
     let config = Config {
-        max_nodes_per_cluster: settings.max_nodes_per_cluster,
+        max_nodes_per_cluster: settings.most_nodes(),
         max_clusters_per_project: settings.max_clusters_per_project,
         parallel_actions: settings.parallel_actions,
         retention: settings.retention(),

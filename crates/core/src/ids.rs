@@ -71,6 +71,8 @@ typed_id! {
     PolicyId,
     /// A rule's attachment to a cluster.
     BindingId,
+    /// What lets others change a cluster without an account.
+    ReceiverId,
     /// A durable unit of change.
     ActionId,
     /// Something that happened.

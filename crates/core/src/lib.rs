@@ -15,7 +15,9 @@ pub mod node;
 pub mod policy;
 pub mod principal;
 pub mod profile;
+pub mod profile_types;
 pub mod quantity;
+pub mod receiver;
 pub mod recipe;
 pub mod resize;
 #[cfg(any(test, feature = "sample"))]

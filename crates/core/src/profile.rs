@@ -81,6 +81,8 @@ pub struct Profile {
     pub user: String,
     /// The properties, as they were given.
     pub properties: Map<String, Value>,
+    /// What stood around them, as it was given; empty where the type says it all.
+    pub envelope: Map<String, Value>,
     /// What users keep with it.
     pub metadata: Map<String, Value>,
     /// Made for one cluster and gone with it.

@@ -85,6 +85,7 @@ pub fn profile() -> Profile {
         project: "demo".to_owned(),
         user: "ann".to_owned(),
         properties: Map::new(),
+        envelope: Map::new(),
         metadata: Map::new(),
         implicit: true,
         created_at: Timestamp::from_micros(1),

@@ -24,7 +24,7 @@ mod shown;
 use serde_json::{Map, Value};
 
 pub use envelope::Envelope;
-pub use shown::shown;
+pub use shown::{listed, printed, quoted, shown};
 
 /// What a specification may hold, in the order in which it is listed and checked.
 #[derive(Debug, Clone, Copy)]

@@ -37,4 +37,4 @@ pub use engine::{Engine, Parts};
 pub use fresh::new_id;
 pub use inquire::{InquiryError, Lines};
 pub use metrics::Metrics;
-pub use submit::{Caller, Change, Gate, NewNode, NodeChange, SubmitError};
+pub use submit::{Caller, Change, Gate, NewNode, NodeChange, Recipe, SubmitError};

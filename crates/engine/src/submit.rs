@@ -65,6 +65,30 @@ pub struct Change {
     pub timeout: Option<Span>,
 }
 
+/// What a new cluster is made from.
+#[derive(Debug, Clone)]
+pub enum Recipe {
+    /// A profile of its own, stored with it.
+    New(Profile),
+    /// A profile that is stored already.
+    Kept(Profile),
+}
+
+impl Recipe {
+    const fn profile(&self) -> &Profile {
+        match self {
+            Self::New(profile) | Self::Kept(profile) => profile,
+        }
+    }
+
+    fn into_new(self) -> Option<Profile> {
+        match self {
+            Self::New(profile) => Some(profile),
+            Self::Kept(_) => None,
+        }
+    }
+}
+
 /// Why a request was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
@@ -104,7 +128,7 @@ impl Engine {
     pub async fn create_cluster(
         &self,
         cluster: Cluster,
-        profile: Option<Profile>,
+        recipe: Recipe,
         unique_name: bool,
         caller: Caller,
     ) -> Result<Accepted, SubmitError> {
@@ -117,13 +141,11 @@ impl Engine {
             kind: kind.to_string(),
         };
         let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
-        if let Some(profile) = &profile {
-            provider.check_profile(profile).map_err(SubmitError::Invalid)?;
-            let admitted = provider.admit(profile).await;
-            admitted.or_else(
-                |missing| if missing.transient { Ok(()) } else { Err(SubmitError::Missing(missing)) },
-            )?;
-        }
+        let profile = recipe.profile();
+        provider.check_profile(profile).map_err(SubmitError::Invalid)?;
+        let admitted = provider.admit(profile).await;
+        admitted
+            .or_else(|missing| if missing.transient { Ok(()) } else { Err(SubmitError::Missing(missing)) })?;
         if cluster.groups.len() > 1 && !capabilities.several_groups {
             let groups = cluster.groups.len();
             return Err(SubmitError::NotSupported(format!(
@@ -143,12 +165,13 @@ impl Engine {
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
         let action = self.inner.action(ActionKind::ClusterCreate, &cluster, None, &caller);
         let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
-        if let Some((capacity, profile)) = provider.capacity().zip(profile.as_ref()) {
+        if let Some(capacity) = provider.capacity() {
             let room = Room { capacity, cluster: &cluster, profile };
             room.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
             accept.events.extend(room.warning(&accept.action));
         }
         let quota = Some(self.inner.config.max_clusters_per_project);
+        let profile = recipe.into_new();
         let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
         let accept = Accept { cluster, ..accept };
         Ok(told(self.inner.store.accept(accept).await?))

@@ -41,6 +41,8 @@ CREATE TABLE profiles (
     project    TEXT   NOT NULL,
     user_id    TEXT   NOT NULL,
     properties TEXT   NOT NULL,
+    -- What stood around the properties, as it was given.
+    envelope   TEXT   NOT NULL,
     metadata   TEXT   NOT NULL,
     implicit   BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -178,6 +180,23 @@ CREATE TABLE bindings (
     UNIQUE (cluster_id, policy_id)
 );
 CREATE INDEX bindings_by_policy ON bindings (policy_id);
+
+CREATE TABLE receivers (
+    id         TEXT PRIMARY KEY,
+    name       TEXT   NOT NULL,
+    type       TEXT   NOT NULL,
+    project    TEXT   NOT NULL,
+    principal  TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    cluster_id TEXT   NOT NULL REFERENCES clusters (id) ON DELETE CASCADE,
+    action     TEXT   NOT NULL,
+    actor      TEXT   NOT NULL,
+    params     TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT
+);
+CREATE INDEX receivers_of_cluster ON receivers (cluster_id);
+CREATE INDEX receivers_by_name ON receivers (project, name, id);
 
 CREATE TABLE actions (
     id             TEXT PRIMARY KEY,

@@ -13,7 +13,9 @@ mod limits;
 mod mirror;
 mod observe;
 mod policies;
+mod profile;
 mod purge;
+mod receiver;
 mod record;
 mod signal;
 
@@ -28,6 +30,8 @@ pub use limits::{Expire, Expired, NoteWatched};
 pub use mirror::{Mirror, Mirrored};
 pub use observe::{Observe, SeenCluster};
 pub use policies::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
+pub use profile::{DeleteProfile, InsertProfile, UpdateProfile};
 pub use purge::{Purge, Purged};
+pub use receiver::{DeleteReceiver, PutReceiver};
 pub use record::{End, PutBack, Record, Ticket};
 pub use signal::{Signal, SignalKind};

@@ -4,9 +4,10 @@ use muster_core::action::{Action, Control};
 use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Bind, Claim, Claimed, CreatePolicy, DeletePolicy, Expire, Expired, Heartbeat,
-    Mirror, Mirrored, NoteWatched, Observe, Purge, Purged, PutBack, Record, Register, Removed, RenamePolicy,
-    Retire, Signal, TakeDuty,
+    Abandon, Accept, Accepted, Bind, Claim, Claimed, CreatePolicy, DeletePolicy, DeleteProfile,
+    DeleteReceiver, Expire, Expired, Heartbeat, InsertProfile, Mirror, Mirrored, NoteWatched, Observe, Purge,
+    Purged, PutBack, PutReceiver, Record, Register, Removed, RenamePolicy, Retire, Signal, TakeDuty,
+    UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -55,6 +56,31 @@ impl Store {
     /// Removes a policy that is attached to no cluster.
     pub async fn delete_policy(&self, command: DeletePolicy) -> Result<Removed, StoreError> {
         self.write("delete_policy", command).await
+    }
+
+    /// Stores a profile.
+    pub async fn insert_profile(&self, command: InsertProfile) -> Result<(), StoreError> {
+        self.write("insert_profile", command).await
+    }
+
+    /// Writes a profile's name and metadata.
+    pub async fn update_profile(&self, command: UpdateProfile) -> Result<(), StoreError> {
+        self.write("update_profile", command).await
+    }
+
+    /// Removes a profile that nothing is made from; false if something is.
+    pub async fn delete_profile(&self, command: DeleteProfile) -> Result<bool, StoreError> {
+        self.write("delete_profile", command).await
+    }
+
+    /// Stores a receiver, or writes it as it is now.
+    pub async fn put_receiver(&self, command: PutReceiver) -> Result<(), StoreError> {
+        self.write("put_receiver", command).await
+    }
+
+    /// Removes a receiver.
+    pub async fn delete_receiver(&self, command: DeleteReceiver) -> Result<(), StoreError> {
+        self.write("delete_receiver", command).await
     }
 
     /// Gives an action back.

@@ -8,7 +8,6 @@ mod connection;
 mod error;
 mod execute;
 mod keyset;
-mod marker;
 mod metrics;
 mod migrate;
 mod notice;

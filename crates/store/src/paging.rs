@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use crate::keyset::{self, Cursor, Direction, Filter, Page, SortColumn};
 use crate::transaction::Transaction;
-use crate::value::Row;
+use crate::value::{Row, args};
 
 /// A list of one table.
 pub(crate) struct Listing<'q> {
@@ -18,11 +18,26 @@ pub(crate) struct Listing<'q> {
     pub(crate) filter: Filter,
     pub(crate) sort: Vec<(SortColumn, Direction)>,
     pub(crate) after: Option<&'q Cursor>,
+    /// Behind the row of this id instead; one that is not there says nothing.
+    pub(crate) marker: Option<&'q str>,
     pub(crate) limit: Option<u32>,
     pub(crate) with_total: bool,
 }
 
 impl Listing<'_> {
+    /// The cursor behind a row, wherever that is in the list.
+    async fn cursor_at(&self, tx: &mut Transaction<'_>, id: &str) -> Result<Option<Cursor>, StoreError> {
+        let sql = format!(
+            "SELECT {}{} FROM {} WHERE {} = $1",
+            self.id,
+            keyset::key_columns(&self.sort),
+            self.table,
+            self.id
+        );
+        let row = tx.row(sql, args![id]).await?;
+        row.map(|row| keyset::cursor(&row, 1, &self.sort, id.to_owned())).transpose()
+    }
+
     /// Reads the page; `id_of` is the row's id again, for the cursor.
     pub(crate) async fn read<T>(
         mut self,
@@ -34,6 +49,11 @@ impl Listing<'_> {
         if let Some(cursor) = self.after {
             cursor.check(&self.sort)?;
             self.filter.after(&self.sort, self.id, cursor);
+        }
+        if let Some(marker) = self.marker
+            && let Some(cursor) = self.cursor_at(tx, marker).await?
+        {
+            self.filter.after(&self.sort, self.id, &cursor);
         }
         // One more than asked tells whether there is another page.
         let limit = self.limit.map(|limit| format!(" LIMIT {}", u64::from(limit) + 1)).unwrap_or_default();
@@ -59,7 +79,7 @@ impl Listing<'_> {
             }
         }
         let last = next.is_none() && self.limit != Some(0);
-        let total = if last && self.after.is_none() {
+        let total = if last && self.after.is_none() && self.marker.is_none() {
             Some(items.len() as u64)
         } else if last || self.with_total {
             let row = tx.one(format!("SELECT count(*) FROM {} {}", self.table, all.0), all.1).await?;

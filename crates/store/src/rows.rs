@@ -6,3 +6,4 @@ pub(crate) mod events;
 pub(crate) mod nodes;
 pub(crate) mod policies;
 pub(crate) mod profiles;
+pub(crate) mod receivers;

@@ -5,7 +5,7 @@ use muster_core::action::{ActionKind, OnConflict};
 use muster_core::cluster::Cluster as Row;
 use muster_core::ids::NodeId;
 use muster_core::node::NodeRole;
-use muster_engine::Change;
+use muster_engine::{Change, Recipe};
 use muster_proto::v1alpha2::cluster_service_server::ClusterService;
 use muster_proto::v1alpha2::{
     Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, GetEnvironmentRequest,
@@ -105,8 +105,11 @@ impl ClusterService for CoreApi {
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
         create::may_go_to(&access, &namespace)?;
         let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
-        let accepted =
-            self.engine.create_cluster(cluster, Some(profile), true, caller).await.map_err(ApiError::from)?;
+        let accepted = self
+            .engine
+            .create_cluster(cluster, Recipe::New(profile), true, caller)
+            .await
+            .map_err(ApiError::from)?;
         let (cluster, action) = self.answer(accepted.action, &wait).await?;
         with_action(convert::cluster(cluster), &action)
     }

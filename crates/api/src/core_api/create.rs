@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, Framework, ObservedSummary, WorkerGroup};
-use muster_core::ids::{ClusterId, InstanceId, ProfileId};
+use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::limits::Watched;
 use muster_core::principal::{Owner, Principal};
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
@@ -14,11 +14,12 @@ use muster_proto::v1alpha2 as wire;
 use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
-use super::find::{is_of, optional, optional_word};
+use super::find::{optional, optional_word};
 use super::{CoreApi, limits, recipe};
 use crate::access::Access;
 use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
+use crate::placement::{self, cluster_type, framework_of};
 
 /// The longest name: Kubernetes operators add to it.
 const LONGEST_NAME: usize = 53;
@@ -113,8 +114,8 @@ impl CoreApi {
         }
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
-        let instance = self.instance_for(&given.provider, &kind)?;
-        self.may_run_code(principal, &instance)?;
+        let instance = placement::instance_for(&self.engine, &given.provider, &kind)?;
+        placement::may_run_code(&self.info, principal, &instance)?;
         let now = self.engine.now();
         let profile = Profile {
             id: ProfileId::from_uuid(new_id()),
@@ -123,6 +124,7 @@ impl CoreApi {
             project: namespace.clone(),
             user: principal.id.clone(),
             properties: recipe::properties(&given, framework)?,
+            envelope: Map::new(),
             metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
             implicit: true,
             created_at: now,
@@ -166,30 +168,6 @@ impl CoreApi {
         };
         Ok(New { cluster, profile })
     }
-    /// The instance that knows the type, of the provider that was asked for if one was.
-    fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ApiError> {
-        let instances = self.engine.instances();
-        let knows = |id: &&InstanceId| {
-            let fits = provider.is_empty() || is_of(id, provider);
-            fits && self.engine.provider(id).is_some_and(|served| served.capabilities(kind, None).is_some())
-        };
-        if let Some(found) = instances.iter().find(knows) {
-            return Ok(found.clone());
-        }
-        let mut there: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
-        there.sort_unstable();
-        let there = there.join(", ");
-        let sentence = if instances.is_empty() {
-            format!("no provider here makes nodes of type {kind}: none is configured")
-        } else if provider.is_empty() {
-            format!("no provider here makes nodes of type {kind}: choose another profile; there are: {there}")
-        } else if instances.iter().any(|id| is_of(id, provider)) {
-            format!("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")
-        } else {
-            format!("there is no provider '{provider}' here: use one of {there}, or leave it out")
-        };
-        Err(ApiError::invalid(sentence).word("NoProvider"))
-    }
 }
 
 /// The type that is asked for: by itself, or as the framework's.
@@ -203,19 +181,13 @@ fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>
         .profile
         .parse()
         .map_err(|error: InvalidProfileType| ApiError::invalid(format!("profile: {error}")))?;
-    let is_its = |framework: &&Framework| cluster_type(**framework).name == kind.name;
-    let of_kind = Framework::ALL.iter().find(is_its).copied();
+    let of_kind = framework_of(&kind);
     match framework {
         Some(framework) if of_kind != Some(framework) => Err(ApiError::invalid(format!(
             "framework is '{framework}', and profile '{kind}' is none of its: leave one of them out"
         ))),
         _ => Ok((kind, of_kind)),
     }
-}
-
-/// The type of a framework's clusters.
-fn cluster_type(framework: Framework) -> ProfileType {
-    ProfileType::new(&format!("{framework}.cluster"), "1.0")
 }
 
 /// How long actions may run: within limits.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{InstanceId, InvalidId};
+use muster_core::ids::InvalidId;
 use muster_core::principal::Owner;
 use muster_core::words::UnknownWord;
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
@@ -14,6 +14,7 @@ use super::CoreApi;
 use crate::access::Access;
 use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
+use crate::placement::is_of;
 
 /// How a request names a cluster.
 pub(super) struct Named<'r> {
@@ -160,11 +161,6 @@ fn check(access: &Access, named: &Named<'_>, found: Option<Cluster>) -> Result<C
         Err(Denied::Unseen(_)) => Err(missing()),
         Err(denied) => Err(denied.into()),
     }
-}
-
-/// Whether an instance is meant by a provider's word, or by its own id.
-pub(super) fn is_of(instance: &InstanceId, provider: &str) -> bool {
-    instance.provider() == provider || instance.as_str() == provider
 }
 
 /// One of an enumeration's words, as a field gives it.

@@ -42,6 +42,7 @@ pub(super) fn clusters(query: &ClusterQuery, sort_by: &str) -> String {
         deleted,
         sort: _,
         after: _,
+        marker: _,
         limit: _,
         with_total: _,
     } = query;
@@ -74,6 +75,7 @@ pub(super) fn nodes(query: &NodeQuery, sort_by: &str) -> String {
         statuses,
         sort: _,
         after: _,
+        marker: _,
         limit: _,
         with_total: _,
     } = query;
@@ -92,11 +94,15 @@ pub(super) fn events(query: &EventQuery, sort_by: &str) -> String {
         project,
         cluster,
         action,
+        clusters,
         objects,
+        object_kinds,
+        object_names,
         levels,
         reasons,
         sort: _,
         after: _,
+        marker: _,
         limit: _,
         with_total: _,
     } = query;
@@ -104,7 +110,10 @@ pub(super) fn events(query: &EventQuery, sort_by: &str) -> String {
         .with("project", project)
         .with("cluster", cluster)
         .with("action", action)
+        .with("any_cluster", clusters)
         .with("object", objects)
+        .with("object_kind", object_kinds)
+        .with("object_name", object_names)
         .with("level", levels)
         .with("reason", reasons)
         .0
@@ -115,6 +124,9 @@ pub(super) fn actions(query: &ActionQuery, sort_by: &str) -> String {
         project,
         namespace,
         cluster,
+        clusters,
+        targets,
+        names,
         node,
         parent,
         user,
@@ -123,6 +135,7 @@ pub(super) fn actions(query: &ActionQuery, sort_by: &str) -> String {
         statuses,
         sort: _,
         after: _,
+        marker: _,
         limit: _,
         with_total: _,
     } = query;
@@ -130,6 +143,9 @@ pub(super) fn actions(query: &ActionQuery, sort_by: &str) -> String {
         .with("project", project)
         .with("namespace", namespace)
         .with("cluster", cluster)
+        .with("any_cluster", clusters)
+        .with("target", targets)
+        .with("name", names)
         .with("node", node)
         .with("parent", parent)
         .with("user", user)

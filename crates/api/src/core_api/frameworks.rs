@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::{CoreApi, access};
 use crate::access::Access;
 use crate::error::ApiError;
+use crate::placement;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -60,7 +61,7 @@ impl CoreApi {
     }
 
     fn installation(&self, access: &Access, name: &str) -> Result<(Framework, Installation), ApiError> {
-        if !self.may_run_as_server(access.principal()) {
+        if !placement::may_run_as_server(&self.info, access.principal()) {
             let sentence =
                 "what is installed runs as the server's own user: only admins may install here; ask one";
             return Err(ApiError::forbidden(sentence).word("LocalProcessesNeedAdmin"));

@@ -7,9 +7,9 @@ use muster_store::{Cursor, Direction};
 use serde::{Deserialize, Serialize};
 
 use super::find::{optional, optional_word, word};
-use super::seal::Seal;
 use crate::access::Access;
 use crate::error::ApiError;
+use crate::seal::Seal;
 
 /// What a page token carries. It survives restarts, and is good for the same list only.
 #[derive(Debug, Serialize, Deserialize)]

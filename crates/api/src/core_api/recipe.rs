@@ -1,23 +1,17 @@
-//! From a request to the recipe of a framework's cluster, and who may have one carried out.
+//! From a request to the recipe of a framework's cluster.
 
 use std::collections::BTreeMap;
 
 use muster_core::cluster::Framework;
-use muster_core::ids::InstanceId;
 use muster_core::limits::Limits;
-use muster_core::principal::Principal;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde_json::{Map, Value};
 
 use super::create::{plain, shape};
 use super::find::optional;
-use super::{CoreApi, limits};
-use crate::auth::LOCAL_SCHEME;
+use super::limits;
 use crate::error::ApiError;
-
-/// The provider whose nodes run as the server's own user.
-const LOCAL_PROVIDER: &str = "local";
 
 /// The properties of the profile that is made for a cluster: as they were given, and of a framework's cluster also what
 /// stands in fields of its own.
@@ -75,24 +69,6 @@ pub(super) fn workers(given: &wire::WorkerGroupSpec) -> NodeRecipe {
         env: given.environment.clone().into_iter().collect::<BTreeMap<_, _>>(),
         args: given.args.clone(),
         ..NodeRecipe::default()
-    }
-}
-
-impl CoreApi {
-    /// Whether somebody may have nodes run there.
-    pub(super) fn may_run_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ApiError> {
-        if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(principal) {
-            return Ok(());
-        }
-        let sentence = "local processes run as the server's own user: only admins may make them here; \
-                        ask one, or use another provider";
-        Err(ApiError::forbidden(sentence).word("LocalProcessesNeedAdmin"))
-    }
-
-    /// Local processes run as the server's user. Where others than that user come in, only admins may say what runs.
-    pub(super) fn may_run_as_server(&self, principal: &Principal) -> bool {
-        let own_user_only = self.info.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
-        self.info.dev || own_user_only || principal.is_admin()
     }
 }
 

@@ -291,6 +291,7 @@ fn fits(filter: &ClusterQuery, cluster: &Cluster) -> bool {
         deleted: _,
         sort: _,
         after: _,
+        marker: _,
         limit: _,
         with_total: _,
     } = filter;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
+use crate::clustering;
 use crate::error::{ApiError, DOMAIN};
 use crate::requests::Sentence;
 
@@ -49,6 +50,9 @@ pub fn refuse(path: &str, headers: &HeaderMap, status: &Status) -> Response {
         return status.clone().into_http();
     }
     let error = ApiError::from(status);
+    if clustering::is_here(path) {
+        return clustering::refuse(error);
+    }
     let mut response = typed(JSON, refusal(path, &error).to_string().into());
     *response.status_mut() = error.status;
     response.extensions_mut().insert(Sentence(error.sentence));

@@ -1,11 +1,13 @@
 //! Who may come in, where the doors are, and when they close.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use muster_api::ServerInfo;
-use muster_api::auth::{Authenticators, Local, Nobody, OsUser, Tokens};
+use muster_api::auth::{Accounts, Authenticators, Local, Nobody, OsUser, Tokens};
 use muster_api::server::Ports;
+use muster_engine::clock::{Clock as _, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -13,9 +15,17 @@ use super::data::DataFolder;
 use super::settings::Settings;
 use crate::announcement::Announcement;
 
+/// Who may come in.
+pub(super) struct Known {
+    /// Whoever vouches for callers, in the order of the settings.
+    pub(super) authenticators: Authenticators,
+    /// Those who log in.
+    pub(super) accounts: Option<Arc<Accounts>>,
+}
+
 /// Whoever vouches for callers, in the order of the settings.
-pub(super) fn authenticators(settings: &Settings, folder: &DataFolder) -> Result<Authenticators> {
-    let mut chain = Authenticators::new();
+pub(super) fn known(settings: &Settings, folder: &DataFolder) -> Result<Known> {
+    let (mut chain, mut accounts) = (Authenticators::new(), None);
     for scheme in settings.schemes() {
         chain = match scheme.split_once(':') {
             None if scheme == "local" => {
@@ -30,10 +40,17 @@ pub(super) fn authenticators(settings: &Settings, folder: &DataFolder) -> Result
                 let tokens = Tokens::open(Path::new(file));
                 chain.with(tokens.with_context(|| format!("cannot use the tokens of {file}"))?)
             }
-            _ => bail!("auth is '{scheme}': local, none or tokens:FILE is expected"),
+            Some(("accounts", file)) if accounts.is_none() => {
+                let opened = Accounts::open(Path::new(file), || SystemClock.now());
+                let opened = Arc::new(opened.with_context(|| format!("cannot use the accounts of {file}"))?);
+                accounts = Some(Arc::clone(&opened));
+                chain.with_shared(opened)
+            }
+            Some(("accounts", _)) => bail!("auth has 'accounts' twice: put all accounts into one file"),
+            _ => bail!("auth is '{scheme}': local, none, tokens:FILE or accounts:FILE is expected"),
         };
     }
-    Ok(chain)
+    Ok(Known { authenticators: chain, accounts })
 }
 
 /// Commands find this server; no longer when it ends in order.

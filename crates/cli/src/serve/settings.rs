@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) allowed_hosts: Vec<String>,
-    pub(crate) max_nodes_per_cluster: u32,
+    pub(crate) max_nodes_per_cluster: Option<u32>,
     pub(crate) max_clusters_per_project: u32,
     pub(crate) parallel_actions: u32,
     pub(crate) retention_days: u32,
@@ -58,7 +58,7 @@ impl Default for Settings {
             tls_cert: None,
             tls_key: None,
             allowed_hosts: Vec::new(),
-            max_nodes_per_cluster: 10_000,
+            max_nodes_per_cluster: None,
             max_clusters_per_project: 1_000,
             parallel_actions: 64,
             retention_days: 30,
@@ -90,7 +90,7 @@ pub(crate) struct Flags {
     /// A PostgreSQL that replicas share, instead of a file in the data folder
     #[arg(long, env = "MUSTER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<String>,
-    /// Who vouches for callers: local, none, tokens:FILE; several are tried in order
+    /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE; several are tried in order
     #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
     auth: Option<Vec<String>>,
     /// The certificate for TLS on both ports
@@ -174,7 +174,7 @@ impl Flags {
             tls_cert: tls_cert.or(file.tls_cert),
             tls_key: tls_key.or(file.tls_key),
             allowed_hosts: allowed_hosts.unwrap_or(file.allowed_hosts),
-            max_nodes_per_cluster: max_nodes_per_cluster.unwrap_or(file.max_nodes_per_cluster),
+            max_nodes_per_cluster: max_nodes_per_cluster.or(file.max_nodes_per_cluster),
             max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
             parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
             retention_days: retention_days.unwrap_or(file.retention_days),
@@ -257,6 +257,11 @@ impl Settings {
             (true, true) => vec!["none".to_owned()],
             (true, false) => vec!["local".to_owned()],
         }
+    }
+
+    /// The most nodes that a cluster may have; with dev as few as suites for that service's clients expect.
+    pub(crate) fn most_nodes(&self) -> u32 {
+        self.max_nodes_per_cluster.unwrap_or(if self.dev { 1_000 } else { 10_000 })
     }
 
     /// Loosened, loudly.

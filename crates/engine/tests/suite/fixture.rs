@@ -12,7 +12,7 @@ use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::clock::{Clock, SystemClock};
 use muster_engine::policy::Policies;
-use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, SubmitError};
+use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, Recipe, SubmitError};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
@@ -95,7 +95,8 @@ impl Fixture {
     pub(crate) async fn try_create(&self, cluster: &Cluster) -> Result<ActionId, SubmitError> {
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
-        let accepted = self.engine.create_cluster(cluster.clone(), Some(profile), true, caller()).await?;
+        let accepted =
+            self.engine.create_cluster(cluster.clone(), Recipe::New(profile), true, caller()).await?;
         Ok(accepted.action.id)
     }
 

@@ -230,7 +230,10 @@ async fn what_is_missing_for_good_is_said_before_anything_is_stored(#[case] kind
         let cluster = fixture::cluster(FAKE_NODE, 1);
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
-        world.engine.create_cluster(cluster, Some(profile), true, fixture::caller()).await
+        world
+            .engine
+            .create_cluster(cluster, muster_engine::Recipe::New(profile), true, fixture::caller())
+            .await
     };
     let refused = create(ProviderError::permanent("FrameworkMissing", "dask is not installed")).await;
     let Err(SubmitError::Missing(missing)) = refused else { panic!("{refused:?}") };

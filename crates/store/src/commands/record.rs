@@ -231,11 +231,12 @@ async fn lock_cluster(tx: &mut Transaction<'_>, action: ActionId) -> Result<(), 
     Ok(())
 }
 
-/// What belonged to a cluster that is gone: members, bindings, the recipe made for it alone. Its row stays as history.
+/// What belonged to a cluster that is gone: members, bindings, receivers, the recipe made for it alone. Its row stays as history.
 pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
     let id = cluster.id.to_string();
     tx.execute("DELETE FROM nodes WHERE cluster_id = $1", args![&id]).await?;
     tx.execute("DELETE FROM bindings WHERE cluster_id = $1", args![&id]).await?;
+    tx.execute("DELETE FROM receivers WHERE cluster_id = $1", args![&id]).await?;
     let profile = cluster.profile_id.to_string();
     tx.execute("DELETE FROM profiles WHERE id = $1 AND implicit = 1", args![profile]).await?;
     Ok(())

@@ -1,5 +1,7 @@
 //! Actions, one or many.
 
+use std::collections::HashMap;
+
 use muster_core::action::{Action, ActionKind, ActionStatus, Control, Fence};
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 
@@ -11,9 +13,14 @@ use crate::rows::actions;
 use crate::store::Store;
 use crate::value::args;
 
+/// What clients call an action: what it does, and to what.
+const NAME: &str = "lower(a.kind) || '_' || substr(a.target, 1, 8)";
+
 /// What actions can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionSort {
+    /// By what clients call them.
+    Name,
     /// By what they do.
     Kind,
     /// By what they are about.
@@ -27,6 +34,7 @@ pub enum ActionSort {
 impl ActionSort {
     const fn column(self) -> SortColumn {
         match self {
+            Self::Name => SortColumn { expression: NAME, is_text: true },
             Self::Kind => SortColumn { expression: "a.kind", is_text: true },
             Self::Target => SortColumn { expression: "a.target", is_text: true },
             Self::Status => SortColumn { expression: "a.status", is_text: true },
@@ -44,6 +52,12 @@ pub struct ActionQuery {
     pub namespace: Option<String>,
     /// Of this cluster and its nodes only.
     pub cluster: Option<ClusterId>,
+    /// Of one of these clusters, whether or not they are there.
+    pub clusters: Vec<String>,
+    /// About one of these clusters or nodes, whether or not they are there.
+    pub targets: Vec<String>,
+    /// Called one of these.
+    pub names: Vec<String>,
     /// About this node only.
     pub node: Option<NodeId>,
     /// Children of this action only.
@@ -60,6 +74,8 @@ pub struct ActionQuery {
     pub sort: Vec<(ActionSort, Direction)>,
     /// Behind this.
     pub after: Option<Cursor>,
+    /// Behind the one of this id, if there is such a one.
+    pub marker: Option<String>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
     /// Count all pages.
@@ -76,6 +92,9 @@ pub struct Told {
     /// Parts of it that shall be left out.
     pub cancelled_parts: Vec<ActionId>,
 }
+
+/// What an action waits for, and what waits for it.
+pub type Edges = (Vec<ActionId>, Vec<ActionId>);
 
 impl Store {
     /// The action of this id.
@@ -119,6 +138,33 @@ impl Store {
         .await
     }
 
+    /// What actions wait for, their parts too, and what waits for them, kept after the end.
+    pub async fn edges(&self, ids: &[ActionId]) -> Result<HashMap<ActionId, Edges>, StoreError> {
+        // Whose edge it is, the other end, and whether the first waits for the second.
+        const SIDES: [(&str, &str, &str, bool); 4] = [
+            ("dependencies", "action_id", "depends_on", true),
+            ("dependencies", "depends_on", "action_id", false),
+            ("actions", "parent_id", "id", true),
+            ("actions", "id", "parent_id", false),
+        ];
+        self.read_many(async |tx| {
+            let mut edges: HashMap<ActionId, Edges> = HashMap::new();
+            for (table, own, other, waits) in SIDES {
+                let (these, ids) = tx.dialect().any_of(own, "$1", ids);
+                let sql = format!(
+                    "SELECT {own}, {other} FROM {table} WHERE {these} AND {other} IS NOT NULL ORDER BY {other}"
+                );
+                for row in tx.rows(sql, args![ids]).await? {
+                    let found = edges.entry(row.parse(0)?).or_default();
+                    let side = if waits { &mut found.0 } else { &mut found.1 };
+                    side.push(row.parse(1)?);
+                }
+            }
+            Ok(edges)
+        })
+        .await
+    }
+
     /// A page of actions.
     pub async fn actions(&self, query: &ActionQuery) -> Result<Page<Action>, StoreError> {
         let mut filter = Filter::default();
@@ -144,6 +190,9 @@ impl Store {
         if query.top_level {
             filter.add("a.parent_id IS NULL");
         }
+        filter.any_of("a.cluster_id", query.clusters.iter());
+        filter.any_of("a.target", query.targets.iter());
+        filter.any_of(NAME, query.names.iter());
         filter.any_of("a.kind", query.kinds.iter().map(|kind| kind.as_str()));
         filter.any_of("a.status", query.statuses.iter().map(|status| status.as_str()));
         let listing = Listing {
@@ -154,6 +203,7 @@ impl Store {
             filter,
             sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: query.after.as_ref(),
+            marker: query.marker.as_deref(),
             limit: query.limit,
             with_total: query.with_total,
         };

@@ -84,6 +84,8 @@ pub struct ClusterQuery {
     pub sort: Vec<(ClusterSort, Direction)>,
     /// Behind this.
     pub after: Option<Cursor>,
+    /// Behind the one of this id, if there is such a one.
+    pub marker: Option<String>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
     /// Count all pages.
@@ -128,6 +130,7 @@ impl Store {
             filter: filter(query, self.dialect()),
             sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: query.after.as_ref(),
+            marker: query.marker.as_deref(),
             limit: query.limit,
             with_total: query.with_total,
         };

@@ -20,6 +20,8 @@ pub struct EngineRow {
     pub started_at: Timestamp,
     /// Whether its lease holds.
     pub alive: bool,
+    /// Until when its lease holds, or held.
+    pub lease_until: Timestamp,
 }
 
 impl Store {
@@ -38,6 +40,7 @@ impl Store {
                         version: row.text(2)?,
                         started_at: row.time(3)?,
                         alive: row.int(4)? >= now,
+                        lease_until: row.time(4)?,
                     })
                 })
                 .collect()

@@ -1,13 +1,14 @@
 //! Events.
 
 use muster_core::event::{Event, Level};
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::{ActionId, ClusterId, EventId};
 
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
 use crate::paging::Listing;
 use crate::rows::events;
 use crate::store::Store;
+use crate::value::args;
 
 /// What events can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,14 @@ pub enum EventSort {
     Reason,
     /// By the object.
     Object,
+    /// By the kind of object.
+    ObjectKind,
+    /// By the object's name.
+    ObjectName,
+    /// By how far it was.
+    Phase,
+    /// By cluster.
+    Cluster,
 }
 
 impl EventSort {
@@ -29,6 +38,10 @@ impl EventSort {
             Self::Level => SortColumn { expression: "level", is_text: true },
             Self::Reason => SortColumn { expression: "reason", is_text: true },
             Self::Object => SortColumn { expression: "object_id", is_text: true },
+            Self::ObjectKind => SortColumn { expression: "object_kind", is_text: true },
+            Self::ObjectName => SortColumn { expression: "object_name", is_text: true },
+            Self::Phase => SortColumn { expression: "phase", is_text: true },
+            Self::Cluster => SortColumn { expression: "coalesce(cluster_id, '')", is_text: true },
         }
     }
 }
@@ -42,8 +55,14 @@ pub struct EventQuery {
     pub cluster: Option<ClusterId>,
     /// Behind which this action stands.
     pub action: Option<ActionId>,
+    /// Of one of these clusters, whether or not they are there.
+    pub clusters: Vec<String>,
     /// About one of these objects.
     pub objects: Vec<String>,
+    /// About objects of one of these kinds.
+    pub object_kinds: Vec<String>,
+    /// About objects of one of these names.
+    pub object_names: Vec<String>,
     /// Of one of these levels.
     pub levels: Vec<Level>,
     /// With one of these reasons.
@@ -52,6 +71,8 @@ pub struct EventQuery {
     pub sort: Vec<(EventSort, Direction)>,
     /// Behind this.
     pub after: Option<Cursor>,
+    /// Behind the one of this id, if there is such a one.
+    pub marker: Option<String>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
     /// Count all pages.
@@ -59,6 +80,13 @@ pub struct EventQuery {
 }
 
 impl Store {
+    /// The event of this id.
+    pub async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
+        let sql = format!("SELECT {} FROM events WHERE id = $1", events::COLUMNS.join(", "));
+        let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
+        row.as_ref().map(events::read).transpose()
+    }
+
     /// A page of events.
     pub async fn events(&self, query: &EventQuery) -> Result<Page<Event>, StoreError> {
         let mut filter = Filter::default();
@@ -73,7 +101,10 @@ impl Store {
                 filter.add(format!("{column} = {place}"));
             }
         }
+        filter.any_of("cluster_id", query.clusters.iter());
         filter.any_of("object_id", query.objects.iter());
+        filter.any_of("object_kind", query.object_kinds.iter());
+        filter.any_of("object_name", query.object_names.iter());
         filter.any_of("level", query.levels.iter().map(|level| level.as_str()));
         filter.any_of("reason", query.reasons.iter());
         let listing = Listing {
@@ -84,6 +115,7 @@ impl Store {
             filter,
             sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: query.after.as_ref(),
+            marker: query.marker.as_deref(),
             limit: query.limit,
             with_total: query.with_total,
         };

@@ -2,12 +2,11 @@
 
 use muster_core::ids::{ClusterId, PolicyId};
 use muster_core::policy::{Binding, Policy};
-use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::keyset::{Direction, Filter, SortColumn, order_by};
-use crate::marker;
 use crate::paging::Listing;
+use crate::reads::{Found, Thing};
 use crate::rows::policies;
 use crate::store::Store;
 use crate::value::args;
@@ -80,37 +79,11 @@ impl Store {
         project: Option<&str>,
         given: &str,
     ) -> Result<Option<Policy>, StoreError> {
-        let first = if Uuid::try_parse(given).is_ok() {
-            [("p.id", given.to_owned(), None), ("p.name", given.to_owned(), None)]
-        } else {
-            let upto = format!("{given}\u{10ffff}");
-            [("p.name", given.to_owned(), None), ("p.id", given.to_owned(), Some(upto))]
-        };
-        if given.is_empty() {
-            return Ok(None);
+        match self.identify(Thing::Policy, project, given).await? {
+            Found::Nothing => Ok(None),
+            Found::One(id) => self.policy(PolicyId::from_uuid(id)).await,
+            Found::Several => Err(StoreError::Ambiguous { given: given.to_owned() }),
         }
-        for (column, value, upto) in first {
-            let mut filter = Filter::default();
-            let place = filter.place(value);
-            match upto {
-                None => filter.add(format!("{column} = {place}")),
-                Some(upto) => {
-                    let upto = filter.place(upto);
-                    filter.add(format!("{column} >= {place} AND {column} < {upto}"));
-                }
-            }
-            filter.any_of("p.project", project);
-            // Two are enough to know that it is not clear which one is meant.
-            let rest = format!("{} ORDER BY p.id LIMIT 2", filter.to_where());
-            let mut found =
-                self.read(async |tx| policies::fetch(tx, &rest, filter.arguments).await).await?.into_iter();
-            match (found.next(), found.next()) {
-                (None, _) => {}
-                (Some(policy), None) => return Ok(Some(policy)),
-                (Some(_), Some(_)) => return Err(StoreError::Ambiguous { given: given.to_owned() }),
-            }
-        }
-        Ok(None)
     }
 
     /// Policies, as many as were asked for.
@@ -124,6 +97,7 @@ impl Store {
         if sort.is_empty() {
             sort.push((PolicySort::CreatedAt.column(), Direction::Ascending));
         }
+        let marker = query.marker.map(|id| id.to_string());
         let listing = Listing {
             table: "policies p",
             columns: policies::COLUMNS.join(", "),
@@ -132,17 +106,12 @@ impl Store {
             filter,
             sort,
             after: None,
+            marker: marker.as_deref(),
             limit: query.limit,
             with_total: false,
         };
-        let page = self.read_many(async |tx| {
-            let behind = match query.marker {
-                Some(marker) => marker::behind(tx, &listing, &marker.to_string()).await?,
-                None => None,
-            };
-            let listing = Listing { after: behind.as_ref(), ..listing };
-            listing.read(tx, policies::read, |policy| policy.id.to_string()).await
-        });
+        let page =
+            self.read_many(async |tx| listing.read(tx, policies::read, |policy| policy.id.to_string()).await);
         Ok(page.await?.items)
     }
 

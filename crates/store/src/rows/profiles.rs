@@ -8,8 +8,11 @@ use crate::transaction::Transaction;
 use crate::value::{Row, args, json};
 
 /// All columns, in the order of [`read`].
-const SELECT: &str = "SELECT id, name, type, project, user_id, properties, metadata, implicit, created_at, \
-                                 updated_at FROM profiles";
+pub(crate) const COLUMNS: &str =
+    "id, name, type, project, user_id, properties, metadata, implicit, created_at, updated_at, envelope";
+
+/// How many those are.
+pub(crate) const WIDTH: usize = 11;
 
 pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
     Ok(Profile {
@@ -23,19 +26,20 @@ pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
         implicit: row.bool(7)?,
         created_at: row.time(8)?,
         updated_at: row.opt_time(9)?,
+        envelope: row.json(10)?,
     })
 }
 
 /// Reads these profiles.
 pub(crate) async fn fetch(tx: &mut Transaction<'_>, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
     let (these, ids) = tx.dialect().any_of("id", "$1", ids);
-    let rows = tx.rows(format!("{SELECT} WHERE {these}"), args![ids]).await?;
+    let rows = tx.rows(format!("SELECT {COLUMNS} FROM profiles WHERE {these}"), args![ids]).await?;
     rows.iter().map(read).collect()
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, profile: &Profile) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO profiles (id, name, type, project, user_id, properties, metadata, implicit, \
-                          created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+                          created_at, updated_at, envelope) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     let row = args![
         profile.id.to_string(),
         &profile.name,
@@ -47,6 +51,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, profile: &Profile) -> Resul
         profile.implicit,
         profile.created_at,
         profile.updated_at,
+        json(&profile.envelope),
     ];
     tx.execute(INSERT, row).await?;
     Ok(())

@@ -3,7 +3,7 @@
 use muster_store::reads::{ClusterQuery, Position};
 
 use crate::core_api::forms;
-use crate::core_api::seal::Seal;
+use crate::seal::Seal;
 
 /// Stands where no cluster is named.
 const NONE: &str = "-";

@@ -79,7 +79,7 @@ async fn create(engine: &Engine, id: ClusterId, kind: &str, workers: u32) -> Res
         init_at: engine.now(),
         ..sample
     };
-    engine.create_cluster(cluster, Some(profile), false, caller()).await
+    engine.create_cluster(cluster, muster_engine::Recipe::New(profile), false, caller()).await
 }
 
 async fn change(

@@ -9,22 +9,22 @@ use subtle::ConstantTimeEq as _;
 const SIGNATURE: usize = 16;
 
 /// Signs tokens with the database's key, so that they are good on every replica and after a restart.
-pub(super) struct Seal(hmac::Key);
+pub(crate) struct Seal(hmac::Key);
 
 impl Seal {
-    pub(super) fn new(secret: &str) -> Self {
+    pub(crate) fn new(secret: &str) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
     /// A token that carries something, good for one purpose only.
-    pub(super) fn close(&self, purpose: &str, carried: &[u8]) -> String {
+    pub(crate) fn close(&self, purpose: &str, carried: &[u8]) -> String {
         let mut token = self.sign(purpose, carried).to_vec();
         token.extend_from_slice(carried);
         URL_SAFE_NO_PAD.encode(token)
     }
 
     /// What a token carries; nothing if it was not made here for this purpose.
-    pub(super) fn open(&self, purpose: &str, token: &str) -> Option<Vec<u8>> {
+    pub(crate) fn open(&self, purpose: &str, token: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (signature, carried) = bytes.split_at_checked(SIGNATURE)?;
         let good: bool = self.sign(purpose, carried).ct_eq(signature).into();

@@ -1,0 +1,248 @@
+//! Scheme `accounts:FILE`: names and passwords, for clients that log in and are given a token.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::{fs, io};
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::{Argon2, PasswordVerifier as _};
+use async_trait::async_trait;
+use muster_core::principal::{Principal, Role};
+use muster_core::time::{Span, Timestamp};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+
+use super::{AuthError, Authenticator, Caller};
+use crate::seal::Seal;
+
+/// How long a token is good.
+pub const TOKEN_LIFE: Span = Span::from_secs(24 * 3600);
+
+/// What tokens of accounts are signed for.
+const PURPOSE: &str = "account token";
+
+/// How tokens of this scheme begin, so that others leave them alone.
+const PREFIX: &str = "mst_";
+
+/// How a password begins that stands in the file as it is.
+const PLAIN: &str = "plain:";
+
+/// The file: one `[[account]]` for each account.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountsFile {
+    /// The accounts.
+    #[serde(default)]
+    pub account: Vec<Account>,
+}
+
+/// One account of the file.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// What it is called; unique in the file.
+    pub name: String,
+    /// An Argon2 hash, or `plain:` and the password itself.
+    pub password: String,
+    /// The tenant that it acts in.
+    pub project: String,
+    /// What it may do there.
+    pub roles: BTreeSet<Role>,
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, password: _, project, roles } = self;
+        f.debug_struct("Account").field("name", name).field("project", project).field("roles", roles).finish()
+    }
+}
+
+impl Account {
+    /// Whether this is the account's password. It takes as long for every wrong one.
+    fn knows(&self, password: &str) -> bool {
+        match self.password.strip_prefix(PLAIN) {
+            Some(plain) => plain.as_bytes().ct_eq(password.as_bytes()).into(),
+            None => PasswordHash::new(&self.password)
+                .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()),
+        }
+    }
+
+    fn principal(&self) -> Principal {
+        Principal {
+            scheme: SCHEME.to_owned(),
+            id: self.name.clone(),
+            name: self.name.clone(),
+            project: self.project.clone(),
+            roles: self.roles.clone(),
+        }
+    }
+}
+
+/// The scheme's name.
+const SCHEME: &str = "accounts";
+
+impl AccountsFile {
+    /// Reads the text of a file; what is wrong is said in one sentence, without any password.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        let mut names = BTreeSet::new();
+        for account in &file.account {
+            let name = &account.name;
+            if name.is_empty() || !names.insert(name) {
+                return Err(format!("'{name}' is the name of two accounts, or empty: give each its own"));
+            }
+            if !account.password.starts_with(PLAIN) && PasswordHash::new(&account.password).is_err() {
+                return Err(format!(
+                    "the password of account '{name}' is no Argon2 hash: write one, or '{PLAIN}' and the password"
+                ));
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// Somebody who has logged in, and until when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// What to send from now on.
+    pub token: String,
+    /// Who it is.
+    pub principal: Principal,
+    /// From when it is good.
+    pub issued_at: Timestamp,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+/// What a token carries.
+#[derive(Debug, Serialize, Deserialize)]
+struct Claims {
+    name: String,
+    until: i64,
+}
+
+/// Knows the accounts of a file, and signs and reads their tokens.
+pub struct Accounts {
+    accounts: Vec<Account>,
+    /// What tokens are signed with; nobody logs in before it is there.
+    seal: OnceLock<Seal>,
+    now: fn() -> Timestamp,
+}
+
+impl Accounts {
+    /// Reads a file; it has to be there and right.
+    pub fn open(path: &Path, now: fn() -> Timestamp) -> io::Result<Self> {
+        let within = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let text = fs::read_to_string(path).map_err(within)?;
+        let file = AccountsFile::parse(&text).map_err(|why| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
+        })?;
+        Ok(Self { accounts: file.account, seal: OnceLock::new(), now })
+    }
+
+    /// From here on tokens are signed with this, the database's key: they are good on every replica.
+    pub fn sign_with(&self, token_key: &str) {
+        self.seal.get_or_init(|| Seal::new(token_key));
+    }
+
+    /// Logs somebody in, to the account's project or to no other.
+    pub fn log_in(&self, name: &str, password: &str, project: Option<&str>) -> Option<LoggedIn> {
+        let account = self.accounts.iter().find(|account| account.name == name)?;
+        let fits = project.is_none_or(|project| project == account.project);
+        if !account.knows(password) || !fits {
+            return None;
+        }
+        let issued_at = (self.now)();
+        let expires_at = issued_at.after(TOKEN_LIFE);
+        let claims = Claims { name: account.name.clone(), until: expires_at.micros() };
+        let carried = serde_json::to_vec(&claims).unwrap_or_default();
+        let token = format!("{PREFIX}{}", self.seal.get()?.close(PURPOSE, &carried));
+        Some(LoggedIn { token, principal: account.principal(), issued_at, expires_at })
+    }
+}
+
+#[async_trait]
+impl Authenticator for Accounts {
+    fn scheme(&self) -> &'static str {
+        SCHEME
+    }
+
+    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+        let Some(sealed) = caller.token().and_then(|token| token.strip_prefix(PREFIX)) else {
+            return Ok(None);
+        };
+        let carried = self.seal.get().and_then(|seal| seal.open(PURPOSE, sealed));
+        let claims = carried.and_then(|carried| serde_json::from_slice::<Claims>(&carried).ok());
+        let refused = |why: &str| AuthError::Refused(format!("{why}: log in again"));
+        let claims = claims.ok_or_else(|| refused("the token was not given out here"))?;
+        if claims.until <= (self.now)().micros() {
+            return Err(refused("the token is not valid any more"));
+        }
+        let account = self.accounts.iter().find(|account| account.name == claims.name);
+        account
+            .map(|account| Some(account.principal()))
+            .ok_or_else(|| refused("the account is not there any more"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    const FILE: &str = r#"
+        [[account]]
+        name = "demo"
+        password = "plain:secret"
+        project = "p"
+        roles = ["member"]
+    "#;
+
+    fn at_noon() -> Timestamp {
+        Timestamp::from_micros(12)
+    }
+
+    fn much_later() -> Timestamp {
+        at_noon().after(TOKEN_LIFE).after(Span::from_secs(1))
+    }
+
+    fn accounts(now: fn() -> Timestamp) -> Accounts {
+        let accounts = AccountsFile::parse(FILE).unwrap().account;
+        Accounts { accounts, seal: Seal::new("k").into(), now }
+    }
+
+    async fn who(accounts: &Accounts, token: &str) -> Result<Option<Principal>, AuthError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-auth-token", token.parse().unwrap());
+        accounts.authenticate(Caller { headers: &headers }).await
+    }
+
+    #[tokio::test]
+    async fn whoever_logs_in_is_known_by_the_token_until_it_ends() {
+        let logged_in = accounts(at_noon).log_in("demo", "secret", Some("p")).unwrap();
+        let known = who(&accounts(at_noon), &logged_in.token).await.unwrap().unwrap();
+        assert_eq!((known.id.as_str(), known.project.as_str()), ("demo", "p"));
+        assert!(who(&accounts(much_later), &logged_in.token).await.is_err());
+        assert!(who(&accounts(at_noon), "mst_forged").await.is_err());
+        assert_eq!(who(&accounts(at_noon), "another-scheme's").await.unwrap(), None);
+    }
+
+    #[test]
+    fn wrong_names_passwords_and_projects_are_refused() {
+        let accounts = accounts(at_noon);
+        assert!(accounts.log_in("demo", "wrong", None).is_none());
+        assert!(accounts.log_in("nobody", "secret", None).is_none());
+        assert!(accounts.log_in("demo", "secret", Some("other")).is_none());
+        assert!(accounts.log_in("demo", "secret", None).is_some());
+    }
+
+    #[test]
+    fn a_bad_file_is_named_without_its_passwords() {
+        let why = AccountsFile::parse(&FILE.replace("plain:secret", "hunter2")).unwrap_err();
+        assert!(why.contains("account 'demo'") && !why.contains("hunter2"), "{why}");
+        assert!(AccountsFile::parse(&format!("{FILE}{FILE}")).unwrap_err().contains("two accounts"));
+        assert!(!format!("{:?}", AccountsFile::parse(FILE).unwrap()).contains("secret"));
+    }
+}

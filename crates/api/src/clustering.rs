@@ -1,0 +1,66 @@
+//! The clustering API: clusters, nodes, profiles, policies, actions, events and receivers, as existing clients of the
+//! OpenStack clustering service speak.
+
+mod actions;
+mod call;
+mod cluster_actions;
+mod clusters;
+mod events;
+mod fault;
+mod find;
+mod form;
+mod nodes;
+mod profile_types;
+mod profiles;
+mod query;
+mod receivers;
+mod reply;
+mod routes;
+mod service;
+mod show;
+mod sizes;
+mod version;
+mod versions;
+
+use std::sync::Arc;
+
+use muster_engine::Engine;
+
+use crate::core_api::ServerInfo;
+use crate::error::ApiError;
+
+pub(crate) use call::base;
+pub(crate) use routes::is_open;
+pub use routes::{Access, CASES, Case};
+
+/// Where the door is.
+pub(crate) const ROOT: &str = "/clustering";
+
+/// Where its resources are.
+pub(crate) const V1: &str = "/clustering/v1";
+
+/// The clustering API over an engine. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct Clustering {
+    engine: Engine,
+    info: Arc<ServerInfo>,
+    /// Whether clients come by TLS.
+    tls: bool,
+}
+
+impl Clustering {
+    /// The API of an engine.
+    pub fn new(engine: Engine, info: ServerInfo, tls: bool) -> Self {
+        Self { engine, info: Arc::new(info), tls }
+    }
+}
+
+/// Whether a path is this door's.
+pub(crate) fn is_here(path: &str) -> bool {
+    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A refusal of another part of the server, in the form of this door.
+pub(crate) fn refuse(error: ApiError) -> axum::response::Response {
+    fault::Fault::from(error).response()
+}

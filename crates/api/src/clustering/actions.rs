@@ -1,0 +1,120 @@
+//! Actions: what was asked, and how far it has come.
+
+use http::StatusCode;
+use muster_core::action::Action;
+use muster_core::ids::ActionId;
+use muster_store::Direction;
+use muster_store::StoreError;
+use muster_store::commands::SignalKind;
+use muster_store::reads::{ActionQuery, ActionSort};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::{Form, unacceptable};
+use super::query::keys;
+use super::reply::Reply;
+use super::show::{self, Edges};
+use super::version::Version;
+
+const SORTS: [(&str, ActionSort); 5] = [
+    ("name", ActionSort::Name),
+    ("target", ActionSort::Target),
+    ("action", ActionSort::Kind),
+    ("created_at", ActionSort::CreatedAt),
+    ("status", ActionSort::Status),
+];
+
+/// Since when actions are filtered by their cluster.
+const BY_CLUSTER: Version = Version(14);
+
+/// Since when actions are told to stop for a while and to go on.
+const SUSPEND: Version = Version(15);
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    let mut filters = vec!["name", "target", "action", "status"];
+    if call.version >= BY_CLUSTER {
+        filters.push("cluster_id");
+    }
+    query.only(&keys(&filters), false)?;
+    let mut wanted = ActionQuery {
+        limit: query.limit()?,
+        marker: query.marker()?,
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        names: query.texts("name"),
+        targets: query.texts("target"),
+        clusters: query.texts("cluster_id"),
+        kinds: query.words("action")?,
+        statuses: query.words("status")?,
+        ..ActionQuery::default()
+    };
+    if wanted.sort.is_empty() {
+        wanted.sort.push((ActionSort::CreatedAt, Direction::Ascending));
+    }
+    let store = call.engine().store();
+    let page = store.actions(&wanted).await?;
+    let ids: Vec<ActionId> = page.items.iter().map(|action| action.id).collect();
+    let edges = store.edges(&ids).await?;
+    let shown = page.items.iter().map(|action| {
+        let edges = edges.get(&action.id).cloned().unwrap_or_default();
+        show::action(action, &Edges { on: edges.0, by: edges.1 }, call.version)
+    });
+    Ok(Reply::of("actions", shown.collect::<Vec<_>>()))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    let action = call.action(call.path(0)).await?;
+    shown(call, &action).await
+}
+
+async fn shown(call: &Call, action: &Action) -> Result<Reply, Fault> {
+    let mut edges = call.engine().store().edges(&[action.id]).await?;
+    let (on, by) = edges.remove(&action.id).unwrap_or_default();
+    Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
+}
+
+/// Actions are made by what they are about.
+pub(super) async fn create(_: &Call) -> Result<Reply, Fault> {
+    Err(Fault::forbidden())
+}
+
+/// Cancels an action; from 1.15 on also stops it for a while, or lets it go on.
+pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.changed_object("action")?);
+    let given = form.any("status");
+    form.require("status").done()?;
+    let signal = match given.and_then(Value::as_str) {
+        Some("CANCELLED") => SignalKind::Cancel,
+        Some("SUSPENDED") if call.version >= SUSPEND => SignalKind::Suspend,
+        Some("READY") if call.version >= SUSPEND => SignalKind::Resume,
+        _ => return Err(unacceptable(given.unwrap_or(&Value::Null), "status")),
+    };
+    let force = call.query.truth("force")?.unwrap_or(false);
+    // By its whole id only.
+    let given = call.path(0);
+    given.parse::<Uuid>().map_err(|_| Fault::missing("action", given))?;
+    let action = call.action(given).await?;
+    if action.status.is_final() && !force {
+        return Err(immutable(&action, action.status.as_str()));
+    }
+    let told = call.engine().signal(action.id, signal).await.map_err(|error| match error {
+        StoreError::WrongState { status, .. } => immutable(&action, status),
+        error => error.into(),
+    })?;
+    Ok(shown(call, &told).await?.status(StatusCode::ACCEPTED))
+}
+
+/// It has ended, or stands where it cannot be told this.
+fn immutable(action: &Action, status: &str) -> Fault {
+    Fault::conflict(
+        "ActionImmutable",
+        format!(
+            "Action ({}) is in status ({status}) while expected status must be one of (['INIT', 'WAITING', 'READY', \
+             'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']).",
+            action.id.short()
+        ),
+    )
+}

@@ -1,0 +1,193 @@
+//! A request to this door, read as far as every route needs it.
+
+use axum::body::Body;
+use futures::StreamExt as _;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use muster_core::principal::{Door, Principal};
+use muster_engine::{Caller, Engine};
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, MALFORMED};
+use super::query::Query;
+use super::version::Version;
+use super::{Clustering, V1};
+
+/// The largest body.
+pub(super) const BODY_LIMIT: usize = 1024 * 1024;
+
+/// How much of a body is read that is too large.
+const READ_LIMIT: usize = 64 * BODY_LIMIT;
+
+/// A request.
+pub(super) struct Call {
+    pub(super) door: Clustering,
+    /// Who is calling; nobody on routes that are open to all.
+    caller: Option<Principal>,
+    pub(super) version: Version,
+    /// What stands in the path for its names, in order.
+    path: Vec<String>,
+    pub(super) query: Query,
+    body: Option<Map<String, Value>>,
+    /// Where clients reach this server: `http://host:port`.
+    pub(super) base: String,
+}
+
+impl Call {
+    pub(super) async fn read(
+        door: Clustering,
+        parts: &Parts,
+        path: Vec<String>,
+        body: Body,
+        tls: bool,
+    ) -> Result<Self, Fault> {
+        let version = Version::of(&parts.headers)?;
+        let body = read_body(&parts.headers, body).await?;
+        let query = Query::read(parts.uri.query().unwrap_or_default());
+        let caller = parts.extensions.get::<Principal>().cloned();
+        let base = base(parts, tls);
+        Ok(Self { door, caller, version, path, query, body, base })
+    }
+
+    pub(super) const fn engine(&self) -> &Engine {
+        &self.door.engine
+    }
+
+    /// Who is calling.
+    pub(super) fn principal(&self) -> Result<&Principal, Fault> {
+        self.caller.as_ref().ok_or_else(Fault::forbidden)
+    }
+
+    /// Who is calling, as actions keep it.
+    pub(super) fn caller(&self) -> Result<Caller, Fault> {
+        let principal = self.principal()?.clone();
+        Ok(Caller { principal, door: Door::Clustering, reason: String::new(), request: None })
+    }
+
+    /// The project whose objects are looked for by name or id; none is all.
+    pub(super) fn scope(&self) -> Result<Option<&str>, Fault> {
+        let principal = self.principal()?;
+        Ok((!principal.is_admin()).then_some(principal.project.as_str()))
+    }
+
+    /// What stands in the path at this place.
+    pub(super) fn path(&self, place: usize) -> &str {
+        self.path.get(place).map_or("", String::as_str)
+    }
+
+    /// The body, which has to be there.
+    pub(super) fn body(&self) -> Result<&Map<String, Value>, Fault> {
+        self.body.as_ref().ok_or_else(|| Fault::form(MALFORMED))
+    }
+
+    /// The body, or an empty one.
+    pub(super) fn body_or_nothing(&self) -> Map<String, Value> {
+        self.body.clone().unwrap_or_default()
+    }
+
+    /// What stands in the body of a POST under a key.
+    pub(super) fn new_object(&self, key: &str) -> Result<&Map<String, Value>, Fault> {
+        let missing = || Fault::form(format!("Request body missing '{key}' key."));
+        self.object(key, missing)
+    }
+
+    /// What stands in the body of a PATCH under a key.
+    pub(super) fn changed_object(&self, key: &str) -> Result<&Map<String, Value>, Fault> {
+        let missing = || Fault::form(format!("Malformed request data, missing '{key}' key in request body."));
+        self.object(key, missing)
+    }
+
+    fn object(&self, key: &str, missing: impl Fn() -> Fault) -> Result<&Map<String, Value>, Fault> {
+        match self.body()?.get(key) {
+            None | Some(Value::Null) => Err(missing()),
+            Some(Value::Object(object)) => Ok(object),
+            Some(_) => Err(Fault::form(MALFORMED)),
+        }
+    }
+
+    /// The address of something below `/v1`.
+    pub(super) fn address(&self, path: &str) -> String {
+        format!("{}{V1}{path}", self.base)
+    }
+}
+
+/// Where clients reach this server, by the name that they use for it.
+pub(crate) fn base(parts: &Parts, tls: bool) -> String {
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = parts.uri.authority().map(http::uri::Authority::as_str).or(host).unwrap_or("localhost");
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{host}")
+}
+
+/// A body is read if it says that it is JSON, or nothing, and looks like an object.
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String, Value>>, Fault> {
+    let bytes = whole(body).await?;
+    if !is_json(headers) || bytes.first() != Some(&b'{') {
+        return Ok(None);
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(map) => Ok(Some(map)),
+        Err(error) => Err(Fault::form(format!("The body is no JSON: {error}"))),
+    }
+}
+
+/// All of a body. One that is too large is read all the same, up to a point: whoever is still sending hears no answer.
+async fn whole(body: Body) -> Result<Vec<u8>, Fault> {
+    let (mut bytes, mut size) = (Vec::new(), 0_usize);
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Fault::form(MALFORMED))?;
+        size = size.saturating_add(chunk.len());
+        if size <= BODY_LIMIT {
+            bytes.extend_from_slice(&chunk);
+        } else if size > READ_LIMIT {
+            break;
+        }
+    }
+    if size > BODY_LIMIT { Err(Fault::too_large(size, BODY_LIMIT)) } else { Ok(bytes) }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else { return true };
+    let kind = kind.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_lowercase();
+    kind.is_empty() || kind.starts_with("text/plain") || kind == "json" || kind == "application/json"
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    async fn read(kind: Option<&str>, body: &'static str) -> Result<Option<Map<String, Value>>, Fault> {
+        let mut headers = HeaderMap::new();
+        if let Some(kind) = kind {
+            headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        }
+        read_body(&headers, Body::from(body)).await
+    }
+
+    #[rstest]
+    #[case(None, "{}", true)]
+    #[case(Some("application/json; charset=utf-8"), "{}", true)]
+    #[case(Some("text/plain"), "{}", true)]
+    #[case(Some("application/xml"), "{}", false)]
+    #[case(Some("application/json"), "[]", false)]
+    #[case(Some("application/json"), "", false)]
+    #[tokio::test]
+    async fn a_body_is_there_if_it_may_be_an_object(
+        #[case] kind: Option<&str>,
+        #[case] body: &'static str,
+        #[case] there: bool,
+    ) {
+        assert_eq!(read(kind, body).await.unwrap().is_some(), there);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_json_or_too_large_is_refused() {
+        assert_eq!(read(None, "{\"a\": ").await.unwrap_err().status.as_u16(), 400);
+        let large = format!("{{\"a\": \"{}\"}}", "x".repeat(BODY_LIMIT));
+        let refused = read_body(&HeaderMap::new(), Body::from(large)).await.unwrap_err();
+        assert_eq!(refused.kind, "RequestLimitExceeded");
+    }
+}

@@ -1,0 +1,211 @@
+//! `POST /clusters/{id}/actions`: what can be done to a cluster, one thing at a time.
+
+use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
+use muster_core::cluster::Cluster;
+use muster_core::ids::ActionId;
+use muster_core::spec::listed;
+use muster_engine::{Change, SubmitError};
+use muster_store::StoreError;
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::Form;
+use super::reply::Reply;
+use super::sizes;
+
+impl Call {
+    /// Has something done to a cluster; refused while somebody else's action has it.
+    pub(super) async fn submit(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        inputs: Value,
+    ) -> Result<ActionId, Fault> {
+        let on_conflict = OnConflict::Reject;
+        let change =
+            Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
+        match self.engine().submit(change, self.caller()?).await {
+            Ok(accepted) => Ok(accepted.action.id),
+            Err(SubmitError::Store(StoreError::Conflict(holders))) => {
+                Err(in_the_way(kind, "cluster", &cluster.id.to_string(), &holders))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What others are doing to it: they have it, or wait for it.
+pub(super) fn in_the_way(kind: ActionKind, what: &str, target: &str, holders: &[Action]) -> Fault {
+    let has_it = |action: &Action| matches!(action.status, ActionStatus::Running | ActionStatus::Suspended);
+    if holders.iter().any(has_it) {
+        return Fault::conflict(
+            "ResourceIsLocked",
+            format!("{kind} for {what} '{target}' cannot be completed because it is already locked."),
+        );
+    }
+    let ids: Vec<String> = holders.iter().map(|action| action.id.to_string()).collect();
+    Fault::conflict(
+        "ActionConflict",
+        format!(
+            "The {kind} action for target {target} conflicts with the following action(s): {}",
+            ids.join(",")
+        ),
+    )
+}
+
+/// One thing to be done, with what is said of it.
+struct Deed<'b> {
+    name: &'b str,
+    data: Map<String, Value>,
+}
+
+fn deed(body: &Map<String, Value>) -> Result<Deed<'_>, Fault> {
+    let mut entries = body.iter();
+    let (name, data) = entries.next().ok_or_else(|| Fault::form("No action specified"))?;
+    if entries.next().is_some() {
+        return Err(Fault::form("Multiple actions specified"));
+    }
+    let known = [
+        "resize",
+        "scale_out",
+        "scale_in",
+        "check",
+        "recover",
+        "add_nodes",
+        "del_nodes",
+        "replace_nodes",
+        "policy_attach",
+        "policy_detach",
+        "policy_update",
+        "complete_lifecycle",
+    ];
+    if !known.contains(&name.as_str()) {
+        return Err(Fault::form(format!("Unrecognized action '{name}' specified")));
+    }
+    match data {
+        Value::Object(data) => Ok(Deed { name, data: data.clone() }),
+        Value::Null => Ok(Deed { name, data: Map::new() }),
+        _ => Err(Fault::form("The data provided is not a map")),
+    }
+}
+
+pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
+    let Deed { name, data } = deed(call.body()?)?;
+    match name {
+        "resize" => resize(call, &data).await,
+        "scale_out" => scale(call, ActionKind::ClusterScaleOut, &data).await,
+        "scale_in" => scale(call, ActionKind::ClusterScaleIn, &data).await,
+        "check" => check(call, data).await,
+        "recover" => recover(call, &data).await,
+        name => Err(Fault::form(format!("Unrecognized action '{name}' specified"))),
+    }
+}
+
+fn accepted(call: &Call, action: ActionId) -> Reply {
+    Reply::of("action", action.to_string()).accepted(call, action)
+}
+
+async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
+    let limit = call.engine().config().max_nodes_per_cluster;
+    let asked = sizes::resize(data, limit)?;
+    let group = data.get("group").and_then(Value::as_str);
+    let cluster = call.cluster(call.path(0)).await?;
+    let (_, present) = call.present(&cluster, group).await?;
+    asked.apply(present, limit).map_err(|refused| Fault::bad(refused.to_string()))?;
+    let action = call.submit(ActionKind::ClusterResize, &cluster, sizes::inputs(&asked, group)).await?;
+    let shown = call.shown_cluster(&cluster).await?;
+    Ok(Reply::whole(json!({"action": action.to_string(), "cluster": shown})).accepted(call, action))
+}
+
+async fn scale(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Result<Reply, Fault> {
+    let mut form = Form::new(data);
+    let count = form.count("count")?;
+    form.done()?;
+    if count == Some(0) {
+        return Err(Fault::bad(format!("Count for {} request cannot be 0", sizes::scale_word(kind))));
+    }
+    let cluster = call.cluster(call.path(0)).await?;
+    if let Some(count) = count
+        && kind == ActionKind::ClusterScaleOut
+    {
+        let (limit, present) =
+            (call.engine().config().max_nodes_per_cluster, call.present(&cluster, None).await?.1);
+        let target = u64::from(present.size) + u64::from(count);
+        if target > u64::from(limit) {
+            return Err(Fault::bad(format!(
+                "The target capacity ({target}) is greater than the maximum number of nodes allowed per cluster ({limit})"
+            )));
+        }
+    }
+    let inputs = count.map_or_else(|| json!({}), |count| json!({"count": count}));
+    Ok(accepted(call, call.submit(kind, &cluster, inputs).await?))
+}
+
+async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, Fault> {
+    let cluster = call.cluster(call.path(0)).await?;
+    Ok(accepted(call, call.submit(ActionKind::ClusterCheck, &cluster, Value::Object(data)).await?))
+}
+
+/// What a recovery may be told.
+const RECOVERY: [&str; 4] = ["operation", "operation_params", "check", "check_capacity"];
+
+async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
+    let cluster = call.cluster(call.path(0)).await?;
+    let unknown: Vec<&str> = data.keys().map(String::as_str).filter(|key| !RECOVERY.contains(key)).collect();
+    if !unknown.is_empty() {
+        return Err(Fault::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
+    }
+    let mut form = Form::new(data);
+    let mut inputs = Map::new();
+    if let Some(operation) = form.any("operation") {
+        inputs.insert("operation".to_owned(), recovery(operation)?.into());
+    }
+    for key in ["check", "check_capacity"] {
+        if let Some(truth) = form.truth(key)? {
+            inputs.insert(key.to_owned(), truth.into());
+        }
+    }
+    if let Some(params) = form.any("operation_params") {
+        inputs.insert("operation_params".to_owned(), params.clone());
+    }
+    Ok(accepted(call, call.submit(ActionKind::ClusterRecover, &cluster, Value::Object(inputs)).await?))
+}
+
+/// How a node is brought back.
+pub(super) fn recovery(given: &Value) -> Result<String, Fault> {
+    let shown = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
+    let word = shown.to_uppercase();
+    if ["REBOOT", "REBUILD", "RECREATE"].contains(&word.as_str()) {
+        return Ok(word);
+    }
+    Err(Fault::bad(format!(
+        "Operation value '{shown}' has to be one of the following: REBOOT, REBUILD, RECREATE"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!({}), "No action specified")]
+    #[case(json!({"check": {}, "recover": {}}), "Multiple actions specified")]
+    #[case(json!({"foo": {}}), "Unrecognized action 'foo' specified")]
+    #[case(json!({"check": [1]}), "The data provided is not a map")]
+    fn one_thing_is_done_at_a_time(#[case] body: Value, #[case] message: &str) {
+        let refused = deed(body.as_object().unwrap()).err().unwrap();
+        assert_eq!((refused.status.as_u16(), refused.message.as_str()), (400, message));
+    }
+
+    #[test]
+    fn a_recovery_is_said_in_any_case() {
+        assert_eq!(recovery(&json!("reboot")).unwrap(), "REBOOT");
+        assert_eq!(
+            recovery(&json!("FOO")).unwrap_err().message,
+            "Operation value 'FOO' has to be one of the following: REBOOT, REBUILD, RECREATE."
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Clusters: making, changing, looking at them.
+
+mod create;
+
+use http::StatusCode;
+use muster_core::action::{ActionKind, OnConflict};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_engine::Change;
+use muster_store::Direction;
+use muster_store::reads::{ClusterQuery, ClusterSort};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::Form;
+use super::query::keys;
+use super::reply::Reply;
+use super::show::{self, Belongings};
+use super::sizes::Asked;
+use super::version::Version;
+
+pub(super) use create::create;
+
+const SORTS: [(&str, ClusterSort); 5] = [
+    ("name", ClusterSort::Name),
+    ("status", ClusterSort::Status),
+    ("init_at", ClusterSort::InitAt),
+    ("created_at", ClusterSort::CreatedAt),
+    ("updated_at", ClusterSort::UpdatedAt),
+];
+
+/// Since when only the profile's name can be changed.
+const PROFILE_ONLY: Version = Version(6);
+
+/// Since when a deletion can be forced.
+const FORCE: Version = Version(8);
+
+impl Call {
+    /// What belongs to clusters beside their rows.
+    async fn belongings(&self, clusters: &[Cluster]) -> Result<Belongings, Fault> {
+        let ids: Vec<_> = clusters.iter().map(|cluster| cluster.id).collect();
+        let store = self.engine().store();
+        let profiles = self.profile_names(clusters.iter().map(|cluster| cluster.profile_id)).await?;
+        let (nodes, policies) = store.belongings(&ids).await?;
+        Ok(Belongings { profiles, nodes, policies })
+    }
+
+    /// A cluster as it is shown.
+    pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, Fault> {
+        let with = self.belongings(std::slice::from_ref(cluster)).await?;
+        Ok(show::cluster(cluster, &with))
+    }
+}
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    query.only(&keys(&["name", "status"]), true)?;
+    let mut wanted = ClusterQuery {
+        limit: query.limit()?,
+        marker: query.marker()?,
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        names: query.texts("name"),
+        statuses: query.words("status")?,
+        ..ClusterQuery::default()
+    };
+    if wanted.sort.is_empty() {
+        wanted.sort.push((ClusterSort::InitAt, Direction::Ascending));
+    }
+    let page = call.engine().store().clusters(&wanted).await?;
+    let with = call.belongings(&page.items).await?;
+    let shown = page.items.iter().map(|cluster| show::cluster(cluster, &with));
+    Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    let cluster = call.cluster(call.path(0)).await?;
+    Ok(Reply::of("cluster", call.shown_cluster(&cluster).await?))
+}
+
+/// Changes properties, sizes and the profile, as far as the request names them.
+pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
+    let limit = call.engine().config().max_nodes_per_cluster;
+    let mut form = Form::new(call.changed_object("cluster")?);
+    let name = form.name("name")?;
+    let profile = match form.text("profile_id")? {
+        Some(profile) => Some(profile),
+        None => form.text("profile")?,
+    };
+    form.any("profile");
+    let metadata = form.map("metadata")?;
+    let timeout = form.count("timeout")?;
+    let profile_only = form.truth("profile_only")?.filter(|_| call.version >= PROFILE_ONLY);
+    let config = form.map("config")?;
+    let asked = Asked::read(&mut form, limit)?;
+    form.done()?;
+    let cluster = call.cluster(call.path(0)).await?;
+    if cluster.status == ClusterStatus::Error {
+        return Err(Fault::conflict(
+            "FeatureNotSupported",
+            "Updating a cluster in error state is not supported.",
+        ));
+    }
+    let mut inputs = Map::new();
+    if let Some(profile) = profile {
+        let profile = call.named_profile(profile).await?;
+        if profile.kind.name != cluster.profile_type.name {
+            return Err(Fault::bad("Cannot update a cluster to a different profile type, operation aborted"));
+        }
+        if profile.id != cluster.profile_id {
+            inputs.insert("profile_id".to_owned(), profile.id.to_string().into());
+            if profile_only == Some(true) {
+                inputs.insert("profile_only".to_owned(), true.into());
+            }
+        }
+    }
+    if let Some(name) = name.filter(|name| *name != cluster.name) {
+        inputs.insert("name".to_owned(), name.into());
+    }
+    if let Some(timeout) = timeout.filter(|timeout| i64::from(*timeout) != cluster.timeout.secs()) {
+        inputs.insert("timeout_seconds".to_owned(), timeout.into());
+    }
+    if let Some(metadata) = metadata {
+        inputs.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+    if let Some(config) = config {
+        inputs.insert("config".to_owned(), Value::Object(config));
+    }
+    if !asked.is_empty() {
+        let (_, present) = call.present(&cluster, None).await?;
+        let resize = asked.of_change();
+        resize.apply(present, limit).map_err(|refused| Fault::bad(refused.to_string()))?;
+        inputs.insert("resize".to_owned(), json!(resize));
+    }
+    if inputs.is_empty() {
+        return Err(Fault::bad("No property needs an update"));
+    }
+    let action = call.submit(ActionKind::ClusterUpdate, &cluster, Value::Object(inputs)).await?;
+    let mut shown = call.shown_cluster(&cluster).await?;
+    shown["action"] = action.to_string().into();
+    Ok(Reply::of("cluster", shown).accepted(call, action))
+}
+
+/// What a cluster is doing while it cannot simply be deleted.
+const BUSY: [ClusterStatus; 4] =
+    [ClusterStatus::Creating, ClusterStatus::Updating, ClusterStatus::Deleting, ClusterStatus::Recovering];
+
+pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+    let body = call.body_or_nothing();
+    let mut form = Form::new(&body);
+    let force = form.truth("force")?.or(call.query.truth("force")?).unwrap_or(false);
+    if force && call.version < FORCE {
+        return Err(Fault::too_old(call.version));
+    }
+    let given = call.path(0);
+    let cluster = call.cluster(given).await?;
+    if !force && BUSY.contains(&cluster.status) {
+        return Err(Fault::conflict(
+            "ActionInProgress",
+            format!("The cluster '{given}' is in status {}.", cluster.status),
+        ));
+    }
+    if let Some(profiles) = cluster.dependents.get("profiles").and_then(Value::as_array)
+        && !profiles.is_empty()
+    {
+        let profiles: Vec<&str> = profiles.iter().filter_map(Value::as_str).collect();
+        return Err(Fault::conflict(
+            "ResourceInUse",
+            format!(
+                "The cluster '{given}' cannot be deleted: still referenced by profile(s): {}.",
+                muster_core::spec::listed(profiles)
+            ),
+        ));
+    }
+    let (kind, on_conflict) = (ActionKind::ClusterDelete, OnConflict::Preempt);
+    let inputs = if force { json!({"force": true}) } else { json!({}) };
+    let change = Change { kind, cluster, node: None, inputs, on_conflict, timeout: None };
+    let accepted = call.engine().submit(change, call.caller()?).await?;
+    Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, accepted.action.id))
+}

@@ -1,0 +1,154 @@
+//! From a request to a new cluster.
+
+use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, ObservedSummary, WorkerGroup};
+use muster_core::ids::ClusterId;
+use muster_core::limits::{Limits, Watched};
+use muster_core::profile::Profile;
+use muster_core::recipe::ClusterRecipe;
+use muster_core::resize::Sizes;
+use muster_core::shape::Shape;
+use muster_core::time::Span;
+use muster_engine::{Recipe, new_id};
+use serde_json::{Map, Value};
+
+use super::super::call::Call;
+use super::super::fault::Fault;
+use super::super::form::Form;
+use super::super::reply::Reply;
+use super::super::sizes::Asked;
+use crate::placement;
+
+/// How long actions of a cluster may run if nothing else is said.
+const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
+
+/// The longest name of objects: operators add to it.
+const LONGEST_OBJECT_NAME: usize = 44;
+
+/// What a request says of a new cluster.
+struct Wanted<'b> {
+    name: &'b str,
+    sizes: Sizes,
+    timeout: Span,
+    metadata: Map<String, Value>,
+    config: Map<String, Value>,
+    dependents: Map<String, Value>,
+}
+
+pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
+    let limit = call.engine().config().max_nodes_per_cluster;
+    let mut form = Form::new(call.new_object("cluster")?);
+    let name = form.name("name")?;
+    let by_id = form.text("profile_id")?;
+    let profile = by_id.or(form.text("profile")?);
+    let asked = Asked::read(&mut form, limit)?;
+    let metadata = form.map("metadata")?.unwrap_or_default();
+    let timeout = form.count("timeout")?.filter(|timeout| *timeout > 0);
+    let config = form.map("config")?.unwrap_or_default();
+    let dependents = form.map("dependents")?.unwrap_or_default();
+    form.require("name");
+    if profile.is_none() {
+        form.require("profile_id");
+    }
+    form.done()?;
+    let sizes = asked.of_new(limit)?;
+    let profile = call.named_profile(profile.unwrap_or_default()).await?;
+    let wanted = Wanted {
+        name: name.unwrap_or_default(),
+        sizes,
+        timeout: timeout.map_or(DEFAULT_TIMEOUT, Span::from_secs),
+        metadata,
+        config,
+        dependents,
+    };
+    let cluster = new(call, wanted, &profile)?;
+    let accepted =
+        call.engine().create_cluster(cluster.clone(), Recipe::Kept(profile), false, call.caller()?).await?;
+    let shown = call.shown_cluster(&cluster).await?;
+    Ok(Reply::of("cluster", shown).accepted(call, accepted.action.id))
+}
+
+/// The cluster that is to be stored.
+fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fault> {
+    let principal = call.principal()?;
+    let framework = placement::framework_of(&profile.kind);
+    let recipe = match framework {
+        Some(_) => ClusterRecipe::of(&profile.properties).map_err(Fault::bad)?,
+        None => ClusterRecipe::default(),
+    };
+    let provider = recipe.provider.as_deref().unwrap_or_default();
+    let instance = placement::instance_for(call.engine(), provider, &profile.kind)?;
+    placement::may_run_code(&call.door.info, principal, &instance)?;
+    let id = ClusterId::from_uuid(new_id());
+    let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
+    let limit = |seconds: Option<u64>| {
+        seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
+    };
+    Ok(Cluster {
+        id,
+        name: name.to_owned(),
+        object_name: object_name(name, id),
+        namespace: recipe.namespace.unwrap_or_else(|| principal.project.clone()),
+        project: principal.project.clone(),
+        instance,
+        owner: principal.as_owner(),
+        user: principal.id.clone(),
+        profile_id: profile.id,
+        profile_type: profile.kind.clone(),
+        framework,
+        flavor: recipe.flavor,
+        has_head: false,
+        groups: vec![WorkerGroup {
+            name: DEFAULT_GROUP.to_owned(),
+            desired: sizes.size,
+            min: sizes.min,
+            max: sizes.max,
+            shape: Shape::default(),
+            spec: Map::new(),
+        }],
+        status: ClusterStatus::Init,
+        status_reason: "Initializing".to_owned(),
+        timeout,
+        limits: Limits { idle_timeout: limit(recipe.idle_timeout), max_lifetime: limit(recipe.max_lifetime) },
+        watched: Watched::default(),
+        metadata,
+        config,
+        data: Map::new(),
+        dependents,
+        labels: std::collections::BTreeMap::new(),
+        annotations: std::collections::BTreeMap::new(),
+        spec: Map::new(),
+        generation: 1,
+        incarnation: 1,
+        next_index: 1,
+        observed: ObservedSummary::default(),
+        init_at: call.engine().now(),
+        created_at: None,
+        updated_at: None,
+        deleted_at: None,
+    })
+}
+
+/// A name that objects can have, and no other cluster's: duplicates of names are allowed at this door.
+fn object_name(name: &str, id: ClusterId) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().map(plain).take(LONGEST_OBJECT_NAME).collect();
+    let name = name.trim_matches('-');
+    let first = if name.starts_with(|first: char| first.is_ascii_lowercase()) { "" } else { "c-" };
+    format!("{first}{name}{}{}", if name.is_empty() { "" } else { "-" }, id.short())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("My_Cluster", "my-cluster-")]
+    #[case("1st", "c-1st-")]
+    #[case("集群", "c-")]
+    fn objects_have_names_that_they_can_have(#[case] name: &str, #[case] begins: &str) {
+        let id = ClusterId::from_uuid(uuid::Uuid::from_u128(0xabcd_1234 << 96));
+        assert_eq!(object_name(name, id), format!("{begins}abcd1234"));
+    }
+}

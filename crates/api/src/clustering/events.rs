@@ -1,0 +1,49 @@
+//! Events: what happened.
+
+use muster_store::Direction;
+use muster_store::reads::{EventQuery, EventSort};
+use serde_json::Value;
+
+use super::call::Call;
+use super::fault::Fault;
+use super::query::keys;
+use super::reply::Reply;
+use super::show;
+
+const SORTS: [(&str, EventSort); 8] = [
+    ("timestamp", EventSort::At),
+    ("level", EventSort::Level),
+    ("otype", EventSort::ObjectKind),
+    ("oname", EventSort::ObjectName),
+    ("action", EventSort::Reason),
+    ("status", EventSort::Phase),
+    ("oid", EventSort::Object),
+    ("cluster_id", EventSort::Cluster),
+];
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    query.only(&keys(&["oname", "otype", "oid", "cluster_id", "action", "level"]), false)?;
+    let mut wanted = EventQuery {
+        limit: query.limit()?,
+        marker: query.marker()?,
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        object_names: query.texts("oname"),
+        object_kinds: query.texts("otype"),
+        objects: query.texts("oid"),
+        clusters: query.texts("cluster_id"),
+        reasons: query.texts("action"),
+        levels: query.words("level")?,
+        ..EventQuery::default()
+    };
+    if wanted.sort.is_empty() {
+        wanted.sort.push((EventSort::At, Direction::Ascending));
+    }
+    let page = call.engine().store().events(&wanted).await?;
+    Ok(Reply::of("events", page.items.iter().map(show::event).collect::<Vec<Value>>()))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    Ok(Reply::of("event", show::event(&call.event(call.path(0)).await?)))
+}

@@ -1,0 +1,199 @@
+//! What this door says when it refuses: words that existing clients compare.
+
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use muster_engine::SubmitError;
+use muster_store::StoreError;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+
+/// Said of a body that is not what it has to be, where nothing more is known.
+pub(super) const MALFORMED: &str =
+    "The server could not comply with the request since it is either malformed or otherwise incorrect.";
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(super) status: StatusCode,
+    /// The class of the error, as clients know it.
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+}
+
+impl Fault {
+    const fn new(status: StatusCode, kind: &'static str, message: String) -> Self {
+        Self { status, kind, message }
+    }
+
+    /// A request whose form is wrong; the text stays as it is.
+    pub(super) fn form(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message.into())
+    }
+
+    /// A request that cannot be carried out; the text ends in one full stop.
+    pub(super) fn bad(message: impl Into<String>) -> Self {
+        let message: String = message.into();
+        let message = format!("{}.", message.trim_end_matches('.'));
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// A spec with something wrong in it; the text stays as it is.
+    pub(super) fn spec(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "InvalidSpec", message.into())
+    }
+
+    /// A body that is larger than it may be.
+    pub(super) fn too_large(size: usize, limit: usize) -> Self {
+        let message = format!(
+            "Request limit exceeded: JSON body size ({size} bytes) exceeds maximum allowed size ({limit} bytes)."
+        );
+        Self::new(StatusCode::BAD_REQUEST, "RequestLimitExceeded", message)
+    }
+
+    /// A method that came with a later version.
+    pub(super) fn too_old(version: impl std::fmt::Display) -> Self {
+        let message = format!("API version '{version}' is not supported on this method.");
+        Self::new(StatusCode::BAD_REQUEST, "MethodVersionNotFound", message)
+    }
+
+    /// A version that nobody speaks.
+    pub(super) fn no_such_version(message: String) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "InvalidGlobalAPIVersion", message)
+    }
+
+    /// A name that stands for several things.
+    pub(super) fn ambiguous(given: &str) -> Self {
+        let message =
+            format!("Multiple results found matching the query criteria '{given}'. Please be more specific.");
+        Self::new(StatusCode::BAD_REQUEST, "MultipleChoices", message)
+    }
+
+    /// Something in the path that is not there.
+    pub(super) fn missing(what: &str, given: &str) -> Self {
+        let message = format!("The {what} '{given}' could not be found.");
+        Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", message)
+    }
+
+    /// A policy in the path that is not bound.
+    pub(super) fn not_attached(policy: &str, cluster: &str) -> Self {
+        let message =
+            format!("The policy '{policy}' is not found attached to the specified cluster '{cluster}'.");
+        Self::new(StatusCode::NOT_FOUND, "PolicyBindingNotFound", message)
+    }
+
+    /// Something in the body that is not there.
+    pub(super) fn unknown(what: &str, given: &str) -> Self {
+        Self::bad(format!("The specified {what} '{given}' could not be found."))
+    }
+
+    /// Something that the caller may not do.
+    pub(super) fn forbidden() -> Self {
+        let message = "You are not authorized to complete this operation.".to_owned();
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    /// Something that cannot be as things are.
+    pub(super) fn conflict(kind: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, kind, message.into())
+    }
+
+    /// As it is sent.
+    pub(super) fn response(&self) -> Response {
+        let mut response = Response::new(self.body().to_string().into());
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    fn body(&self) -> Value {
+        let code = self.status.as_u16();
+        json!({
+            "code": code,
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "explanation": explanation(self.status),
+            "error": {"code": code, "message": self.message, "type": self.kind},
+        })
+    }
+}
+
+const fn explanation(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => MALFORMED,
+        StatusCode::UNAUTHORIZED => {
+            "This server could not verify that you are authorized to access the document you requested."
+        }
+        StatusCode::FORBIDDEN => "Access was denied to this resource.",
+        StatusCode::NOT_FOUND => "The resource could not be found.",
+        StatusCode::METHOD_NOT_ALLOWED => "The method is not allowed for this resource.",
+        StatusCode::NOT_ACCEPTABLE => {
+            "The resource could not be generated that was acceptable to your browser."
+        }
+        StatusCode::CONFLICT => "There was a conflict when trying to complete your request.",
+        StatusCode::SERVICE_UNAVAILABLE => {
+            "The server is currently unavailable. Please try again at a later time."
+        }
+        _ => "The server has either erred or is incapable of performing the requested operation.",
+    }
+}
+
+/// What the other parts of the server refuse, in this door's form.
+impl From<ApiError> for Fault {
+    fn from(error: ApiError) -> Self {
+        let kind = match error.status {
+            StatusCode::BAD_REQUEST => "BadRequest",
+            StatusCode::UNAUTHORIZED => "Unauthorized",
+            StatusCode::FORBIDDEN => "Forbidden",
+            StatusCode::NOT_FOUND => "ResourceNotFound",
+            StatusCode::CONFLICT => "ResourceInUse",
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => "MethodNotAllowed",
+            _ => "InternalError",
+        };
+        // Nothing of this door is for later.
+        let status = match error.status {
+            StatusCode::NOT_IMPLEMENTED => StatusCode::METHOD_NOT_ALLOWED,
+            status => status,
+        };
+        Self::new(status, kind, error.sentence)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        ApiError::from(error).into()
+    }
+}
+
+impl From<SubmitError> for Fault {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Store(error) => error.into(),
+            error => ApiError::from(error).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_request_ends_in_one_full_stop() {
+        assert_eq!(Fault::bad("no").message, "no.");
+        assert_eq!(Fault::bad("no..").message, "no.");
+        assert_eq!(Fault::form("no").message, "no");
+    }
+
+    #[test]
+    fn a_refusal_says_its_code_twice_and_its_class_once() {
+        let body = Fault::missing("cluster", "x").body();
+        assert_eq!(body["code"], 404);
+        assert_eq!(body["title"], "Not Found");
+        let error = json!({
+            "code": 404,
+            "message": "The cluster 'x' could not be found.",
+            "type": "ResourceNotFound",
+        });
+        assert_eq!(body["error"], error);
+    }
+}

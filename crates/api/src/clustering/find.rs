@@ -1,0 +1,97 @@
+//! Finding what a request is about, as far as its caller may see it.
+
+use muster_core::action::Action;
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, ClusterId, EventId, NodeId, ProfileId, ReceiverId};
+use muster_core::node::Node;
+use muster_core::profile::Profile;
+use muster_core::receiver::Receiver;
+use muster_store::reads::{Found, Thing};
+use uuid::Uuid;
+
+use super::call::Call;
+use super::fault::Fault;
+
+/// What kinds of things are called in messages.
+const fn noun(thing: Thing) -> &'static str {
+    match thing {
+        Thing::Cluster => "cluster",
+        Thing::Node => "node",
+        Thing::Profile => "profile",
+        Thing::Policy => "policy",
+        Thing::Receiver => "receiver",
+        Thing::Action => "action",
+        Thing::Event => "event",
+    }
+}
+
+impl Call {
+    /// The id of what is meant; nothing if there is no such thing.
+    pub(super) async fn identify(&self, thing: Thing, given: &str) -> Result<Option<Uuid>, Fault> {
+        match self.engine().store().identify(thing, self.scope()?, given).await? {
+            Found::Nothing => Ok(None),
+            Found::One(id) => Ok(Some(id)),
+            Found::Several => Err(Fault::ambiguous(given)),
+        }
+    }
+
+    /// The id of what a path names.
+    async fn id(&self, thing: Thing, given: &str) -> Result<Uuid, Fault> {
+        self.identify(thing, given).await?.ok_or_else(|| Fault::missing(noun(thing), given))
+    }
+
+    /// The cluster that a path names.
+    pub(super) async fn cluster(&self, given: &str) -> Result<Cluster, Fault> {
+        let id = ClusterId::from_uuid(self.id(Thing::Cluster, given).await?);
+        let cluster = self.engine().store().cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none());
+        cluster.ok_or_else(|| Fault::missing("cluster", given))
+    }
+
+    /// The node that a path names.
+    pub(super) async fn node(&self, given: &str) -> Result<Node, Fault> {
+        let id = NodeId::from_uuid(self.id(Thing::Node, given).await?);
+        self.engine().store().node(id).await?.ok_or_else(|| Fault::missing("node", given))
+    }
+
+    /// The profile that a path names.
+    pub(super) async fn profile(&self, given: &str) -> Result<Profile, Fault> {
+        let id = ProfileId::from_uuid(self.id(Thing::Profile, given).await?);
+        self.engine().store().profile(id).await?.ok_or_else(|| Fault::missing("profile", given))
+    }
+
+    /// The profile that a body names.
+    pub(super) async fn named_profile(&self, given: &str) -> Result<Profile, Fault> {
+        let unknown = || Fault::unknown("profile", given);
+        let id = self.identify(Thing::Profile, given).await?.ok_or_else(unknown)?;
+        self.engine().store().profile(ProfileId::from_uuid(id)).await?.ok_or_else(unknown)
+    }
+
+    /// The receiver that a path names.
+    pub(super) async fn receiver(&self, given: &str) -> Result<Receiver, Fault> {
+        let id = ReceiverId::from_uuid(self.id(Thing::Receiver, given).await?);
+        self.engine().store().receiver(id).await?.ok_or_else(|| Fault::missing("receiver", given))
+    }
+
+    /// The action that a path names.
+    pub(super) async fn action(&self, given: &str) -> Result<Action, Fault> {
+        let id = ActionId::from_uuid(self.id(Thing::Action, given).await?);
+        self.engine().store().action(id).await?.ok_or_else(|| Fault::missing("action", given))
+    }
+
+    /// The event that a path names.
+    pub(super) async fn event(&self, given: &str) -> Result<Event, Fault> {
+        let id = EventId::from_uuid(self.id(Thing::Event, given).await?);
+        self.engine().store().event(id).await?.ok_or_else(|| Fault::missing("event", given))
+    }
+
+    /// The project that a list is about; none is all. Only admins see beyond their own, and only if they ask.
+    pub(super) fn listed_project(&self) -> Result<Option<String>, Fault> {
+        let principal = self.principal()?;
+        match self.query.truth("global_project")? {
+            Some(true) if principal.is_admin() => Ok(None),
+            Some(true) => Err(Fault::forbidden()),
+            _ => Ok(Some(principal.project.clone())),
+        }
+    }
+}

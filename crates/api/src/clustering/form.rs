@@ -1,0 +1,224 @@
+//! Reading the fields of a body, with the words of refusal that existing clients compare.
+//!
+//! Values are read first, in the order in which they are asked for; then what is missing and what is too much is told.
+
+use muster_core::spec::{printed, quoted};
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, MALFORMED};
+
+/// Texts that stand for yes and no, beside true and false.
+const YES: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
+const NO: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
+
+/// The longest name.
+const LONGEST_NAME: usize = 255;
+
+/// The fields of an object in a body.
+pub(super) struct Form<'b> {
+    fields: &'b Map<String, Value>,
+    known: Vec<&'static str>,
+    required: Vec<&'static str>,
+}
+
+impl<'b> Form<'b> {
+    pub(super) const fn new(fields: &'b Map<String, Value>) -> Self {
+        Self { fields, known: Vec::new(), required: Vec::new() }
+    }
+
+    /// Whatever stands there; nothing for null.
+    pub(super) fn any(&mut self, key: &'static str) -> Option<&'b Value> {
+        self.known.push(key);
+        self.fields.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Says that a field has to be there, null or not.
+    pub(super) fn require(&mut self, key: &'static str) -> &mut Self {
+        self.required.push(key);
+        self
+    }
+
+    /// Says that a field must not be null.
+    pub(super) fn not_null(&self, key: &str) -> Result<(), Fault> {
+        match self.fields.get(key) {
+            Some(Value::Null) => Err(Fault::form(format!("Field `{key}' cannot be None"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<&'b str>, Fault> {
+        match self.any(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(Fault::form(MALFORMED)),
+        }
+    }
+
+    /// What people call something.
+    pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, Fault> {
+        let Some(name) = self.text(key)? else { return Ok(None) };
+        if name.is_empty() {
+            return Err(Fault::form(format!(
+                "The value for the {key} field must be at least 1 characters long."
+            )));
+        }
+        if name.chars().count() > LONGEST_NAME {
+            return Err(Fault::form(format!(
+                "The value for the {key} field must be less than {LONGEST_NAME} characters long."
+            )));
+        }
+        if name.chars().all(may_be_in_name) {
+            return Ok(Some(name));
+        }
+        Err(Fault::form(format!(
+            "The value for the '{key}' ({name}) contains illegal characters. It must contain only alphanumeric or \
+             \"_-.~\" characters and must start with letter."
+        )))
+    }
+
+    /// One of some words.
+    pub(super) fn one_of<T: std::str::FromStr>(&mut self, key: &'static str) -> Result<Option<T>, Fault> {
+        let Some(value) = self.any(key) else { return Ok(None) };
+        let word = value.as_str().and_then(|word| word.parse().ok());
+        word.map(Some).ok_or_else(|| unacceptable(value, key))
+    }
+
+    /// A number of nodes, between bounds.
+    pub(super) fn capacity(
+        &mut self,
+        key: &'static str,
+        least: i64,
+        most: u32,
+    ) -> Result<Option<i64>, Fault> {
+        let Some(value) = self.any(key) else { return Ok(None) };
+        let number = match value {
+            Value::Number(number) => {
+                number.as_i64().ok_or_else(|| wrong_type(value, "'integer', 'string', 'null'"))?
+            }
+            Value::String(text) => {
+                if let Some(digits) = text.strip_prefix('-')
+                    && !digits.is_empty()
+                    && digits.bytes().all(|byte| byte.is_ascii_digit())
+                {
+                    return Err(Fault::form(format!("{} does not match '^[0-9]*$'", quoted(text))));
+                }
+                text.parse().map_err(|_| not_integer(key, value))?
+            }
+            _ => return Err(not_integer(key, value)),
+        };
+        if number < least {
+            return Err(Fault::form(format!(
+                "The value for the {key} field must be greater than or equal to {least}."
+            )));
+        }
+        if number > i64::from(most) {
+            return Err(Fault::form(format!(
+                "The value for the {key} field must be less than or equal to {most}."
+            )));
+        }
+        Ok(Some(number))
+    }
+
+    /// A count of something, such as seconds.
+    pub(super) fn count(&mut self, key: &'static str) -> Result<Option<u32>, Fault> {
+        self.any(key).map(|value| count(key, value)).transpose()
+    }
+
+    /// A number, with or without a fraction; texts of digits are numbers.
+    pub(super) fn number(&mut self, key: &'static str) -> Result<Option<f64>, Fault> {
+        let Some(value) = self.any(key) else { return Ok(None) };
+        let number = match value {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| number.is_finite());
+        number.map(Some).ok_or_else(|| wrong_type(value, "'number', 'null'"))
+    }
+
+    /// Yes or no.
+    pub(super) fn truth(&mut self, key: &'static str) -> Result<Option<bool>, Fault> {
+        let Some(value) = self.any(key) else { return Ok(None) };
+        if let Value::Bool(truth) = value {
+            return Ok(Some(*truth));
+        }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let small = text.to_lowercase();
+        if YES.contains(&small.as_str()) {
+            return Ok(Some(true));
+        }
+        if NO.contains(&small.as_str()) {
+            return Ok(Some(false));
+        }
+        Err(Fault::form(format!(
+            "Unrecognized value '{text}', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', \
+             'true', 'y', 'yes'"
+        )))
+    }
+
+    /// An object, also one that is written as JSON in a text.
+    pub(super) fn map(&mut self, key: &'static str) -> Result<Option<Map<String, Value>>, Fault> {
+        let Some(value) = self.any(key) else { return Ok(None) };
+        let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        match parsed.unwrap_or_else(|| value.clone()) {
+            Value::Object(map) => Ok(Some(map)),
+            _ => Err(wrong_type(value, "'object', 'null'")),
+        }
+    }
+
+    /// Tells what is missing, then what is too much.
+    pub(super) fn done(&self) -> Result<(), Fault> {
+        if let Some(missing) = self.required.iter().find(|key| !self.fields.contains_key(**key)) {
+            return Err(Fault::form(format!("'{missing}' is a required property")));
+        }
+        let mut unknown: Vec<&str> =
+            self.fields.keys().map(String::as_str).filter(|key| !self.known.contains(key)).collect();
+        unknown.sort_unstable();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let verb = if unknown.len() == 1 { "was" } else { "were" };
+        let unknown: Vec<String> = unknown.into_iter().map(quoted).collect();
+        Err(Fault::form(format!(
+            "Additional properties are not allowed ({} {verb} unexpected)",
+            unknown.join(", ")
+        )))
+    }
+}
+
+/// A count of something in a body or a query.
+pub(super) fn count(key: &str, value: &Value) -> Result<u32, Fault> {
+    let number = match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| not_integer(key, value))?;
+    if number < 0 {
+        return Err(Fault::form(format!("Value must be >= 0 for field '{key}'.")));
+    }
+    u32::try_from(number).map_err(|_| not_integer(key, value))
+}
+
+fn may_be_in_name(character: char) -> bool {
+    character.is_ascii_alphanumeric()
+        || ('\u{4e00}'..='\u{9fa5}').contains(&character)
+        || "._~-".contains(character)
+}
+
+fn not_integer(key: &str, value: &Value) -> Fault {
+    Fault::form(format!("The value for {key} must be an integer: {}.", printed(value)))
+}
+
+fn wrong_type(value: &Value, types: &str) -> Fault {
+    Fault::form(format!("{} is not of type {types}", printed(value)))
+}
+
+pub(super) fn unacceptable(value: &Value, key: &str) -> Fault {
+    let shown = value.as_str().map_or_else(|| printed(value), str::to_owned);
+    Fault::form(format!("Value '{shown}' is not acceptable for field '{key}'."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Nodes: members of clusters, and orphans.
+
+use std::collections::HashMap;
+
+use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::node::Node;
+use muster_store::Direction;
+use muster_store::reads::{NodeQuery, NodeSort, Thing};
+use serde_json::Value;
+
+use super::call::Call;
+use super::fault::Fault;
+use super::query::keys;
+use super::reply::Reply;
+use super::show;
+
+const SORTS: [(&str, NodeSort); 6] = [
+    ("index", NodeSort::Index),
+    ("name", NodeSort::Name),
+    ("status", NodeSort::Status),
+    ("init_at", NodeSort::InitAt),
+    ("created_at", NodeSort::CreatedAt),
+    ("updated_at", NodeSort::UpdatedAt),
+];
+
+impl Call {
+    /// The names of profiles.
+    pub(super) async fn profile_names(
+        &self,
+        ids: impl IntoIterator<Item = ProfileId>,
+    ) -> Result<HashMap<ProfileId, String>, Fault> {
+        let mut ids: Vec<ProfileId> = ids.into_iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let profiles = self.engine().store().profiles_of(&ids).await?;
+        Ok(profiles.into_iter().map(|profile| (profile.id, profile.name)).collect())
+    }
+
+    /// Nodes as they are shown.
+    async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, Fault> {
+        let names = self.profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+        let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);
+        Ok(nodes.iter().map(|node| show::node(node, name(node), self.version)).collect())
+    }
+}
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    query.only(&keys(&["cluster_id", "name", "status"]), false)?;
+    let mut wanted = NodeQuery {
+        limit: query.limit()?,
+        marker: query.marker()?,
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        names: query.texts("name"),
+        statuses: query.words("status")?,
+        ..NodeQuery::default()
+    };
+    if wanted.sort.is_empty() {
+        wanted.sort.push((NodeSort::InitAt, Direction::Ascending));
+    }
+    if let Some(given) = query.last("cluster_id") {
+        let found = call.identify(Thing::Cluster, given).await?;
+        let id = found.ok_or_else(|| Fault::bad(format!("Cannot find the given cluster: {given}")))?;
+        wanted.cluster = Some(ClusterId::from_uuid(id));
+    }
+    let page = call.engine().store().nodes(&wanted).await?;
+    Ok(Reply::of("nodes", call.shown(&page.items).await?))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    call.query.only(&["show_details"], false)?;
+    let _details = call.query.truth("show_details")?;
+    let node = call.node(call.path(0)).await?;
+    let mut shown = call.shown(std::slice::from_ref(&node)).await?;
+    Ok(Reply::of("node", shown.pop().unwrap_or_default()))
+}

@@ -1,0 +1,71 @@
+//! The types of profiles that can be made here.
+
+use muster_core::profile::ProfileType;
+use muster_core::profile_types::{self, TypeInfo};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::reply::Reply;
+use super::version::Version;
+
+/// Since when types are shown with their version and whether they are supported.
+const SUPPORT_STATUS: Version = Version(5);
+
+impl Call {
+    /// The types that a provider here makes nodes of.
+    fn types(&self) -> impl Iterator<Item = &'static TypeInfo> {
+        profile_types::TYPES.iter().filter(|known| self.makes(known))
+    }
+
+    fn makes(&self, info: &TypeInfo) -> bool {
+        let kind = ProfileType::new(info.name, info.version);
+        let engine = self.engine();
+        let makes =
+            |id| engine.provider(id).is_some_and(|provider| provider.capabilities(&kind, None).is_some());
+        engine.instances().iter().any(makes)
+    }
+
+    /// The type of this name and version, if it can be made here.
+    pub(super) fn find_type(&self, name: &str, version: &str) -> Option<&'static TypeInfo> {
+        profile_types::find(name, version).filter(|info| self.makes(info))
+    }
+
+    fn named_type(&self) -> Result<&'static TypeInfo, Fault> {
+        let given = self.path(0);
+        let found = self.types().find(|known| known.to_string() == given);
+        found.ok_or_else(|| Fault::missing("profile_type", given))
+    }
+}
+
+fn support_status(info: &TypeInfo) -> Value {
+    let known = json!([{"status": "SUPPORTED", "since": "2026.11"}]);
+    Value::Object(Map::from_iter([(info.version.to_owned(), known)]))
+}
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let shown: Vec<Value> = call
+        .types()
+        .map(|info| {
+            if call.version < SUPPORT_STATUS {
+                return json!({"name": info.to_string()});
+            }
+            json!({"name": info.name, "version": info.version, "support_status": support_status(info)})
+        })
+        .collect();
+    Ok(Reply::of("profile_types", shown))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    let info = call.named_type()?;
+    let mut shown = json!({"name": info.to_string(), "schema": info.schema.to_json()});
+    if call.version >= SUPPORT_STATUS {
+        shown["support_status"] = support_status(info);
+    }
+    Ok(Reply::of("profile_type", shown))
+}
+
+pub(super) async fn operations(call: &Call) -> Result<Reply, Fault> {
+    call.named_type().map_err(|fault| Fault::bad(fault.message))?;
+    Ok(Reply::of("operations", json!({})))
+}

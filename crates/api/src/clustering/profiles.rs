@@ -1,0 +1,160 @@
+//! Profiles: the recipes that nodes are made from.
+
+use http::StatusCode;
+use muster_core::ids::ProfileId;
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::spec::{Envelope, SpecError};
+use muster_engine::new_id;
+use muster_store::Direction;
+use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
+use muster_store::reads::{ProfileQuery, ProfileSort};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::Form;
+use super::query::keys;
+use super::reply::Reply;
+use super::show;
+
+const SORTS: [(&str, ProfileSort); 4] = [
+    ("type", ProfileSort::Kind),
+    ("name", ProfileSort::Name),
+    ("created_at", ProfileSort::CreatedAt),
+    ("updated_at", ProfileSort::UpdatedAt),
+];
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    query.only(&keys(&["name", "type"]), false)?;
+    let mut wanted = ProfileQuery {
+        limit: query.limit()?,
+        marker: query.marker()?,
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        names: query.texts("name"),
+        kinds: query.texts("type"),
+    };
+    if wanted.sort.is_empty() {
+        wanted.sort.push((ProfileSort::CreatedAt, Direction::Ascending));
+    }
+    let page = call.engine().store().profiles(&wanted).await?;
+    Ok(Reply::of("profiles", page.items.iter().map(show::profile).collect::<Vec<_>>()))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    Ok(Reply::of("profile", show::profile(&call.profile(call.path(0)).await?)))
+}
+
+pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.new_object("profile")?);
+    let name = form.name("name")?.unwrap_or_default();
+    let spec = form.map("spec")?;
+    let metadata = form.map("metadata")?.unwrap_or_default();
+    form.require("name").require("spec").done()?;
+    let spec = Value::Object(spec.unwrap_or_default());
+    let profile = new(call, name, &spec)
+        .await
+        .map_err(|wrong| wrong.fault(|text| format!("Failed in creating profile {name}: {text}")))?;
+    let profile = Profile { metadata, ..profile };
+    call.engine().store().insert_profile(InsertProfile { profile: profile.clone() }).await?;
+    Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
+}
+
+pub(super) async fn validate(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.new_object("profile")?);
+    let spec = form.map("spec")?;
+    form.require("spec").done()?;
+    let spec = Value::Object(spec.unwrap_or_default());
+    let profile = new(call, "validated_profile", &spec).await.map_err(|wrong| wrong.fault(str::to_owned))?;
+    let mut shown = show::profile(&profile);
+    shown["id"] = Value::Null;
+    Ok(Reply::of("profile", shown))
+}
+
+/// What is wrong with a specification.
+enum Wrong {
+    /// What it says of its type, or the type itself.
+    Envelope(Fault),
+    /// Its properties.
+    Properties(String),
+}
+
+impl Wrong {
+    fn fault(self, text: impl Fn(&str) -> String) -> Fault {
+        match self {
+            Self::Envelope(fault) => fault,
+            Self::Properties(why) => Fault::spec(text(&why)),
+        }
+    }
+}
+
+impl From<SpecError> for Wrong {
+    fn from(error: SpecError) -> Self {
+        Self::Properties(error.to_string())
+    }
+}
+
+/// Makes a profile from a specification; stores nothing.
+async fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
+    let envelope = Envelope::read(spec).map_err(|error| Wrong::Envelope(Fault::spec(error.to_string())))?;
+    let info = call
+        .find_type(&envelope.name, &envelope.version)
+        .ok_or_else(|| Wrong::Envelope(Fault::missing("profile_type", &envelope.kind())))?;
+    let properties = envelope.properties()?;
+    info.schema.validate(properties)?;
+    let principal = call.principal().map_err(Wrong::Envelope)?;
+    let profile = Profile {
+        id: ProfileId::from_uuid(Uuid::from(new_id())),
+        name: name.to_owned(),
+        kind: ProfileType::new(info.name, info.version),
+        project: principal.project.clone(),
+        user: principal.id.clone(),
+        properties: properties.clone(),
+        envelope: envelope.whole().iter().filter(|(key, _)| *key != "properties").map(pair).collect(),
+        metadata: Map::new(),
+        implicit: false,
+        created_at: call.engine().now(),
+        updated_at: None,
+    };
+    let engine = call.engine();
+    let checked = engine.instances().iter().filter_map(|id| engine.provider(id)).find_map(|provider| {
+        provider.capabilities(&profile.kind, None).map(|_| provider.check_profile(&profile))
+    });
+    checked.unwrap_or(Ok(())).map_err(Wrong::Properties)?;
+    Ok(profile)
+}
+
+fn pair((key, value): (&String, &Value)) -> (String, Value) {
+    (key.clone(), value.clone())
+}
+
+pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.changed_object("profile")?);
+    let name = form.name("name")?;
+    let metadata = form.map("metadata")?;
+    form.done()?;
+    let mut profile = call.profile(call.path(0)).await?;
+    if name.is_none() && metadata.is_none() {
+        return Err(Fault::bad("No property needs an update"));
+    }
+    let now = call.engine().now();
+    profile.name = name.map_or(profile.name, str::to_owned);
+    profile.metadata = metadata.unwrap_or(profile.metadata);
+    profile.updated_at = Some(now);
+    let (id, name, metadata) = (profile.id, profile.name.clone(), profile.metadata.clone());
+    call.engine().store().update_profile(UpdateProfile { id, name, metadata, now }).await?;
+    Ok(Reply::of("profile", show::profile(&profile)))
+}
+
+pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+    let id = call.profile(call.path(0)).await?.id;
+    if call.engine().store().delete_profile(DeleteProfile { id }).await? {
+        return Ok(Reply::empty(StatusCode::NO_CONTENT));
+    }
+    Err(Fault::conflict(
+        "ResourceInUse",
+        format!("The profile '{id}' cannot be deleted: still referenced by some clusters and/or nodes."),
+    ))
+}

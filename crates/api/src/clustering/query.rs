@@ -1,0 +1,153 @@
+//! What stands behind the question mark: filters, order and pages of lists.
+
+use std::str::FromStr;
+
+use muster_store::Direction;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::form;
+
+/// Keys and values, in the order in which they were given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn read(query: &str) -> Self {
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// The values of a key.
+    pub(super) fn all(&self, key: &str) -> Vec<&str> {
+        self.0.iter().filter(|(given, _)| given == key).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The last value of a key.
+    pub(super) fn last(&self, key: &str) -> Option<&str> {
+        self.all(key).pop()
+    }
+
+    /// Yes or no.
+    pub(super) fn truth(&self, key: &str) -> Result<Option<bool>, Fault> {
+        let Some(given) = self.last(key) else { return Ok(None) };
+        match given.to_lowercase().as_str() {
+            "true" => Ok(Some(true)),
+            "false" => Ok(Some(false)),
+            _ => Err(Fault::bad(format!("Invalid value '{given}' specified for '{key}'"))),
+        }
+    }
+
+    /// Refuses keys that a list does not have.
+    pub(super) fn only(&self, known: &[&str], quoted: bool) -> Result<(), Fault> {
+        match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) if quoted => Err(Fault::form(format!("Invalid parameter '{key}'"))),
+            Some((key, _)) => Err(Fault::form(format!("Invalid parameter {key}"))),
+        }
+    }
+
+    /// Words of a filter that has to be one of some.
+    pub(super) fn words<T: FromStr>(&self, key: &str) -> Result<Vec<T>, Fault> {
+        let read =
+            |given: &str| given.parse().map_err(|_| Fault::form(format!("Field value {given} is invalid")));
+        self.all(key).into_iter().map(read).collect()
+    }
+
+    /// Texts of a filter.
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        self.all(key).into_iter().map(str::to_owned).collect()
+    }
+
+    /// At most so many.
+    pub(super) fn limit(&self) -> Result<Option<u32>, Fault> {
+        let limit = self.last("limit").map(|given| form::count("limit", &Value::String(given.to_owned())));
+        limit.transpose()
+    }
+
+    /// Behind this one.
+    pub(super) fn marker(&self) -> Result<Option<String>, Fault> {
+        let Some(given) = self.last("marker") else { return Ok(None) };
+        match given.parse::<Uuid>() {
+            Ok(id) => Ok(Some(id.to_string())),
+            Err(_) => Err(Fault::form(format!("The value for marker is not a valid UUID: '{given}'."))),
+        }
+    }
+
+    /// The order, by keys that the list knows.
+    pub(super) fn sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, Fault> {
+        let Some(given) = self.last("sort") else { return Ok(Vec::new()) };
+        let one = |part: &str| {
+            let (key, direction) = part.trim().split_once(':').unwrap_or((part.trim(), "asc"));
+            if key.is_empty() {
+                return Err(Fault::form("Missing sort key for 'sort'."));
+            }
+            let known = keys.iter().find(|(known, _)| *known == key);
+            let (_, key) =
+                known.ok_or_else(|| Fault::form(format!("Unsupported sort key '{key}' for 'sort'.")))?;
+            let direction = match direction {
+                "asc" => Direction::Ascending,
+                "desc" => Direction::Descending,
+                other => return Err(Fault::form(format!("Unsupported sort dir '{other}' for 'sort'."))),
+            };
+            Ok((*key, direction))
+        };
+        given.split(',').map(one).collect()
+    }
+}
+
+/// The keys that every list has.
+pub(super) const PAGING: [&str; 4] = ["limit", "marker", "sort", "global_project"];
+
+/// The keys of a list: those of every list, and its filters.
+pub(super) fn keys(filters: &[&'static str]) -> Vec<&'static str> {
+    PAGING.iter().chain(filters).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const SORTS: [(&str, u8); 2] = [("name", 1), ("init_at", 2)];
+
+    fn said<T: std::fmt::Debug>(result: Result<T, Fault>) -> String {
+        result.unwrap_err().message
+    }
+
+    #[rstest]
+    #[case("sort=foo", "Unsupported sort key 'foo' for 'sort'.")]
+    #[case("sort=name:up", "Unsupported sort dir 'up' for 'sort'.")]
+    #[case("sort=:asc", "Missing sort key for 'sort'.")]
+    #[case("sort=", "Missing sort key for 'sort'.")]
+    fn bad_orders_are_refused(#[case] query: &str, #[case] message: &str) {
+        assert_eq!(said(Query::read(query).sort(&SORTS)), message);
+    }
+
+    #[test]
+    fn an_order_has_keys_and_directions() {
+        let sort = Query::read("sort=name,init_at:desc").sort(&SORTS).unwrap();
+        assert_eq!(sort, [(1, Direction::Ascending), (2, Direction::Descending)]);
+    }
+
+    #[test]
+    fn bad_pages_and_keys_are_refused() {
+        let query = Query::read("limit=x&marker=abc&global_project=yes&foo=1");
+        assert_eq!(said(query.limit()), "The value for limit must be an integer: 'x'.");
+        assert_eq!(said(Query::read("limit=-1").limit()), "Value must be >= 0 for field 'limit'.");
+        assert_eq!(said(query.marker()), "The value for marker is not a valid UUID: 'abc'.");
+        assert_eq!(
+            said(query.truth("global_project")),
+            "Invalid value 'yes' specified for 'global_project'."
+        );
+        assert_eq!(said(query.only(&PAGING, false)), "Invalid parameter foo");
+        assert_eq!(said(query.only(&PAGING, true)), "Invalid parameter 'foo'");
+    }
+
+    #[test]
+    fn truth_is_said_in_any_case() {
+        assert_eq!(Query::read("global_project=False").truth("global_project").unwrap(), Some(false));
+        assert_eq!(Query::read("").truth("global_project").unwrap(), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! Receivers: addresses by which others may change a cluster without an account.
+
+use http::StatusCode;
+use muster_core::action::{ActionKind, OnConflict};
+use muster_core::ids::{ClusterId, ReceiverId};
+use muster_core::principal::Door;
+use muster_core::receiver::{Receiver, ReceiverKind};
+use muster_core::spec::listed;
+use muster_engine::{Caller, Change, SubmitError, new_id};
+use muster_store::commands::{DeleteReceiver, PutReceiver};
+use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
+use muster_store::{Direction, StoreError};
+use serde_json::Value;
+
+use super::call::Call;
+use super::cluster_actions::in_the_way;
+use super::fault::Fault;
+use super::form::{Form, unacceptable};
+use super::query::keys;
+use super::reply::Reply;
+use super::show;
+use super::version::Version;
+
+const SORTS: [(&str, ReceiverSort); 6] = [
+    ("name", ReceiverSort::Name),
+    ("type", ReceiverSort::Kind),
+    ("action", ReceiverSort::Action),
+    ("cluster_id", ReceiverSort::Cluster),
+    ("created_at", ReceiverSort::CreatedAt),
+    ("user", ReceiverSort::User),
+];
+
+/// Since when receivers are filtered by their user.
+const BY_USER: Version = Version(4);
+
+/// Since when what is sent to a receiver is its inputs, without anything around them.
+const BARE_INPUTS: Version = Version(10);
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    let mut filters = vec!["name", "type", "cluster_id", "action"];
+    if call.version >= BY_USER {
+        filters.push("user");
+    }
+    query.only(&keys(&filters), false)?;
+    let mut wanted = ReceiverQuery {
+        limit: query.limit()?,
+        marker: query.marker()?,
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        names: query.texts("name"),
+        kinds: query.words("type")?,
+        clusters: query.texts("cluster_id"),
+        actions: query.words("action")?,
+        users: query.texts("user"),
+    };
+    if wanted.sort.is_empty() {
+        wanted.sort.push((ReceiverSort::Name, Direction::Ascending));
+    }
+    let page = call.engine().store().receivers(&wanted).await?;
+    let shown = page.items.iter().map(|receiver| show::receiver(receiver, &call.base));
+    Ok(Reply::of("receivers", shown.collect::<Vec<_>>()))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    let receiver = call.receiver(call.path(0)).await?;
+    Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
+}
+
+/// Actions that a receiver can have done: those on clusters.
+fn action(given: &Value) -> Result<ActionKind, Fault> {
+    let known = given.as_str().and_then(|word| word.parse::<ActionKind>().ok());
+    known.filter(|kind| kind.as_str().starts_with("CLUSTER_")).ok_or_else(|| unacceptable(given, "action"))
+}
+
+pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.new_object("receiver")?);
+    let name = form.name("name")?.unwrap_or_default();
+    let kind: Option<ReceiverKind> = form.one_of("type")?;
+    let cluster = form.text("cluster_id")?;
+    let kind_of_action = form.any("action").map(action).transpose()?;
+    let actor = form.map("actor")?.unwrap_or_default();
+    let params = form.map("params")?.unwrap_or_default();
+    form.require("name").require("type").done()?;
+    if kind == Some(ReceiverKind::Message) {
+        return Err(Fault::bad(
+            "Receivers of type 'message' need a message queue, and there is none here: use type 'webhook'",
+        ));
+    }
+    let cluster =
+        cluster.ok_or_else(|| Fault::bad("Cluster identity is required for creating webhook receiver"))?;
+    let action =
+        kind_of_action.ok_or_else(|| Fault::bad("Action name is required for creating webhook receiver"))?;
+    if action == ActionKind::ClusterCreate {
+        let never = listed([ActionKind::ClusterCreate.as_str()]);
+        return Err(Fault::bad(format!("Action name cannot be any of {never}")));
+    }
+    let found = call.identify(Thing::Cluster, cluster).await?;
+    let cluster_id =
+        found.ok_or_else(|| Fault::bad(format!("The referenced cluster '{cluster}' could not be found")))?;
+    let principal = call.principal()?.clone();
+    let receiver = Receiver {
+        id: ReceiverId::from_uuid(new_id()),
+        name: name.to_owned(),
+        kind: ReceiverKind::Webhook,
+        project: principal.project.clone(),
+        principal,
+        cluster_id: ClusterId::from_uuid(cluster_id),
+        action,
+        actor,
+        params,
+        created_at: call.engine().now(),
+        updated_at: None,
+    };
+    call.engine().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+    Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)).status(StatusCode::CREATED))
+}
+
+pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.changed_object("receiver")?);
+    let name = form.name("name")?;
+    let kind_of_action = form.any("action").map(action).transpose()?;
+    let params = form.map("params")?;
+    form.done()?;
+    let mut receiver = call.receiver(call.path(0)).await?;
+    if name.is_none() && kind_of_action.is_none() && params.is_none() {
+        return Err(Fault::bad("No property needs an update"));
+    }
+    receiver.name = name.map_or(receiver.name, str::to_owned);
+    receiver.action = kind_of_action.unwrap_or(receiver.action);
+    receiver.params = params.unwrap_or(receiver.params);
+    receiver.updated_at = Some(call.engine().now());
+    call.engine().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+    Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
+}
+
+pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+    let id = call.receiver(call.path(0)).await?.id;
+    call.engine().store().delete_receiver(DeleteReceiver { id }).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// Only receivers of messages are told that there is one.
+pub(super) async fn notify(call: &Call) -> Result<Reply, Fault> {
+    call.receiver(call.path(0)).await?;
+    Err(Fault::bad("Notifying non-message receiver is not allowed"))
+}
+
+/// Has done what a receiver is for, for whoever made it.
+pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
+    let wire = call
+        .query
+        .last("V")
+        .ok_or_else(|| Fault::form("V query parameter is required in webhook trigger URL"))?;
+    let given = call.path(0);
+    let missing = || Fault::missing("receiver", given);
+    let id: ReceiverId = given.parse().map_err(|_| missing())?;
+    let store = call.engine().store();
+    let receiver = store.receiver(id).await?.ok_or_else(missing)?;
+    let cluster = store.cluster(receiver.cluster_id).await?.filter(|cluster| cluster.deleted_at.is_none());
+    let cluster = cluster.ok_or_else(|| {
+        Fault::bad(format!("The referenced cluster '{}' could not be found", receiver.cluster_id))
+    })?;
+    let mut body = call.body_or_nothing();
+    if wire == "1" && call.version < BARE_INPUTS {
+        let params = body.remove("params").and_then(|params| params.as_object().cloned());
+        body = params.unwrap_or_default();
+    }
+    let mut inputs = receiver.params.clone();
+    inputs.extend(body);
+    let caller = Caller {
+        principal: receiver.principal.clone(),
+        door: Door::Webhook,
+        reason: format!("receiver '{}'", receiver.name),
+        request: None,
+    };
+    let (kind, on_conflict) = (receiver.action, OnConflict::Reject);
+    let target = cluster.id.to_string();
+    let change =
+        Change { kind, cluster, node: None, inputs: Value::Object(inputs), on_conflict, timeout: None };
+    let accepted = match call.engine().submit(change, caller).await {
+        Ok(accepted) => accepted,
+        Err(SubmitError::Store(StoreError::Conflict(holders))) => {
+            return Err(in_the_way(kind, "cluster", &target, &holders));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let action = accepted.action.id;
+    Ok(Reply::of("action", action.to_string()).accepted(call, action))
+}

@@ -1,0 +1,64 @@
+//! What this door answers.
+
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use muster_core::ids::ActionId;
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::version::{self, Version};
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    body: Option<Value>,
+    location: Option<String>,
+}
+
+impl Reply {
+    /// Something under one key.
+    pub(super) fn of(key: &str, value: impl Into<Value>) -> Self {
+        Self::whole(Value::Object(Map::from_iter([(key.to_owned(), value.into())])))
+    }
+
+    /// A whole body.
+    pub(super) const fn whole(body: Value) -> Self {
+        Self { status: StatusCode::OK, body: Some(body), location: None }
+    }
+
+    /// Nothing.
+    pub(super) const fn empty(status: StatusCode) -> Self {
+        Self { status, body: None, location: None }
+    }
+
+    /// The same with another status.
+    pub(super) fn status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Accepted: an action goes on, and this is where it can be seen.
+    pub(super) fn accepted(mut self, call: &Call, action: ActionId) -> Self {
+        self.status = StatusCode::ACCEPTED;
+        self.location = Some(call.address(&format!("/actions/{action}")));
+        self
+    }
+
+    /// As it is sent.
+    pub(super) fn response(self, version: Version) -> Response {
+        let body = self.body.map(|body| body.to_string()).unwrap_or_default();
+        let mut response = Response::new(body.into());
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::VARY, HeaderValue::from_static("OpenStack-API-Version"));
+        if let Ok(version) = version.header().parse() {
+            headers.insert(version::HEADER, version);
+        }
+        if let Some(location) = self.location.and_then(|location| location.parse().ok()) {
+            headers.insert(header::LOCATION, location);
+        }
+        response
+    }
+}

@@ -1,0 +1,198 @@
+//! Every route of this door, what it needs, and who serves it.
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Method};
+use muster_core::principal::Role;
+
+use super::call::Call;
+use super::fault::Fault;
+use super::reply::Reply;
+use super::version::Version;
+use super::{
+    Clustering, ROOT, V1, actions, cluster_actions, clusters, events, nodes, profile_types, profiles,
+    receivers, service, versions,
+};
+use crate::error::ApiError;
+use crate::requests::REQUEST_ID;
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Whoever calls, known or not.
+    Open,
+    /// Whoever may look in a project.
+    See,
+    /// Whoever may change what is in a project.
+    Change,
+    /// Admins.
+    Administer,
+    /// Nobody.
+    Nobody,
+}
+
+/// What a route needs.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The method.
+    pub method: Method,
+    /// The path, with names in braces.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+}
+
+type Serve = fn(Call) -> BoxFuture<'static, Result<Reply, Fault>>;
+
+/// A route below `/v1`.
+struct Route {
+    case: Case,
+    /// The version that it came with.
+    since: Version,
+    serve: Serve,
+}
+
+/// Declares the routes below `/v1`, and with them what each needs.
+macro_rules! routes {
+    ($($method:ident $path:literal $access:ident $since:literal $($serve:ident)::+;)+) => {
+        /// Every route below `/v1`, with who may use it.
+        pub const CASES: &[Case] = &[
+            $(Case { method: Method::$method, path: $path, access: Access::$access }),+
+        ];
+
+        fn all() -> Vec<Route> {
+            vec![$(Route {
+                case: Case { method: Method::$method, path: $path, access: Access::$access },
+                since: Version($since),
+                serve: |call| async move { $($serve)::+(&call).await }.boxed(),
+            }),+]
+        }
+    };
+}
+
+routes! {
+    GET "/profile-types" See 0 profile_types::list;
+    GET "/profile-types/{type}" See 0 profile_types::show;
+    GET "/profile-types/{type}/ops" See 4 profile_types::operations;
+    GET "/profiles" See 0 profiles::list;
+    POST "/profiles" Change 0 profiles::create;
+    POST "/profiles/validate" See 2 profiles::validate;
+    GET "/profiles/{id}" See 0 profiles::show;
+    PATCH "/profiles/{id}" Change 0 profiles::update;
+    DELETE "/profiles/{id}" Change 0 profiles::delete;
+    GET "/clusters" See 0 clusters::list;
+    POST "/clusters" Change 0 clusters::create;
+    GET "/clusters/{id}" See 0 clusters::show;
+    PATCH "/clusters/{id}" Change 0 clusters::update;
+    DELETE "/clusters/{id}" Change 0 clusters::delete;
+    POST "/clusters/{id}/actions" Change 0 cluster_actions::act;
+    GET "/nodes" See 0 nodes::list;
+    GET "/nodes/{id}" See 0 nodes::show;
+    GET "/actions" See 0 actions::list;
+    POST "/actions" Nobody 0 actions::create;
+    GET "/actions/{id}" See 0 actions::show;
+    PATCH "/actions/{id}" Change 12 actions::update;
+    GET "/events" See 0 events::list;
+    GET "/events/{id}" See 0 events::show;
+    GET "/receivers" See 0 receivers::list;
+    POST "/receivers" Change 0 receivers::create;
+    GET "/receivers/{id}" See 0 receivers::show;
+    PATCH "/receivers/{id}" Change 0 receivers::update;
+    DELETE "/receivers/{id}" Change 0 receivers::delete;
+    POST "/receivers/{id}/notify" Change 0 receivers::notify;
+    POST "/webhooks/{id}/trigger" Open 0 receivers::trigger;
+    GET "/build-info" See 0 service::build_info;
+    GET "/services" Administer 0 service::list;
+}
+
+/// Whether whoever calls need not say who they are.
+pub(crate) fn is_open(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix(ROOT) else { return false };
+    let trigger = |rest: &str| rest.starts_with("/v1/webhooks/") && rest.ends_with("/trigger");
+    matches!(rest, "" | "/" | "/versions" | "/v1" | "/v1/") || trigger(rest)
+}
+
+impl Clustering {
+    /// The routes, without layers.
+    pub fn routes(&self) -> Router {
+        let mut by_path: std::collections::BTreeMap<String, MethodRouter> = std::collections::BTreeMap::new();
+        for route in all() {
+            let Ok(filter) = MethodFilter::try_from(route.case.method.clone()) else { continue };
+            let methods = by_path.entry(format!("{V1}{}", route.case.path)).or_default();
+            let (door, route) = (self.clone(), std::sync::Arc::new(route));
+            *methods = std::mem::take(methods).on(filter, move |path, request| {
+                let (door, route) = (door.clone(), std::sync::Arc::clone(&route));
+                async move { with_id(serve(door, &route, path, request).await) }
+            });
+        }
+        let tls = self.tls;
+        let list =
+            move |request: Request| async move { with_id(versions::list(&request.into_parts().0, tls)) };
+        let one =
+            move |request: Request| async move { with_id(versions::show(&request.into_parts().0, tls)) };
+        let mut router = Router::new();
+        for path in ["", "/", "/versions"] {
+            router = router.route(&format!("{ROOT}{path}"), axum::routing::get(list));
+        }
+        for path in ["", "/"] {
+            router = router.route(&format!("{V1}{path}"), axum::routing::get(one));
+        }
+        by_path
+            .into_iter()
+            .fold(router, |router, (path, methods)| router.route(&path, methods))
+            .method_not_allowed_fallback(wrong_method)
+    }
+}
+
+async fn serve(door: Clustering, route: &Route, path: RawPathParams, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = path.iter().map(|(_, value)| value.to_owned()).collect();
+    let tls = door.tls;
+    let answered = async {
+        let call = Call::read(door, &parts, path, body, tls).await?;
+        let version = call.version;
+        may_use(route.case.access, &call)?;
+        if version < route.since {
+            return Err(Fault::too_old(version));
+        }
+        Ok((route.serve)(call).await?.response(version))
+    };
+    answered.await.unwrap_or_else(|fault: Fault| fault.response())
+}
+
+/// Whether the caller may use a route, as far as can be said before what it is about was found.
+fn may_use(access: Access, call: &Call) -> Result<(), Fault> {
+    if access == Access::Open {
+        return Ok(());
+    }
+    let principal = call.principal()?;
+    let may = match access {
+        Access::Open => true,
+        Access::See => principal.is_admin() || !principal.roles.is_empty(),
+        Access::Change => principal.is_admin() || principal.roles.contains(&Role::Member),
+        Access::Administer => principal.is_admin(),
+        Access::Nobody => false,
+    };
+    if may { Ok(()) } else { Err(Fault::forbidden()) }
+}
+
+/// Every answer says which request it is to, under the name that clients of this door know.
+fn with_id(mut response: Response) -> Response {
+    let id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    if let Ok(id) = HeaderValue::from_str(&format!("req-{id}")) {
+        response.headers_mut().insert("x-openstack-request-id", id);
+    }
+    response
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    let error =
+        ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
+    with_id(Fault::from(error).response())
+}

@@ -1,0 +1,33 @@
+//! The service itself: what it is made of, and the engines that run.
+
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::reply::Reply;
+use super::show::time;
+
+pub(super) async fn build_info(_: &Call) -> Result<Reply, Fault> {
+    Ok(Reply::of("build_info", json!({"api": {"revision": "1.0"}, "engine": {"revision": "1.0"}})))
+}
+
+/// The engines, those that have died lately among them.
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let engines = call.engine().store().engines().await?;
+    let shown: Vec<Value> = engines
+        .iter()
+        .map(|engine| {
+            json!({
+                "id": engine.id.to_string(),
+                "host": engine.host,
+                "binary": "muster-engine",
+                "topic": "muster-engine",
+                "disabled_reason": null,
+                "status": "enabled",
+                "state": if engine.alive { "up" } else { "down" },
+                "updated_at": time(engine.lease_until),
+            })
+        })
+        .collect();
+    Ok(Reply::of("services", shown))
+}

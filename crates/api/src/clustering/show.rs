@@ -1,0 +1,274 @@
+//! Things of the domain as this door shows them.
+
+use std::collections::HashMap;
+
+use muster_core::action::{Action, ActionKind, Target};
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, ClusterId, NodeId, PolicyId, ProfileId};
+use muster_core::node::Node;
+use muster_core::profile::Profile;
+use muster_core::receiver::Receiver;
+use muster_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::V1;
+use super::version::Version;
+
+/// Since when nodes show whether they are tainted.
+const TAINTED: Version = Version(13);
+
+/// Since when actions show their cluster.
+const CLUSTER_OF_ACTION: Version = Version(14);
+
+/// A moment in whole seconds.
+pub(super) fn time(at: Timestamp) -> String {
+    formatted(at, "%Y-%m-%dT%H:%M:%SZ")
+}
+
+/// A moment, if it came.
+pub(super) fn maybe_time(at: Option<Timestamp>) -> Value {
+    at.map_or(Value::Null, |at| time(at).into())
+}
+
+pub(super) fn formatted(at: Timestamp, format: &str) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or_default();
+    at.strftime(format).to_string()
+}
+
+/// Seconds since 1970, with what is smaller.
+fn seconds(at: Option<Timestamp>) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 are exact for 280 years")]
+    at.map_or(Value::Null, |at| json!(at.micros() as f64 / 1e6))
+}
+
+/// What belongs to clusters beside their rows.
+#[derive(Debug, Default)]
+pub(super) struct Belongings {
+    /// The names of profiles.
+    pub(super) profiles: HashMap<ProfileId, String>,
+    /// Workers.
+    pub(super) nodes: HashMap<ClusterId, Vec<NodeId>>,
+    /// Bound policies.
+    pub(super) policies: HashMap<ClusterId, Vec<PolicyId>>,
+}
+
+/// A cluster.
+pub(super) fn cluster(cluster: &Cluster, with: &Belongings) -> Value {
+    let ids = |ids: Vec<String>| Value::from(ids);
+    let nodes = with.nodes.get(&cluster.id).into_iter().flatten().map(ToString::to_string).collect();
+    let policies = with.policies.get(&cluster.id).into_iter().flatten().map(ToString::to_string).collect();
+    json!({
+        "id": cluster.id.to_string(),
+        "name": cluster.name,
+        "profile_id": cluster.profile_id.to_string(),
+        "profile_name": with.profiles.get(&cluster.profile_id),
+        "user": cluster.user,
+        "project": cluster.project,
+        "domain": null,
+        "init_at": time(cluster.init_at),
+        "created_at": maybe_time(cluster.created_at),
+        "updated_at": maybe_time(cluster.updated_at),
+        "min_size": cluster.min_size(),
+        "max_size": cluster.max_size().map_or(-1, i64::from),
+        "desired_capacity": cluster.desired(),
+        "timeout": cluster.timeout.secs(),
+        "status": cluster.status.as_str(),
+        "status_reason": cluster.status_reason,
+        "metadata": cluster.metadata,
+        "data": cluster.data,
+        "dependents": cluster.dependents,
+        "config": cluster.config,
+        "nodes": ids(nodes),
+        "policies": ids(policies),
+    })
+}
+
+/// A node.
+pub(super) fn node(node: &Node, profile_name: Option<&str>, version: Version) -> Value {
+    let mut shown = json!({
+        "id": node.id.to_string(),
+        "name": node.name,
+        "cluster_id": node.cluster_id.map(|id| id.to_string()).unwrap_or_default(),
+        "physical_id": node.physical_id,
+        "profile_id": node.profile_id.to_string(),
+        "profile_name": profile_name,
+        "user": node.user,
+        "project": node.project,
+        "domain": null,
+        "index": node.index,
+        "role": role(node),
+        "init_at": time(node.init_at),
+        "created_at": maybe_time(node.created_at),
+        "updated_at": maybe_time(node.updated_at),
+        "status": node.status.as_str(),
+        "status_reason": node.status_reason,
+        "data": node.data,
+        "metadata": node.metadata,
+        "dependents": node.dependents,
+    });
+    if version >= TAINTED {
+        shown["tainted"] = node.tainted.into();
+    }
+    shown
+}
+
+/// What a user called its role, or that it is a head.
+fn role(node: &Node) -> &str {
+    use muster_core::node::NodeRole;
+    match node.role {
+        NodeRole::Head => NodeRole::Head.as_str(),
+        NodeRole::Worker => &node.user_role,
+    }
+}
+
+/// A profile.
+pub(super) fn profile(profile: &Profile) -> Value {
+    json!({
+        "id": profile.id.to_string(),
+        "name": profile.name,
+        "type": profile.kind.to_string(),
+        "user": profile.user,
+        "project": profile.project,
+        "domain": null,
+        "spec": spec(profile),
+        "metadata": profile.metadata,
+        "created_at": time(profile.created_at),
+        "updated_at": maybe_time(profile.updated_at),
+    })
+}
+
+/// A specification as it was given.
+fn spec(profile: &Profile) -> Value {
+    let mut spec = profile.envelope.clone();
+    if spec.is_empty() {
+        spec.insert("type".to_owned(), profile.kind.name.clone().into());
+        spec.insert("version".to_owned(), profile.kind.version.clone().into());
+    }
+    spec.insert("properties".to_owned(), Value::Object(profile.properties.clone()));
+    Value::Object(spec)
+}
+
+/// What an action waits for, and what waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Edges {
+    pub(super) on: Vec<ActionId>,
+    pub(super) by: Vec<ActionId>,
+}
+
+/// An action.
+pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value {
+    let ids = |ids: &[ActionId]| Value::from(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let target = match action.target {
+        Target::Cluster(id) => id.to_string(),
+        Target::Node(id) => id.to_string(),
+    };
+    let mut shown = json!({
+        "id": action.id.to_string(),
+        "name": name(action),
+        "action": action.kind.as_str(),
+        "target": target,
+        "cause": action.cause.as_str(),
+        "owner": action.owner.map(|id| id.to_string()),
+        "interval": -1,
+        "start_time": seconds(action.started_at),
+        "end_time": seconds(action.ended_at),
+        "timeout": action.timeout.secs(),
+        "status": action.status.as_str(),
+        "status_reason": action.status_reason,
+        "inputs": map(&action.inputs),
+        "outputs": map(&action.outputs),
+        "data": map(&action.data),
+        "depends_on": ids(&edges.on),
+        "depended_by": ids(&edges.by),
+        "created_at": time(action.created_at),
+        "updated_at": time(action.updated_at),
+        "user": action.principal.id,
+        "project": action.principal.project,
+    });
+    if version >= CLUSTER_OF_ACTION {
+        shown["cluster_id"] = action.cluster_id.map(|id| id.to_string()).unwrap_or_default().into();
+    }
+    shown
+}
+
+/// Clients expect a map where there is nothing, too.
+fn map(value: &Value) -> Value {
+    if value.is_null() { Value::Object(Map::new()) } else { value.clone() }
+}
+
+/// What clients call an action.
+pub(super) fn name(action: &Action) -> String {
+    let short = match action.target {
+        Target::Cluster(id) => id.short(),
+        Target::Node(id) => id.short(),
+    };
+    let verb = match action.kind {
+        ActionKind::ClusterAttachPolicy => "attach_policy".to_owned(),
+        ActionKind::ClusterDetachPolicy => "detach_policy".to_owned(),
+        ActionKind::ClusterUpdatePolicy => "update_policy".to_owned(),
+        ActionKind::ClusterOperation => format!("cluster_{}", operation(action)),
+        ActionKind::NodeOperation => format!("node_{}", operation(action)),
+        kind => kind.as_str().to_lowercase(),
+    };
+    format!("{verb}_{short}")
+}
+
+fn operation(action: &Action) -> &str {
+    action.inputs.get("operation").and_then(Value::as_str).unwrap_or("operation")
+}
+
+/// An event.
+pub(super) fn event(event: &Event) -> Value {
+    json!({
+        "id": event.id.to_string(),
+        "timestamp": formatted(event.at, "%Y-%m-%dT%H:%M:%S+00:00"),
+        "oid": event.object_id,
+        "oname": event.object_name,
+        "otype": event.object_kind.as_str(),
+        "cluster_id": event.cluster_id.map(|id| id.to_string()),
+        "cluster": null,
+        "level": event.level.as_str(),
+        "user": event.user,
+        "project": event.project,
+        "action": event.reason,
+        "status": event.phase,
+        "status_reason": event.message,
+        "meta_data": meta_data(event),
+    })
+}
+
+fn meta_data(event: &Event) -> Value {
+    let mut data = event.data.clone();
+    data.insert("door".to_owned(), event.door.as_str().into());
+    if let Some(action) = event.action_id {
+        data.insert("action_id".to_owned(), action.to_string().into());
+    }
+    Value::Object(data)
+}
+
+/// A receiver; `base` is where clients reach this server.
+pub(super) fn receiver(receiver: &Receiver, base: &str) -> Value {
+    let mut query = form_urlencoded::Serializer::new(String::from("V=2"));
+    let mut params: Vec<(&String, &Value)> = receiver.params.iter().collect();
+    params.sort_by_key(|(key, _)| *key);
+    for (key, value) in params {
+        query.append_pair(key, &value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+    let url = format!("{base}{V1}/webhooks/{}/trigger?{}", receiver.id, query.finish());
+    json!({
+        "id": receiver.id.to_string(),
+        "name": receiver.name,
+        "type": receiver.kind.as_str(),
+        "user": receiver.principal.id,
+        "project": receiver.project,
+        "domain": null,
+        "created_at": time(receiver.created_at),
+        "updated_at": maybe_time(receiver.updated_at),
+        "cluster_id": receiver.cluster_id.to_string(),
+        "actor": receiver.actor,
+        "action": receiver.action.as_str(),
+        "params": receiver.params,
+        "channel": {"alarm_url": url},
+    })
+}

@@ -1,0 +1,146 @@
+//! Sizes and bounds in requests: what can be said of them before anything is stored.
+
+use muster_core::action::ActionKind;
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::resize::{Adjustment, AdjustmentType, MaxSize, Resize, Sizes};
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::Form;
+
+/// Sizes that a request names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) desired: Option<u32>,
+    pub(super) min: Option<u32>,
+    pub(super) max: Option<MaxSize>,
+}
+
+impl Asked {
+    /// Reads the three fields.
+    pub(super) fn read(form: &mut Form<'_>, limit: u32) -> Result<Self, Fault> {
+        let min = form.capacity("min_size", 0, limit)?.and_then(size);
+        let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
+        let desired = form.capacity("desired_capacity", 0, limit)?.and_then(size);
+        Ok(Self { desired, min, max })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The size and bounds of a new cluster.
+    pub(super) fn of_new(&self, limit: u32) -> Result<Sizes, Fault> {
+        let desired = self.desired.or(self.min).unwrap_or(0);
+        let present = Sizes { size: 0, min: 0, max: None };
+        self.resize(Some(desired), true)
+            .apply(present, limit)
+            .map_err(|refused| Fault::bad(refused.to_string()))
+    }
+
+    /// What it asks of a cluster that is there; bounds alone pull its size in.
+    pub(super) fn of_change(&self) -> Resize {
+        self.resize(self.desired, self.desired.is_some())
+    }
+
+    fn resize(&self, desired: Option<u32>, strict: bool) -> Resize {
+        let exact = |size| Adjustment {
+            kind: AdjustmentType::ExactCapacity,
+            number: f64::from(size),
+            min_step: None,
+        };
+        Resize { adjustment: desired.map(exact), min_size: self.min, max_size: self.max, strict }
+    }
+}
+
+fn size(given: i64) -> Option<u32> {
+    u32::try_from(given).ok()
+}
+
+/// What a resize asks for, as far as it can be checked without a cluster.
+pub(super) fn resize(data: &Map<String, Value>, limit: u32) -> Result<Resize, Fault> {
+    let mut form = Form::new(data);
+    let kind: Option<AdjustmentType> = match form.one_of("adjustment_type")? {
+        Some(kind) => Some(kind),
+        None => form.one_of("adj_type")?,
+    };
+    form.any("adj_type");
+    let number = form.number("number")?;
+    let min = form.capacity("min_size", 0, limit)?.and_then(size);
+    let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
+    let min_step = form.count("min_step")?;
+    let strict = form.truth("strict")?.unwrap_or(true);
+    form.any("group");
+    form.done()?;
+    let adjustment = match (kind, number) {
+        (Some(kind), Some(number)) => {
+            let min_step = min_step.filter(|_| kind == AdjustmentType::ChangeInPercentage);
+            Some(Adjustment { kind, number, min_step })
+        }
+        (Some(_), None) => return Err(Fault::bad("Missing number value for size adjustment")),
+        (None, Some(_)) => return Err(Fault::bad("Missing adjustment_type value for size adjustment")),
+        (None, None) if min.is_none() && max.is_none() => {
+            return Err(Fault::bad("Not enough parameters to do resize action"));
+        }
+        (None, None) => None,
+    };
+    if let Some(adjustment) = adjustment
+        && adjustment.kind == AdjustmentType::ExactCapacity
+    {
+        adjustment.target(0).map_err(|refused| Fault::bad(refused.to_string()))?;
+    }
+    if let (Some(min), Some(MaxSize::Bound(max))) = (min, max)
+        && min > max
+    {
+        return Err(Fault::bad(format!(
+            "The specified min_size ({min}) is greater than the specified max_size ({max})"
+        )));
+    }
+    Ok(Resize { adjustment, min_size: min, max_size: max, strict })
+}
+
+impl Call {
+    /// The group that a resize is about, and what it has now.
+    pub(super) async fn present<'c>(
+        &self,
+        cluster: &'c Cluster,
+        group: Option<&str>,
+    ) -> Result<(&'c WorkerGroup, Sizes), Fault> {
+        let found = group.map_or_else(|| cluster.groups.first(), |name| cluster.group(name));
+        let given = group.unwrap_or_default();
+        let found =
+            found.ok_or_else(|| Fault::bad(format!("The specified group '{given}' could not be found")))?;
+        let members = self.engine().store().count_workers(cluster.id, &found.name).await?;
+        Ok((found, Sizes { size: members, min: found.min, max: found.max }))
+    }
+}
+
+/// The inputs of a resize, as the engine reads them.
+pub(super) fn inputs(resize: &Resize, group: Option<&str>) -> Value {
+    let mut inputs = serde_json::to_value(resize).unwrap_or_default();
+    if let (Some(group), Some(inputs)) = (group, inputs.as_object_mut()) {
+        inputs.insert("group".to_owned(), group.into());
+    }
+    inputs
+}
+
+/// What the size of a cluster would be after so many more or fewer, strictly within its bounds.
+pub(super) fn check_change(present: Sizes, change: i64, limit: u32) -> Result<(), Fault> {
+    let by = Adjustment {
+        kind: AdjustmentType::ChangeInCapacity,
+        #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
+        number: change as f64,
+        min_step: None,
+    };
+    let resize = Resize { adjustment: Some(by), min_size: None, max_size: None, strict: true };
+    resize.apply(present, limit).map(drop).map_err(|refused| Fault::bad(refused.to_string()))
+}
+
+/// What the words for growing and shrinking are.
+pub(super) const fn scale_word(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::ClusterScaleIn => "scale-in",
+        _ => "scale-out",
+    }
+}

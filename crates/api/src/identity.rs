@@ -1,0 +1,202 @@
+//! The identity service's log-in, as far as OpenStack clients need it: a password for a token and a catalog.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::{HeaderValue, StatusCode, header};
+use muster_core::principal::Principal;
+use muster_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::auth::{Accounts, LoggedIn};
+use crate::clustering::{ROOT as CLUSTERING, base};
+
+/// Where the door is.
+const ROOT: &str = "/identity";
+
+/// The largest log-in.
+const BODY_LIMIT: usize = 64 * 1024;
+
+/// Who can log in, and how clients come.
+#[derive(Clone)]
+pub struct Identity {
+    accounts: Arc<Accounts>,
+    tls: bool,
+}
+
+impl Identity {
+    /// Log-in by these accounts.
+    pub const fn new(accounts: Arc<Accounts>, tls: bool) -> Self {
+        Self { accounts, tls }
+    }
+
+    /// The routes, without layers.
+    pub fn routes(self) -> Router {
+        Router::new()
+            .route(ROOT, get(versions))
+            .route(&format!("{ROOT}/"), get(versions))
+            .route(&format!("{ROOT}/v3"), get(version))
+            .route(&format!("{ROOT}/v3/"), get(version))
+            .route(&format!("{ROOT}/v3/auth/tokens"), post(log_in))
+            .with_state(self)
+    }
+}
+
+/// Whether whoever calls need not say who they are.
+pub(crate) fn is_open(path: &str) -> bool {
+    path == ROOT || path.starts_with("/identity/")
+}
+
+async fn versions(State(door): State<Identity>, request: Request) -> Response {
+    let base = base(&request.into_parts().0, door.tls);
+    answer(StatusCode::MULTIPLE_CHOICES, &json!({"versions": {"values": [document(&base)]}}))
+}
+
+async fn version(State(door): State<Identity>, request: Request) -> Response {
+    let base = base(&request.into_parts().0, door.tls);
+    answer(StatusCode::OK, &json!({"version": document(&base)}))
+}
+
+fn document(base: &str) -> Value {
+    json!({
+        "id": "v3.14",
+        "status": "stable",
+        "updated": "2020-04-07T00:00:00Z",
+        "links": [{"rel": "self", "href": format!("{base}{ROOT}/v3/")}],
+        "media-types": [
+            {"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"},
+        ],
+    })
+}
+
+async fn log_in(State(door): State<Identity>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let base = base(&parts, door.tls);
+    let Ok(bytes) = axum::body::to_bytes(body, BODY_LIMIT).await else {
+        return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the log-in is larger than 64 KiB");
+    };
+    let Ok(body) = serde_json::from_slice::<Value>(&bytes) else {
+        return refuse(StatusCode::BAD_REQUEST, "the body is no JSON: send {\"auth\": {\"identity\": …}}");
+    };
+    let given = match Given::read(&body) {
+        Ok(given) => given,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+    };
+    let accounts = Arc::clone(&door.accounts);
+    let (name, password, project) = (given.name.clone(), given.password.clone(), given.project.clone());
+    // A hash takes a processor for a while.
+    let checked =
+        tokio::task::spawn_blocking(move || accounts.log_in(&name, &password, project.as_deref())).await;
+    match checked.ok().flatten() {
+        Some(logged_in) => {
+            let mut response = answer(StatusCode::CREATED, &json!({"token": token(&logged_in, &base)}));
+            if let Ok(value) = HeaderValue::from_str(&logged_in.token) {
+                response.headers_mut().insert("x-subject-token", value);
+            }
+            response
+        }
+        None => refuse(
+            StatusCode::UNAUTHORIZED,
+            "The request you have made requires authentication: the name, the password or the project is not right.",
+        ),
+    }
+}
+
+/// What a client logs in with.
+struct Given {
+    name: String,
+    password: String,
+    project: Option<String>,
+}
+
+impl Given {
+    fn read(body: &Value) -> Result<Self, String> {
+        let auth = &body["auth"];
+        let methods = auth["identity"]["methods"].as_array().cloned().unwrap_or_default();
+        if !methods.iter().any(|method| method == "password") {
+            return Err(
+                "auth.identity.methods has no 'password': that is the only way to log in here".to_owned()
+            );
+        }
+        let user = &auth["identity"]["password"]["user"];
+        let name = name_or_id(user).ok_or("auth.identity.password.user has no name and no id")?;
+        let password = user["password"].as_str().ok_or("auth.identity.password.user has no password")?;
+        for (what, domain) in [("user", &user["domain"]), ("project", &auth["scope"]["project"]["domain"])] {
+            if let Some(domain) = name_or_id(domain)
+                && !domain.eq_ignore_ascii_case("default")
+            {
+                return Err(format!("the domain of the {what} is '{domain}': there is only 'default' here"));
+            }
+        }
+        let project = name_or_id(&auth["scope"]["project"]);
+        Ok(Self { name, password: password.to_owned(), project })
+    }
+}
+
+fn name_or_id(of: &Value) -> Option<String> {
+    of["name"].as_str().or_else(|| of["id"].as_str()).map(str::to_owned)
+}
+
+fn token(logged_in: &LoggedIn, base: &str) -> Value {
+    let LoggedIn { principal, issued_at, expires_at, token: _ } = logged_in;
+    let domain = json!({"id": "default", "name": "Default"});
+    let roles: Vec<Value> =
+        principal.roles.iter().map(|role| json!({"id": role.as_str(), "name": role.as_str()})).collect();
+    json!({
+        "methods": ["password"],
+        "user": {"id": principal.id, "name": principal.name, "domain": domain},
+        "project": {"id": principal.project, "name": principal.project, "domain": domain},
+        "is_domain": false,
+        "roles": roles,
+        "issued_at": time(*issued_at),
+        "expires_at": time(*expires_at),
+        "audit_ids": [audit_id(principal, *issued_at)],
+        "catalog": [
+            service("clustering", "muster", &format!("{base}{CLUSTERING}")),
+            service("identity", "muster-identity", &format!("{base}{ROOT}/v3")),
+        ],
+    })
+}
+
+fn time(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or_default();
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Says which log-in a token came from, and nothing else.
+fn audit_id(principal: &Principal, at: Timestamp) -> String {
+    let name = format!("{}/{}", principal.id, at.micros());
+    uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string()
+}
+
+fn service(kind: &str, name: &str, url: &str) -> Value {
+    let endpoint = |interface: &str| {
+        json!({
+            "id": format!("{kind}-{interface}"),
+            "interface": interface,
+            "region": "RegionOne",
+            "region_id": "RegionOne",
+            "url": url,
+        })
+    };
+    let endpoints: Vec<Value> = ["public", "internal", "admin"].into_iter().map(endpoint).collect();
+    json!({"id": kind, "type": kind, "name": name, "endpoints": endpoints})
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response {
+    let mut response = Response::new(body.to_string().into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::VARY, HeaderValue::from_static("X-Auth-Token"));
+    response
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response {
+    let title = status.canonical_reason().unwrap_or("Error");
+    let error = json!({"code": status.as_u16(), "message": message, "title": title});
+    answer(status, &Value::Object(Map::from_iter([("error".to_owned(), error)])))
+}

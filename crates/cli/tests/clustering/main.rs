@@ -1,0 +1,12 @@
+//! The clustering API as its clients meet it: a real server, plain HTTP, on both databases.
+
+mod access;
+mod actions;
+mod clusters;
+mod identity;
+mod lists;
+mod profiles;
+mod receivers;
+mod resize;
+mod service;
+mod versions;

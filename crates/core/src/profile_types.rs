@@ -1,0 +1,130 @@
+//! The types of profiles, and what each takes.
+
+use crate::spec::{Property, Schema};
+
+/// A type of profile.
+#[derive(Debug, Clone, Copy)]
+pub struct TypeInfo {
+    /// `dask.cluster`.
+    pub name: &'static str,
+    /// `1.0`.
+    pub version: &'static str,
+    /// What its properties may be.
+    pub schema: Schema,
+}
+
+/// How a head, or workers, are made.
+const NODE: Schema = Schema(&[
+    ("shape", Property::string("The name of a shape.")),
+    ("cpu", Property::string("Processors, such as 2 or 500m.")),
+    ("memory", Property::string("Memory, such as 4Gi.")),
+    ("gpu", Property::integer("Whole accelerators.")),
+    ("image", Property::string("The image, or the Python environment, if another than the cluster's.")),
+    ("env", Property::free_map("What is added to the environment.")),
+    ("args", Property::list("What is added to the start command.", &Property::string("An argument."))),
+]);
+
+const FRAMEWORK: Schema = Schema(&[
+    ("provider", Property::string("Where nodes run: local or kubernetes.")),
+    ("flavor", Property::string("Which objects stand for the cluster on Kubernetes.")),
+    ("namespace", Property::string("Where on Kubernetes.")),
+    ("version", Property::string("The version of the framework.")),
+    ("image", Property::string("The image, or the Python environment of local processes.").updatable()),
+    ("image_template", Property::string("The image template to be used instead.").updatable()),
+    ("head", Property::map("How the head is made.", NODE).updatable()),
+    ("worker", Property::map("How workers are made.", NODE).updatable()),
+    ("idle_timeout", Property::integer("Seconds without use after which it is stopped.").updatable()),
+    ("max_lifetime", Property::integer("Seconds after which it is stopped whatever it does.").updatable()),
+]);
+
+const NETWORK: Property = Property::map(
+    "A network.",
+    Schema(&[
+        ("network", Property::string("The name or id of a network.")),
+        ("subnet", Property::string("The name or id of a subnet.")),
+        ("port", Property::string("The id of a port.")),
+        ("vnic_type", Property::string("The type of the port.")),
+        ("fixed_ip", Property::string("A fixed address.")),
+        ("floating_network", Property::string("The network of a floating address.")),
+        ("floating_ip", Property::string("A floating address.")),
+        (
+            "security_groups",
+            Property::list("Security groups.", &Property::string("The name of a security group.")),
+        ),
+    ]),
+);
+
+/// Stands in for servers: kept and shown; only the metadata's `simulated_*` have an effect.
+const SIMULATED: Schema = Schema(&[
+    ("flavor", Property::string("The flavor of the node.").required().updatable()),
+    ("name", Property::string("The name of the node.").updatable()),
+    ("image", Property::string("The image of the node.").updatable()),
+    ("networks", Property::list("Networks of the node.", &NETWORK).updatable()),
+    ("key_name", Property::string("The name of a key.")),
+    (
+        "metadata",
+        Property::free_map(
+            "Anything; simulated_wait_time, simulated_failure and simulated_activity have an effect.",
+        )
+        .updatable(),
+    ),
+]);
+
+const PROCESS: Schema = Schema(&[
+    (
+        "command",
+        Property::list("The program and its arguments.", &Property::string("A word.")).required().updatable(),
+    ),
+    ("env", Property::free_map("What is added to the environment.").updatable()),
+    ("working_dir", Property::string("Where it runs.")),
+    ("stop_signal", Property::string("The signal that tells it to end.")),
+    ("stop_grace_seconds", Property::integer("How long it may take to end before it is killed.").updatable()),
+]);
+
+/// All types, by name.
+pub const TYPES: &[TypeInfo] = &[
+    TypeInfo { name: "dask.cluster", version: "1.0", schema: FRAMEWORK },
+    TypeInfo { name: "local.process", version: "1.0", schema: PROCESS },
+    TypeInfo { name: "ray.cluster", version: "1.0", schema: FRAMEWORK },
+    TypeInfo { name: "simulated.node", version: "1.0", schema: SIMULATED },
+    TypeInfo { name: "spark.cluster", version: "1.0", schema: FRAMEWORK },
+];
+
+/// The type of this name and version.
+pub fn find(name: &str, version: &str) -> Option<&'static TypeInfo> {
+    TYPES.iter().find(|known| (known.name, known.version) == (name, version))
+}
+
+impl std::fmt::Display for TypeInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.name, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::{ClusterRecipe, NodeRecipe};
+
+    /// The keys that a type of ours reads, as its own error lists them.
+    fn read_by<T: for<'d> serde::Deserialize<'d> + std::fmt::Debug>() -> Vec<String> {
+        let error = serde_json::from_str::<T>(r#"{"?": 1}"#).unwrap_err().to_string();
+        error.split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    }
+
+    fn names(schema: Schema) -> Vec<String> {
+        schema.0.iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_clusters_of_frameworks_take_is_what_is_read_from_their_profiles() {
+        assert_eq!(names(FRAMEWORK), read_by::<ClusterRecipe>());
+        assert_eq!(names(NODE), read_by::<NodeRecipe>());
+    }
+
+    #[test]
+    fn types_are_found_by_name_and_version() {
+        assert_eq!(find("dask.cluster", "1.0").unwrap().to_string(), "dask.cluster-1.0");
+        assert!(find("dask.cluster", "9.0").is_none());
+    }
+}

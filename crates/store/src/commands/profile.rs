@@ -1,0 +1,72 @@
+//! Writing profiles.
+
+use futures::future::BoxFuture;
+use muster_core::ids::ProfileId;
+use muster_core::profile::Profile;
+use muster_core::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::error::StoreError;
+use crate::rows::profiles;
+use crate::transaction::{Command, Transaction};
+use crate::value::{args, json};
+
+/// Stores a profile.
+#[derive(Debug, Clone)]
+pub struct InsertProfile {
+    /// The profile.
+    pub profile: Profile,
+}
+
+impl Command for InsertProfile {
+    type Output = ();
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        Box::pin(profiles::insert(tx, &self.profile))
+    }
+}
+
+/// Writes a profile's name and metadata; what it makes cannot be changed.
+#[derive(Debug, Clone)]
+pub struct UpdateProfile {
+    /// The profile.
+    pub id: ProfileId,
+    /// Its name.
+    pub name: String,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Command for UpdateProfile {
+    type Output = ();
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        const UPDATE: &str = "UPDATE profiles SET name = $2, metadata = $3, updated_at = $4 WHERE id = $1";
+        Box::pin(async move {
+            tx.execute(UPDATE, args![self.id.to_string(), &self.name, json(&self.metadata), self.now])
+                .await?;
+            Ok(())
+        })
+    }
+}
+
+/// Removes a profile, unless something that is there was made from it.
+#[derive(Debug, Clone)]
+pub struct DeleteProfile {
+    /// The profile.
+    pub id: ProfileId,
+}
+
+impl Command for DeleteProfile {
+    /// Whether it is gone.
+    type Output = bool;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
+        const DELETE: &str = "DELETE FROM profiles WHERE id = $1 \
+                              AND NOT EXISTS (SELECT 1 FROM clusters c WHERE c.profile_id = $1 AND c.deleted_at IS NULL) \
+                              AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.profile_id = $1)";
+        Box::pin(async move { Ok(tx.execute(DELETE, args![self.id.to_string()]).await? > 0) })
+    }
+}
