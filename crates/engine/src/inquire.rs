@@ -7,8 +7,10 @@ use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
 use muster_store::StoreError;
+use serde_json::{Map, Value};
 
 use crate::engine::Engine;
+use crate::orphan;
 use crate::provider::{Call, LogQuery, ProviderError};
 
 /// Why there is no answer.
@@ -43,6 +45,21 @@ impl Engine {
         let mut variables = provider.environment(call).await?;
         variables.insert("MUSTER_CLUSTER".to_owned(), cluster.name.clone());
         Ok(variables)
+    }
+
+    /// What its provider says of a node, in words of its own.
+    pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, InquiryError> {
+        let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
+        let profile = self.store().profile(node.profile_id).await?.ok_or_else(missing)?;
+        let cluster = match node.cluster_id {
+            Some(id) => self.store().cluster(id).await?,
+            None => None,
+        };
+        let cluster = cluster.unwrap_or_else(|| orphan::cluster(node, &profile));
+        let not_served = || InquiryError::NotServed(node.instance.to_string());
+        let provider = self.provider(&node.instance).ok_or_else(not_served)?;
+        let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
+        Ok(provider.details(call, node).await?)
     }
 
     async fn source(

@@ -135,7 +135,7 @@ impl<C: Clock> Provider for Simulated<C> {
     }
 
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
-        operations::all()
+        operations::ALL.to_vec()
     }
 
     fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {

@@ -97,7 +97,7 @@ impl Provider for Fake {
     }
 
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
-        let (description, parameters) = ("Turns it off and on again.", serde_json::Map::new());
+        let (description, parameters) = ("Turns it off and on again.", muster_core::spec::Schema(&[]));
         vec![Operation { name: "reboot", description, parameters }]
     }
 

@@ -1,16 +1,16 @@
 //! `POST /clusters/{id}/actions`: what can be done to a cluster, one thing at a time.
 
-use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
+use muster_core::action::{ActionKind, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ActionId;
 use muster_core::spec::listed;
-use muster_engine::{Change, SubmitError};
-use muster_store::StoreError;
+use muster_engine::Change;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::fault::Fault;
 use super::form::Form;
+use super::membership;
 use super::reply::Reply;
 use super::sizes;
 
@@ -27,31 +27,9 @@ impl Call {
             Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
         match self.engine().submit(change, self.caller()?).await {
             Ok(accepted) => Ok(accepted.action.id),
-            Err(SubmitError::Store(StoreError::Conflict(holders))) => {
-                Err(in_the_way(kind, "cluster", &cluster.id.to_string(), &holders))
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Fault::submitted(error, kind, Target::Cluster(cluster.id))),
         }
     }
-}
-
-/// What others are doing to it: they have it, or wait for it.
-pub(super) fn in_the_way(kind: ActionKind, what: &str, target: &str, holders: &[Action]) -> Fault {
-    let has_it = |action: &Action| matches!(action.status, ActionStatus::Running | ActionStatus::Suspended);
-    if holders.iter().any(has_it) {
-        return Fault::conflict(
-            "ResourceIsLocked",
-            format!("{kind} for {what} '{target}' cannot be completed because it is already locked."),
-        );
-    }
-    let ids: Vec<String> = holders.iter().map(|action| action.id.to_string()).collect();
-    Fault::conflict(
-        "ActionConflict",
-        format!(
-            "The {kind} action for target {target} conflicts with the following action(s): {}",
-            ids.join(",")
-        ),
-    )
 }
 
 /// One thing to be done, with what is said of it.
@@ -98,8 +76,18 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
         "scale_in" => scale(call, ActionKind::ClusterScaleIn, &data).await,
         "check" => check(call, data).await,
         "recover" => recover(call, &data).await,
+        "add_nodes" => Ok(accepted(call, membership::add(call, &data).await?)),
+        "del_nodes" => Ok(accepted(call, membership::remove(call, &data).await?)),
+        "replace_nodes" => Ok(accepted(call, membership::replace(call, &data).await?)),
+        "policy_attach" => policy(call, ActionKind::ClusterAttachPolicy, &data).await,
+        "policy_detach" => policy(call, ActionKind::ClusterDetachPolicy, &data).await,
+        "policy_update" => policy(call, ActionKind::ClusterUpdatePolicy, &data).await,
         name => Err(Fault::form(format!("Unrecognized action '{name}' specified"))),
     }
+}
+
+async fn policy(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Result<Reply, Fault> {
+    Ok(accepted(call, membership::policy(call, kind, data).await?))
 }
 
 fn accepted(call: &Call, action: ActionId) -> Reply {

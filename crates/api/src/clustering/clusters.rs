@@ -108,10 +108,13 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
             return Err(Fault::bad("Cannot update a cluster to a different profile type, operation aborted"));
         }
         if profile.id != cluster.profile_id {
-            inputs.insert("profile_id".to_owned(), profile.id.to_string().into());
-            if profile_only == Some(true) {
-                inputs.insert("profile_only".to_owned(), true.into());
+            let has_nodes = call.present(&cluster, None).await?.1.size > 0;
+            if profile_only != Some(true) && has_nodes {
+                return Err(Fault::bad(
+                    "nodes that are there cannot be given another profile yet: pass profile_only, and recreate them",
+                ));
             }
+            inputs.insert("profile_id".to_owned(), profile.id.to_string().into());
         }
     }
     if let Some(name) = name.filter(|name| *name != cluster.name) {

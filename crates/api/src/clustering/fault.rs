@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
+use muster_core::action::{ActionKind, Target};
 use muster_engine::SubmitError;
 use muster_store::StoreError;
 use serde_json::{Value, json};
@@ -96,6 +97,15 @@ impl Fault {
     /// Something that cannot be as things are.
     pub(super) fn conflict(kind: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, kind, message.into())
+    }
+
+    /// Why something was not accepted; what is in the way is told in the words that clients know.
+    pub(super) fn submitted(error: SubmitError, kind: ActionKind, target: Target) -> Self {
+        match error.gate(kind, target) {
+            Some(gate) if gate.locked => Self::conflict("ResourceIsLocked", gate.to_string()),
+            Some(gate) => Self::conflict("ActionConflict", gate.to_string()),
+            None => error.into(),
+        }
     }
 
     /// As it is sent.

@@ -13,6 +13,7 @@ use super::fault::Fault;
 use super::query::keys;
 use super::reply::Reply;
 use super::show;
+use crate::error::ApiError;
 
 const SORTS: [(&str, NodeSort); 6] = [
     ("index", NodeSort::Index),
@@ -34,6 +35,12 @@ impl Call {
         ids.dedup();
         let profiles = self.engine().store().profiles_of(&ids).await?;
         Ok(profiles.into_iter().map(|profile| (profile.id, profile.name)).collect())
+    }
+
+    /// A node as it is shown.
+    pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, Fault> {
+        let mut shown = self.shown(std::slice::from_ref(node)).await?;
+        Ok(shown.pop().unwrap_or_default())
     }
 
     /// Nodes as they are shown.
@@ -70,8 +77,11 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
 
 pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
     call.query.only(&["show_details"], false)?;
-    let _details = call.query.truth("show_details")?;
+    let details = call.query.truth("show_details")?.unwrap_or(false);
     let node = call.node(call.path(0)).await?;
-    let mut shown = call.shown(std::slice::from_ref(&node)).await?;
-    Ok(Reply::of("node", shown.pop().unwrap_or_default()))
+    let mut shown = call.shown_node(&node).await?;
+    if details && node.physical_id.is_some() {
+        shown["details"] = Value::Object(call.engine().details(&node).await.map_err(ApiError::from)?);
+    }
+    Ok(Reply::of("node", shown))
 }

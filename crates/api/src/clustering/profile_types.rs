@@ -8,6 +8,7 @@ use super::call::Call;
 use super::fault::Fault;
 use super::reply::Reply;
 use super::version::Version;
+use crate::placement;
 
 /// Since when types are shown with their version and whether they are supported.
 const SUPPORT_STATUS: Version = Version(5);
@@ -66,6 +67,12 @@ pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
 }
 
 pub(super) async fn operations(call: &Call) -> Result<Reply, Fault> {
-    call.named_type().map_err(|fault| Fault::bad(fault.message))?;
-    Ok(Reply::of("operations", json!({})))
+    let info = call.named_type().map_err(|fault| Fault::bad(fault.message))?;
+    let kind = ProfileType::new(info.name, info.version);
+    let instance = placement::instance_for(call.engine(), "", &kind)?;
+    let shown = call.operations(&instance, &kind).into_iter().map(|operation| {
+        let parameters = operation.parameters.to_parameters_json();
+        (operation.name.to_owned(), json!({"description": operation.description, "parameters": parameters}))
+    });
+    Ok(Reply::of("operations", Value::Object(shown.collect())))
 }

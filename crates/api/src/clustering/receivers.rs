@@ -1,19 +1,18 @@
 //! Receivers: addresses by which others may change a cluster without an account.
 
 use http::StatusCode;
-use muster_core::action::{ActionKind, OnConflict};
+use muster_core::action::{ActionKind, OnConflict, Target};
 use muster_core::ids::{ClusterId, ReceiverId};
 use muster_core::principal::Door;
 use muster_core::receiver::{Receiver, ReceiverKind};
 use muster_core::spec::listed;
-use muster_engine::{Caller, Change, SubmitError, new_id};
+use muster_engine::{Caller, Change, new_id};
+use muster_store::Direction;
 use muster_store::commands::{DeleteReceiver, PutReceiver};
 use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
-use muster_store::{Direction, StoreError};
 use serde_json::Value;
 
 use super::call::Call;
-use super::cluster_actions::in_the_way;
 use super::fault::Fault;
 use super::form::{Form, unacceptable};
 use super::query::keys;
@@ -175,16 +174,11 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
         request: None,
     };
     let (kind, on_conflict) = (receiver.action, OnConflict::Reject);
-    let target = cluster.id.to_string();
+    let target = Target::Cluster(cluster.id);
     let change =
         Change { kind, cluster, node: None, inputs: Value::Object(inputs), on_conflict, timeout: None };
-    let accepted = match call.engine().submit(change, caller).await {
-        Ok(accepted) => accepted,
-        Err(SubmitError::Store(StoreError::Conflict(holders))) => {
-            return Err(in_the_way(kind, "cluster", &target, &holders));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let submitted = call.engine().submit(change, caller).await;
+    let accepted = submitted.map_err(|error| Fault::submitted(error, kind, target))?;
     let action = accepted.action.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }

@@ -14,8 +14,8 @@ use super::fault::Fault;
 use super::reply::Reply;
 use super::version::Version;
 use super::{
-    Clustering, ROOT, V1, actions, cluster_actions, clusters, events, nodes, profile_types, profiles,
-    receivers, service, versions,
+    Clustering, ROOT, V1, actions, cluster_actions, clusters, events, node_changes, nodes, operations,
+    policies, policy_types, profile_types, profiles, receivers, service, versions,
 };
 use crate::error::ApiError;
 use crate::requests::REQUEST_ID;
@@ -84,14 +84,30 @@ routes! {
     GET "/profiles/{id}" See 0 profiles::show;
     PATCH "/profiles/{id}" Change 0 profiles::update;
     DELETE "/profiles/{id}" Change 0 profiles::delete;
+    GET "/policy-types" See 0 policy_types::list;
+    GET "/policy-types/{type}" See 0 policy_types::show;
+    GET "/policies" See 0 policies::list;
+    POST "/policies" Change 0 policies::create;
+    POST "/policies/validate" See 2 policies::validate;
+    GET "/policies/{id}" See 0 policies::show;
+    PATCH "/policies/{id}" Change 0 policies::update;
+    DELETE "/policies/{id}" Change 0 policies::delete;
     GET "/clusters" See 0 clusters::list;
     POST "/clusters" Change 0 clusters::create;
     GET "/clusters/{id}" See 0 clusters::show;
     PATCH "/clusters/{id}" Change 0 clusters::update;
     DELETE "/clusters/{id}" Change 0 clusters::delete;
     POST "/clusters/{id}/actions" Change 0 cluster_actions::act;
+    POST "/clusters/{id}/ops" Change 4 operations::on_cluster;
+    GET "/clusters/{id}/policies" See 0 policies::of_cluster;
+    GET "/clusters/{id}/policies/{policy}" See 0 policies::one_of_cluster;
     GET "/nodes" See 0 nodes::list;
+    POST "/nodes" Change 0 node_changes::create;
     GET "/nodes/{id}" See 0 nodes::show;
+    PATCH "/nodes/{id}" Change 0 node_changes::update;
+    DELETE "/nodes/{id}" Change 0 node_changes::delete;
+    POST "/nodes/{id}/actions" Change 0 node_changes::act;
+    POST "/nodes/{id}/ops" Change 4 operations::on_node;
     GET "/actions" See 0 actions::list;
     POST "/actions" Nobody 0 actions::create;
     GET "/actions/{id}" See 0 actions::show;

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use muster_core::action::ActionKind;
+use muster_core::candidates;
 use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::ids::ProfileId;
 use muster_core::limits::Limits;
 use muster_core::time::Span;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::resize::{find_group, surplus};
+use super::resize::{self, Request, find_group, surplus};
 use super::{deletion, provider_failed};
 use crate::work::{Stop, Work};
 
@@ -19,11 +22,22 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     let begun = work.action.applied_at.is_some();
     if !begun {
         apply_changes(&mut work.cluster, &work.action.inputs).map_err(Stop::Failed)?;
+        if let Some(asked) = work.action.inputs.get("resize") {
+            change_sizes(work, &asked.clone())?;
+        }
         work.cluster.generation += 1;
     }
     work.call_provider(work.provider.update(work.call(), &before, &[])).await?.map_err(provider_failed)?;
     let leaving = surplus(work);
     deletion::shrink(work, leaving, !begun).await
+}
+
+/// Sizes come after the other properties, under the same rules as a resize.
+fn change_sizes(work: &mut Work, asked: &Value) -> Result<(), Stop> {
+    let request = Request::read(ActionKind::ClusterResize, &work.data, asked).map_err(Stop::Failed)?;
+    let (limit, nodes) = (work.inner.config.max_nodes_per_cluster, &work.nodes);
+    let members = |group: &WorkerGroup| candidates::workers(nodes, Some(&group.name)).count();
+    resize::apply(&mut work.cluster, members, &request, limit).map_err(Stop::Failed)
 }
 
 /// Properties that an update may change, by key; an unknown key is an error.
@@ -39,13 +53,28 @@ struct Changes {
     spec: Option<Map<String, Value>>,
     limits: Option<Map<String, Value>>,
     groups: Option<Vec<WorkerGroup>>,
+    profile_id: Option<ProfileId>,
+    /// Sizes, which depend on the members that are there.
+    resize: Option<Value>,
 }
 
 /// Writes an update's properties into the cluster.
 pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
     let changes: Changes = serde_json::from_value(inputs.clone()).map_err(|error| error.to_string())?;
-    let Changes { name, timeout_seconds, metadata, config, labels, annotations, spec, limits, groups } =
-        changes;
+    let Changes {
+        name,
+        timeout_seconds,
+        metadata,
+        config,
+        labels,
+        annotations,
+        spec,
+        limits,
+        groups,
+        profile_id,
+        resize: _,
+    } = changes;
+    cluster.profile_id = profile_id.unwrap_or(cluster.profile_id);
     cluster.name = name.unwrap_or_else(|| std::mem::take(&mut cluster.name));
     cluster.timeout = timeout_seconds.map_or(cluster.timeout, Span::from_secs);
     merge(&mut cluster.metadata, metadata);

@@ -1,17 +1,16 @@
 //! What can be done to nodes of some types only.
 
-use serde_json::{Map, Value};
+use muster_core::spec::Schema;
 
 /// Something that can be done to nodes of a type.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// What it is called.
     pub name: &'static str,
     /// What it does, in a sentence.
     pub description: &'static str,
-    /// Its parameters by name: each with `type`, `required`, `description`, and perhaps `default` and `constraints`,
-    /// as profile types say it of their properties.
-    pub parameters: Map<String, Value>,
+    /// What it can be told.
+    pub parameters: Schema,
 }
 
 /// What became of a node that is to follow a new recipe.

@@ -2,6 +2,7 @@
 
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
+use muster_core::spec::{Property, Schema};
 use muster_engine::provider::{Operation, ProviderError};
 use serde_json::{Map, Value, json};
 
@@ -9,33 +10,28 @@ use serde_json::{Map, Value, json};
 const REBUILD: &str = "rebuild";
 
 /// What can be asked for.
-pub(super) fn all() -> Vec<Operation> {
-    let operation = |name, description, parameters: Value| {
-        let parameters = parameters.as_object().cloned().unwrap_or_default();
-        Operation { name, description, parameters }
-    };
-    let way = json!({"type": {
-        "type": "String",
-        "required": false,
-        "default": "SOFT",
-        "description": "Type of reboot which can be 'SOFT' or 'HARD'.",
-        "constraints": [{"type": "AllowedValues", "constraint": ["SOFT", "HARD"]}],
-    }});
-    let password = json!({"admin_pass": {
-        "type": "String",
-        "required": false,
-        "description": "New password for the administrator.",
-    }});
-    vec![
-        operation("reboot", "Turns the node off and on again.", way),
-        operation("pause", "Stops the node where it is.", json!({})),
-        operation("unpause", "Lets a paused node go on.", json!({})),
-        operation("change_password", "Gives the node another password.", password),
-    ]
-}
+pub(super) const ALL: &[Operation] = &[
+    Operation {
+        name: "reboot",
+        description: "Turns the node off and on again.",
+        parameters: Schema(&[(
+            "type",
+            Property::string("Type of reboot which can be 'SOFT' or 'HARD'.")
+                .allowed(&["SOFT", "HARD"])
+                .default_text("SOFT"),
+        )]),
+    },
+    Operation { name: "pause", description: "Stops the node where it is.", parameters: Schema(&[]) },
+    Operation { name: "unpause", description: "Lets a paused node go on.", parameters: Schema(&[]) },
+    Operation {
+        name: "change_password",
+        description: "Gives the node another password.",
+        parameters: Schema(&[("admin_pass", Property::string("New password for the administrator."))]),
+    },
+];
 
 pub(super) fn run(kind: &ProfileType, operation: &str) -> Result<(), ProviderError> {
-    if operation == REBUILD || all().iter().any(|known| known.name == operation) {
+    if operation == REBUILD || ALL.iter().any(|known| known.name == operation) {
         return Ok(());
     }
     let message =

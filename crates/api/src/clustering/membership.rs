@@ -1,0 +1,267 @@
+//! Who is in a cluster, and which policies it follows: what requests check before actions check it again.
+
+use muster_core::action::ActionKind;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ActionId, NodeId};
+use muster_core::membership::{self, Found};
+use muster_core::node::{Node, NodeRole};
+use muster_core::profile::Profile;
+use muster_store::reads::Thing;
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::{Fault, MALFORMED};
+use super::form::Form;
+use super::sizes;
+use super::version::Version;
+
+/// Since when members can be exchanged.
+const REPLACE: Version = Version(3);
+
+/// Since when members can end with their membership.
+const DESTROY: Version = Version(4);
+
+/// Since when somebody says that a node may go.
+const LIFECYCLE: Version = Version(9);
+
+/// Nodes by the names that a request gives them.
+struct Named {
+    given: Vec<String>,
+    nodes: Vec<Option<(Node, Profile)>>,
+}
+
+impl Named {
+    fn found(&self) -> Vec<Found<'_>> {
+        self.given
+            .iter()
+            .zip(&self.nodes)
+            .map(|(given, node)| Found {
+                given,
+                node: node.as_ref().map(|(node, profile)| (node, &profile.kind)),
+            })
+            .collect()
+    }
+
+    fn ids(&self) -> Vec<NodeId> {
+        self.nodes.iter().flatten().map(|(node, _)| node.id).collect()
+    }
+
+    fn heads(&self) -> bool {
+        self.nodes.iter().flatten().any(|(node, _)| node.role == NodeRole::Head)
+    }
+}
+
+impl Call {
+    async fn named_nodes(&self, given: Vec<String>) -> Result<Named, Fault> {
+        let mut nodes = Vec::with_capacity(given.len());
+        for name in &given {
+            let found = match self.identify(Thing::Node, name).await? {
+                Some(id) => self.engine().store().node(NodeId::from_uuid(id)).await?,
+                None => None,
+            };
+            nodes.push(match found {
+                Some(node) => {
+                    let profile = self.engine().store().profile(node.profile_id).await?;
+                    profile.map(|profile| (node, profile))
+                }
+                None => None,
+            });
+        }
+        Ok(Named { given, nodes })
+    }
+
+    /// Whether nodes of a cluster's type may be in no cluster.
+    fn orphans(&self, cluster: &Cluster) -> bool {
+        let provider = self.engine().provider(&cluster.instance);
+        let capabilities = provider
+            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
+        capabilities.is_none_or(|capabilities| capabilities.orphans)
+    }
+
+    fn limit(&self) -> u32 {
+        self.engine().config().max_nodes_per_cluster
+    }
+}
+
+/// The list of nodes that a request names.
+fn nodes(form: &mut Form<'_>) -> Result<Vec<String>, Fault> {
+    let given = match form.any("nodes") {
+        None => Vec::new(),
+        // As the service reads it: a text is a list of characters.
+        Some(Value::String(text)) => text.chars().map(String::from).collect(),
+        Some(Value::Array(items)) => {
+            let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(|| Fault::form(MALFORMED));
+            items.iter().map(text).collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(Fault::form(MALFORMED)),
+    };
+    if given.is_empty() {
+        return Err(Fault::form("Value for 'nodes' must have at least 1 item(s)."));
+    }
+    let mut unique = std::collections::HashSet::new();
+    if given.iter().all(|node| unique.insert(node)) {
+        Ok(given)
+    } else {
+        Err(Fault::form("Items for 'nodes' must be unique"))
+    }
+}
+
+const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
+
+pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
+    let mut form = Form::new(data);
+    let given = nodes(&mut form)?;
+    form.done()?;
+    let cluster = call.cluster(call.path(0)).await?;
+    if !call.orphans(&cluster) {
+        let kind = &cluster.profile_type;
+        return Err(Fault::bad(format!(
+            "nodes cannot join clusters of type {kind}: resize the cluster instead"
+        )));
+    }
+    let named = call.named_nodes(given).await?;
+    if let Some(why) = membership::cannot_add(&cluster.profile_type, &named.found()) {
+        return Err(Fault::bad(why));
+    }
+    let (_, present) = call.present(&cluster, None).await?;
+    let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
+    sizes::check_change(present, count, call.limit())?;
+    call.submit(ActionKind::ClusterAddNodes, &cluster, json!({"nodes": named.ids()})).await
+}
+
+pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
+    let mut form = Form::new(data);
+    let given = nodes(&mut form)?;
+    let destroy = form.truth("destroy_after_deletion")?;
+    form.done()?;
+    if destroy.is_some() && call.version < DESTROY {
+        return Err(Fault::form(
+            "Additional properties are not allowed ('destroy_after_deletion' was unexpected)",
+        ));
+    }
+    let cluster = call.cluster(call.path(0)).await?;
+    let named = call.named_nodes(given).await?;
+    if let Some(why) = membership::cannot_remove(cluster.id, &named.found()) {
+        return Err(Fault::bad(why));
+    }
+    if named.heads() {
+        return Err(Fault::bad(HEAD_STAYS));
+    }
+    if destroy != Some(true) && !call.orphans(&cluster) {
+        let kind = &cluster.profile_type;
+        return Err(Fault::bad(format!("workers of {kind} cannot leave; pass destroy_after_deletion")));
+    }
+    let dependents: Vec<&str> = named
+        .nodes
+        .iter()
+        .flatten()
+        .filter(|(node, _)| !node.dependents.is_empty())
+        .zip(&named.given)
+        .map(|(_, given)| given.as_str())
+        .collect();
+    if !dependents.is_empty() {
+        let nodes = muster_core::spec::listed(dependents);
+        return Err(Fault::conflict(
+            "ResourceInUse",
+            format!("nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"),
+        ));
+    }
+    let (_, present) = call.present(&cluster, None).await?;
+    let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
+    sizes::check_change(present, count.saturating_neg(), call.limit())?;
+    let mut inputs = json!({"nodes": named.ids()});
+    if let Some(destroy) = destroy {
+        inputs["destroy_after_deletion"] = destroy.into();
+    }
+    call.submit(ActionKind::ClusterDelNodes, &cluster, inputs).await
+}
+
+pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
+    if call.version < REPLACE {
+        return Err(Fault::too_old(call.version));
+    }
+    let mut form = Form::new(data);
+    let not_a_map = || Fault::form("The data provided is not a map");
+    let pairs = form.any("nodes").and_then(Value::as_object).filter(|pairs| !pairs.is_empty());
+    let pairs = pairs.ok_or_else(not_a_map)?;
+    form.done()?;
+    let mut old = Vec::new();
+    let mut new = Vec::new();
+    for (from, to) in pairs {
+        match to {
+            Value::String(to) => new.push(to.clone()),
+            Value::Null => return Err(Fault::form(format!("Field `nodes[{from}]' cannot be None"))),
+            _ => return Err(Fault::form(MALFORMED)),
+        }
+        old.push(from.clone());
+    }
+    let mut unique = std::collections::HashSet::new();
+    if !new.iter().all(|node| unique.insert(node)) {
+        return Err(Fault::form("Map contains duplicated values"));
+    }
+    let cluster = call.cluster(call.path(0)).await?;
+    if !call.orphans(&cluster) {
+        let kind = &cluster.profile_type;
+        return Err(Fault::bad(format!(
+            "nodes of clusters of type {kind} cannot be replaced: recover them instead"
+        )));
+    }
+    let (old, new) = (call.named_nodes(old).await?, call.named_nodes(new).await?);
+    let about = (cluster.id, cluster.name.as_str(), &cluster.profile_type);
+    if let Some(why) = membership::cannot_replace(about, &old.found(), &new.found()) {
+        return Err(Fault::bad(why));
+    }
+    if old.heads() {
+        return Err(Fault::bad(HEAD_STAYS));
+    }
+    let ids: Map<String, Value> = old
+        .ids()
+        .into_iter()
+        .zip(new.ids())
+        .map(|(old, new)| (old.to_string(), Value::from(new.to_string())))
+        .collect();
+    call.submit(ActionKind::ClusterReplaceNodes, &cluster, json!({"nodes": ids})).await
+}
+
+/// Binds a policy, unbinds it, or says whether it acts.
+pub(super) async fn policy(
+    call: &Call,
+    kind: ActionKind,
+    data: &Map<String, Value>,
+) -> Result<ActionId, Fault> {
+    let mut form = Form::new(data);
+    let given = form.text("policy_id")?;
+    let enabled = match kind {
+        ActionKind::ClusterDetachPolicy => None,
+        _ => form.truth("enabled")?,
+    };
+    form.require("policy_id").done()?;
+    let given = given.unwrap_or_default();
+    let named = call.path(0);
+    let cluster = call.cluster(named).await?;
+    let policy = call.named_policy(given).await?;
+    if kind != ActionKind::ClusterAttachPolicy
+        && call.engine().store().binding(cluster.id, policy.id).await?.is_none()
+    {
+        return Err(Fault::bad(format!(
+            "The policy '{given}' is not attached to the specified cluster '{named}'"
+        )));
+    }
+    let mut inputs = json!({"policy_id": policy.id.to_string()});
+    if let Some(enabled) = enabled {
+        inputs["enabled"] = enabled.into();
+    }
+    call.submit(kind, &cluster, inputs).await
+}
+
+/// Says that a node may go; the action that waits for it goes on.
+pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> Result<&'d str, Fault> {
+    if call.version < LIFECYCLE {
+        return Err(Fault::too_old(call.version));
+    }
+    let mut form = Form::new(data);
+    form.not_null("lifecycle_action_token")?;
+    let token = form.text("lifecycle_action_token")?;
+    form.require("lifecycle_action_token").done()?;
+    Ok(token.unwrap_or_default())
+}

@@ -1,0 +1,116 @@
+//! What can be done to nodes of some types only.
+
+use muster_core::action::ActionKind;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{InstanceId, ProfileId};
+use muster_core::node::{Node, NodeStatus};
+use muster_core::profile::ProfileType;
+use muster_engine::provider::Operation;
+use muster_store::reads::NodeQuery;
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::reply::Reply;
+
+impl Call {
+    /// What can be done to nodes of a type at an instance.
+    pub(super) fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
+        self.engine().provider(instance).map(|provider| provider.operations(kind)).unwrap_or_default()
+    }
+
+    /// Whether something can be done so.
+    fn check_operation(
+        &self,
+        instance: &InstanceId,
+        kind: &ProfileType,
+        name: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), Fault> {
+        let known = self.operations(instance, kind).into_iter().find(|operation| operation.name == name);
+        let known = known.ok_or_else(|| {
+            Fault::bad(format!(
+                "The requested operation '{name}' is not supported by the profile type '{kind}'"
+            ))
+        })?;
+        known.parameters.validate(parameters).map_err(|wrong| Fault::bad(wrong.to_string()))
+    }
+}
+
+/// The one operation that a body asks for, with what is said of it.
+fn asked(body: &Map<String, Value>, stop: &str) -> Result<(String, Map<String, Value>), Fault> {
+    let mut entries = body.iter();
+    let (name, data) = entries.next().ok_or_else(|| Fault::form(format!("No operation specified{stop}")))?;
+    if entries.next().is_some() {
+        return Err(Fault::form(format!("Multiple operations specified{stop}")));
+    }
+    match data {
+        Value::Null => Ok((name.clone(), Map::new())),
+        Value::Object(data) => Ok((name.clone(), data.clone())),
+        _ => Err(Fault::form("The params provided is not a map.")),
+    }
+}
+
+/// Does something to one node.
+pub(super) async fn on_node(call: &Call) -> Result<Reply, Fault> {
+    let (name, params) = asked(call.body()?, ".")?;
+    let node = call.node(call.path(0)).await?;
+    let missing = || Fault::missing("profile", &node.profile_id.to_string());
+    let profile = call.engine().store().profile(node.profile_id).await?.ok_or_else(missing)?;
+    call.check_operation(&node.instance, &profile.kind, &name, &params)?;
+    let inputs = json!({"operation": name, "params": params});
+    let action = call.submit_node(ActionKind::NodeOperation, &node, inputs).await?;
+    Ok(Reply::of("action", action.to_string()).accepted(call, action))
+}
+
+/// Does something to the nodes of a cluster, all or some.
+pub(super) async fn on_cluster(call: &Call) -> Result<Reply, Fault> {
+    let (name, data) = asked(call.body()?, "")?;
+    let map = |key: &str| match data.get(key) {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(map)) => Ok(map.clone()),
+        Some(_) => Err(Fault::form("The params provided is not a map.")),
+    };
+    let (params, filters) = (map("params")?, map("filters")?);
+    let cluster = call.cluster(call.path(0)).await?;
+    call.check_operation(&cluster.instance, &cluster.profile_type, &name, &params)?;
+    let mut inputs = json!({"operation": name, "params": params});
+    if !filters.is_empty() {
+        let nodes = chosen(call, &cluster, &filters).await?;
+        if nodes.is_empty() {
+            return Err(Fault::bad("No node (matching the filter) could be found"));
+        }
+        inputs["nodes"] = nodes.iter().map(|node| node.id.to_string()).collect();
+    }
+    let action = call.submit(ActionKind::ClusterOperation, &cluster, inputs).await?;
+    Ok(Reply::of("action", action.to_string()).accepted(call, action))
+}
+
+/// The members that all filters fit.
+async fn chosen(call: &Call, cluster: &Cluster, filters: &Map<String, Value>) -> Result<Vec<Node>, Fault> {
+    let mut query = NodeQuery { cluster: Some(cluster.id), ..NodeQuery::default() };
+    let (mut role, mut profile) = (None, None);
+    for (key, value) in filters {
+        let text = value.as_str().ok_or_else(|| Fault::bad(format!("Filter key '{key}' needs a text")))?;
+        match key.as_str() {
+            "name" => query.names.push(text.to_owned()),
+            "status" => {
+                let status: NodeStatus =
+                    text.parse().map_err(|_| Fault::form(format!("Field value {text} is invalid")))?;
+                query.statuses.push(status);
+            }
+            "role" => role = Some(text.to_owned()),
+            "profile_id" => {
+                let id: ProfileId = text.parse().map_err(|_| Fault::unknown("profile", text))?;
+                profile = Some(id);
+            }
+            _ => return Err(Fault::bad(format!("Filter key '{key}' is unsupported"))),
+        }
+    }
+    let page = call.engine().store().nodes(&query).await?;
+    let fits = |node: &Node| {
+        role.as_ref().is_none_or(|role| node.user_role == *role)
+            && profile.is_none_or(|profile| node.profile_id == profile)
+    };
+    Ok(page.items.into_iter().filter(fits).collect())
+}

@@ -1,0 +1,190 @@
+//! Policies, and how they are bound to clusters.
+
+use http::StatusCode;
+use muster_core::ids::PolicyId;
+use muster_core::policy::{self, Binding, Policy, Refused, Rules};
+use muster_engine::new_id;
+use muster_store::commands::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
+use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort, Thing};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::Form;
+use super::query::keys;
+use super::reply::Reply;
+use super::show::{formatted, maybe_time, time};
+
+const SORTS: [(&str, PolicySort); 4] = [
+    ("type", PolicySort::Type),
+    ("name", PolicySort::Name),
+    ("created_at", PolicySort::CreatedAt),
+    ("updated_at", PolicySort::UpdatedAt),
+];
+
+impl Call {
+    /// The policy that a path names.
+    async fn policy(&self, given: &str) -> Result<Policy, Fault> {
+        let missing = || Fault::missing("policy", given);
+        let id = self.identify(Thing::Policy, given).await?.ok_or_else(missing)?;
+        self.engine().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(missing)
+    }
+
+    /// The policy that a body names.
+    pub(super) async fn named_policy(&self, given: &str) -> Result<Policy, Fault> {
+        let unknown = || Fault::unknown("policy", given);
+        let id = self.identify(Thing::Policy, given).await?.ok_or_else(unknown)?;
+        self.engine().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(unknown)
+    }
+
+    /// The least interval of health policies is short for development.
+    fn rules(&self) -> Rules {
+        Rules { health_check_interval_min: if self.door.info.dev { 1 } else { 60 } }
+    }
+}
+
+fn shown(policy: &Policy) -> Value {
+    json!({
+        "id": policy.id.to_string(),
+        "name": policy.name,
+        "type": policy.kind,
+        "user": policy.user,
+        "project": policy.project,
+        "domain": null,
+        "spec": policy.spec,
+        "data": policy.data,
+        "created_at": time(policy.created_at),
+        "updated_at": maybe_time(policy.updated_at),
+    })
+}
+
+fn refused(refused: Refused) -> Fault {
+    match refused {
+        Refused::UnknownType { kind } => Fault::missing("policy_type", &kind),
+        other => Fault::spec(other.to_string()),
+    }
+}
+
+/// Makes a policy from a specification; stores nothing.
+fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, Fault> {
+    let checked = policy::check(&Value::Object(spec.clone()), call.rules()).map_err(refused)?;
+    let principal = call.principal()?;
+    Ok(Policy {
+        id: PolicyId::from_uuid(new_id()),
+        name: name.to_owned(),
+        kind: checked.name,
+        project: principal.project.clone(),
+        user: principal.id.clone(),
+        spec: spec.clone(),
+        data: Map::new(),
+        created_at: call.engine().now(),
+        updated_at: None,
+    })
+}
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    query.only(&keys(&["name", "type"]), false)?;
+    let wanted = PolicyQuery {
+        limit: query.limit()?,
+        marker: query.marker()?.and_then(|marker| marker.parse().ok()),
+        sort: query.sort(&SORTS)?,
+        project: call.listed_project()?,
+        names: query.texts("name"),
+        types: query.texts("type"),
+    };
+    let policies = call.engine().store().policies(&wanted).await?;
+    Ok(Reply::of("policies", policies.iter().map(shown).collect::<Vec<_>>()))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    Ok(Reply::of("policy", shown(&call.policy(call.path(0)).await?)))
+}
+
+pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.new_object("policy")?);
+    let name = form.name("name")?.unwrap_or_default();
+    let spec = form.map("spec")?;
+    form.require("name").require("spec").done()?;
+    let policy = new(call, name, &spec.unwrap_or_default())?;
+    let command = CreatePolicy { policy: policy.clone(), events: Vec::new() };
+    call.engine().store().create_policy(command).await?;
+    Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
+}
+
+pub(super) async fn validate(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.new_object("policy")?);
+    let spec = form.map("spec")?;
+    form.require("spec").done()?;
+    let mut validated = shown(&new(call, "validated_policy", &spec.unwrap_or_default())?);
+    validated["id"] = Value::Null;
+    Ok(Reply::of("policy", validated))
+}
+
+pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.changed_object("policy")?);
+    let name = form.name("name")?;
+    form.require("name").done()?;
+    let policy = call.policy(call.path(0)).await?;
+    let name = name.filter(|name| *name != policy.name);
+    let name = name.ok_or_else(|| Fault::bad("No property needs an update"))?.to_owned();
+    let command = RenamePolicy { id: policy.id, name, now: call.engine().now(), events: Vec::new() };
+    let renamed = call.engine().store().rename_policy(command).await?;
+    let renamed = renamed.ok_or_else(|| Fault::missing("policy", call.path(0)))?;
+    Ok(Reply::of("policy", shown(&renamed)))
+}
+
+pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+    let given = call.path(0);
+    let id = call.policy(given).await?.id;
+    match call.engine().store().delete_policy(DeletePolicy { id, events: Vec::new() }).await? {
+        Removed::Done => Ok(Reply::empty(StatusCode::NO_CONTENT)),
+        Removed::Missing => Err(Fault::missing("policy", given)),
+        Removed::InUse => Err(Fault::conflict(
+            "ResourceInUse",
+            format!("The policy '{given}' cannot be deleted: still attached to some clusters."),
+        )),
+    }
+}
+
+/// How a policy is bound.
+fn bound(binding: &Binding, cluster_name: &str) -> Value {
+    json!({
+        "id": binding.id.to_string(),
+        "cluster_id": binding.cluster_id.to_string(),
+        "cluster_name": cluster_name,
+        "policy_id": binding.policy.id.to_string(),
+        "policy_name": binding.policy.name,
+        "policy_type": binding.policy.kind,
+        "enabled": binding.enabled,
+        "priority": binding.priority,
+        "data": binding.data,
+        "last_op": binding.last_op.map(|at| formatted(at, "%Y-%m-%dT%H:%M:%S.%6f")),
+    })
+}
+
+/// The policies that are bound to a cluster.
+pub(super) async fn of_cluster(call: &Call) -> Result<Reply, Fault> {
+    let query = &call.query;
+    query.only(&["enabled", "policy_name", "policy_type", "sort"], false)?;
+    let wanted = BindingQuery {
+        enabled: query.truth("enabled")?,
+        policy_names: query.texts("policy_name"),
+        policy_types: query.texts("policy_type"),
+        by_enabled: query.sort(&[("enabled", ())])?.first().map(|((), direction)| *direction),
+    };
+    let cluster = call.cluster(call.path(0)).await?;
+    let bindings = call.engine().store().list_bindings(cluster.id, &wanted).await?;
+    let shown = bindings.iter().map(|binding| bound(binding, &cluster.name));
+    Ok(Reply::of("cluster_policies", shown.collect::<Vec<_>>()))
+}
+
+/// One of them.
+pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, Fault> {
+    let (cluster, policy) = (call.path(0), call.path(1));
+    let found = call.cluster(cluster).await?;
+    let id = call.policy(policy).await?.id;
+    let binding = call.engine().store().binding(found.id, id).await?;
+    let binding = binding.ok_or_else(|| Fault::not_attached(policy, cluster))?;
+    Ok(Reply::of("cluster_policy", bound(&binding, &found.name)))
+}

@@ -1,0 +1,42 @@
+//! The types of policies.
+
+use muster_core::policy::{KINDS, PolicyKind, Version as PolicyVersion, find};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::reply::Reply;
+use super::version::Version;
+
+/// Since when types are shown with their version and whether they are supported.
+const SUPPORT_STATUS: Version = Version(5);
+
+fn versions() -> impl Iterator<Item = (&'static PolicyKind, &'static PolicyVersion)> {
+    KINDS.iter().flat_map(|kind| kind.versions.iter().map(|version| (*kind, version)))
+}
+
+fn support_status(version: &PolicyVersion) -> Value {
+    Value::Object(Map::from_iter([(version.number.to_owned(), version.support_status())]))
+}
+
+pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+    let shown: Vec<Value> = versions()
+        .map(|(kind, version)| {
+            if call.version < SUPPORT_STATUS {
+                return json!({"name": format!("{}-{}", kind.name, version.number)});
+            }
+            json!({"name": kind.name, "version": version.number, "support_status": support_status(version)})
+        })
+        .collect();
+    Ok(Reply::of("policy_types", shown))
+}
+
+pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+    let given = call.path(0);
+    let (kind, version) = find(given).ok_or_else(|| Fault::missing("policy_type", given))?;
+    let mut shown = json!({"name": given, "schema": kind.schema.to_json()});
+    if call.version >= SUPPORT_STATUS {
+        shown["support_status"] = support_status(version);
+    }
+    Ok(Reply::of("policy_type", shown))
+}

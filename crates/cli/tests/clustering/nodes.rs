@@ -1,0 +1,127 @@
+//! Nodes: alone, and in a cluster.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::service::{Answer, Database, Service};
+
+async fn create(service: &Service, fields: Value) -> Answer {
+    service.post("/nodes", json!({"node": fields})).await
+}
+
+#[rstest]
+#[case::sqlite(Database::Sqlite)]
+#[case::postgres(Database::Postgres)]
+#[tokio::test]
+async fn a_node_lives_without_a_cluster(#[case] database: Database) {
+    let Some(service) = Service::start(database).await else { return };
+    let profile = service.profile("p").await;
+    let made =
+        create(&service, json!({"name": "n", "profile_id": "p", "role": "db", "metadata": {"a": 1}})).await;
+    assert_eq!(made.status, 202, "{}", made.body);
+    assert_eq!(
+        (&made.body["node"]["status"], &made.body["node"]["cluster_id"]),
+        (&"INIT".into(), &"".into())
+    );
+    let action = service.ended(&made.action()).await;
+    assert_eq!((&action["status"], &action["action"]), (&"SUCCEEDED".into(), &"NODE_CREATE".into()));
+    let node = service.get("/nodes/n?show_details=true").await.body["node"].clone();
+    assert_eq!((&node["status"], &node["status_reason"]), (&"ACTIVE".into(), &"Creation succeeded".into()));
+    assert_eq!(
+        (&node["index"], &node["role"], &node["profile_id"]),
+        (&(-1).into(), &"db".into(), &profile.into())
+    );
+    assert_eq!(node["details"]["status"], "ACTIVE");
+    assert_eq!(node["details"]["id"], node["physical_id"]);
+    let renamed = service.patch("/nodes/n", json!({"node": {"name": "m", "tainted": true}})).await;
+    assert_eq!((renamed.status, &renamed.body["node"]["name"]), (202, &"n".into()), "as it is before");
+    assert_eq!(service.ended(&renamed.action()).await["status"], "SUCCEEDED");
+    assert_eq!(service.get("/nodes/m").await.body["node"]["tainted"], true);
+    let checked = service.post("/nodes/m/actions", json!({"check": {}})).await;
+    assert_eq!(service.ended(&checked.action()).await["status"], "SUCCEEDED");
+    let rebooted = service.post("/nodes/m/ops", json!({"reboot": {"type": "HARD"}})).await;
+    assert_eq!(rebooted.status, 202, "{}", rebooted.body);
+    assert_eq!(service.ended(&rebooted.action()).await["status"], "SUCCEEDED");
+    let deleted = service.delete("/nodes/m").await;
+    assert_eq!(deleted.status, 202, "{}", deleted.body);
+    assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
+    assert_eq!(
+        service.get("/nodes/m").await.refusal(),
+        (404, "ResourceNotFound", "The node 'm' could not be found.")
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_is_made_in_a_cluster_is_counted_there() {
+    let service = Service::sqlite().await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+    let fields = json!({"name": "mine", "profile_id": cluster["profile_id"], "cluster_id": "c"});
+    let made = create(&service, fields).await;
+    assert_eq!(service.ended(&made.action()).await["status"], "SUCCEEDED");
+    let shown = service.get("/clusters/c").await.body["cluster"].clone();
+    assert_eq!((&shown["desired_capacity"], &shown["status"]), (&2.into(), &"ACTIVE".into()));
+    let id = made.body["node"]["id"].as_str().unwrap();
+    let node = service.get(&format!("/nodes/{id}")).await.body["node"].clone();
+    assert_eq!((&node["index"], &node["cluster_id"]), (&2.into(), &cluster["id"]));
+    assert_ne!(node["name"], "mine", "members are named by their cluster");
+    let deleted = service.delete(&format!("/nodes/{id}")).await;
+    assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
+    assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 1);
+}
+
+#[rstest]
+#[case(json!({"profile_id": "p"}), "'name' is a required property")]
+#[case(json!({"name": "n"}), "'profile_id' is a required property")]
+#[case(json!({"name": "n", "profile_id": "x"}), "The specified profile 'x' could not be found.")]
+#[case(json!({"name": "n", "profile_id": "p", "cluster_id": "x"}), "The specified cluster 'x' could not be found.")]
+#[tokio::test]
+async fn bad_nodes_are_refused(#[case] fields: Value, #[case] message: &str) {
+    let service = Service::sqlite().await;
+    service.profile("p").await;
+    let refused = create(&service, fields).await;
+    assert_eq!((refused.status, refused.message()), (400, message));
+}
+
+#[rstest]
+#[case("/nodes/n/actions", json!({}), "No action specified.")]
+#[case("/nodes/n/actions", json!({"check": {}, "recover": {}}), "Multiple actions specified.")]
+#[case("/nodes/n/actions", json!({"foo": {}}), "Unrecognized action 'foo' specified")]
+#[case("/nodes/n/actions", json!({"check": []}), "The params provided is not a map.")]
+#[case("/nodes/n/actions", json!({"recover": {"foo": 1}}), "Action parameter ['foo'] is not recognizable.")]
+#[case("/nodes/n/actions", json!({"recover": {"operation": "FOO"}}), "Operation value 'FOO' has to be one of the following: REBOOT, REBUILD, RECREATE.")]
+#[case("/nodes/n/ops", json!({}), "No operation specified.")]
+#[case("/nodes/n/ops", json!({"a": {}, "b": {}}), "Multiple operations specified.")]
+#[case("/nodes/n/ops", json!({"dance": {}}), "The requested operation 'dance' is not supported by the profile type 'simulated.node-1.0'.")]
+#[case("/nodes/n/ops", json!({"reboot": {"type": "Unknown"}}), "'Unknown' must be one of the allowed values: SOFT, HARD.")]
+#[tokio::test]
+async fn what_cannot_be_done_to_a_node_is_refused(
+    #[case] path: &str,
+    #[case] body: Value,
+    #[case] message: &str,
+) {
+    let service = Service::sqlite().await;
+    service.profile("p").await;
+    let made = create(&service, json!({"name": "n", "profile_id": "p"})).await;
+    service.ended(&made.action()).await;
+    let refused = service.post(path, body).await;
+    assert_eq!((refused.status, refused.message()), (400, message));
+}
+
+#[tokio::test]
+async fn operations_are_told_with_what_they_take() {
+    let service = Service::sqlite().await;
+    let shown = service.get("/profile-types/simulated.node-1.0/ops").await.body["operations"].clone();
+    assert_eq!(
+        shown["reboot"]["parameters"]["type"]["constraints"][0]["constraint"],
+        json!(["SOFT", "HARD"])
+    );
+    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    let first = cluster["nodes"][0].as_str().unwrap();
+    let name = service.get(&format!("/nodes/{first}")).await.body["node"]["name"].clone();
+    let accepted = service.post("/clusters/c/ops", json!({"reboot": {"filters": {"name": name}}})).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.body);
+    let action = service.ended(&accepted.action()).await;
+    assert_eq!((&action["status"], &action["inputs"]["nodes"]), (&"SUCCEEDED".into(), &json!([first])));
+    let unknown = service.post("/clusters/c/ops", json!({"dance": {}})).await;
+    assert_eq!(unknown.status, 400);
+}

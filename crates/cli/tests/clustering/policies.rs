@@ -1,0 +1,111 @@
+//! Policies: kept, bound, and acting.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::service::{Database, Service};
+
+fn spec(kind: &str, version: &str, properties: Value) -> Value {
+    json!({"type": format!("senlin.policy.{kind}"), "version": version, "properties": properties})
+}
+
+async fn policy(service: &Service, name: &str, spec: Value) -> String {
+    let made = service.post("/policies", json!({"policy": {"name": name, "spec": spec}})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    made.body["policy"]["id"].as_str().expect("an id").to_owned()
+}
+
+#[rstest]
+#[case::sqlite(Database::Sqlite)]
+#[case::postgres(Database::Postgres)]
+#[tokio::test]
+async fn a_policy_is_kept_bound_and_let_go(#[case] database: Database) {
+    let Some(service) = Service::start(database).await else { return };
+    let cluster = service.cluster("c", json!({"desired_capacity": 3})).await;
+    let id = policy(&service, "oldest", spec("deletion", "1.1", json!({"criteria": "OLDEST_FIRST"}))).await;
+    assert_eq!(service.get("/policies/oldest").await.body["policy"]["type"], "senlin.policy.deletion-1.1");
+    let bound = service.act(&cluster, json!({"policy_attach": {"policy_id": "oldest"}})).await;
+    assert_eq!((&bound["status"], &bound["action"]), (&"SUCCEEDED".into(), &"CLUSTER_ATTACH_POLICY".into()));
+    assert_eq!(service.get("/clusters/c").await.body["cluster"]["policies"], json!([id]));
+    let binding = service.get("/clusters/c/policies/oldest").await.body["cluster_policy"].clone();
+    assert_eq!(
+        (&binding["enabled"], &binding["priority"], &binding["policy_id"]),
+        (&true.into(), &400.into(), &id.clone().into())
+    );
+    let oldest = cluster["nodes"][0].clone();
+    assert_eq!(service.act(&cluster, json!({"scale_in": {"count": 1}})).await["status"], "SUCCEEDED");
+    let left = service.get("/clusters/c").await.body["cluster"]["nodes"].clone();
+    assert!(!left.as_array().unwrap().contains(&oldest), "the oldest went first");
+    let busy = service.delete("/policies/oldest").await;
+    assert_eq!(
+        busy.refusal(),
+        (409, "ResourceInUse", "The policy 'oldest' cannot be deleted: still attached to some clusters.")
+    );
+    let off = service.act(&cluster, json!({"policy_update": {"policy_id": id, "enabled": false}})).await;
+    assert_eq!(off["status"], "SUCCEEDED");
+    assert_eq!(
+        service.get("/clusters/c/policies?enabled=false").await.body["cluster_policies"][0]["policy_id"],
+        id
+    );
+    assert_eq!(
+        service.act(&cluster, json!({"policy_detach": {"policy_id": id}})).await["status"],
+        "SUCCEEDED"
+    );
+    let unbound = service.get("/clusters/c/policies/oldest").await;
+    assert_eq!(
+        unbound.refusal(),
+        (
+            404,
+            "PolicyBindingNotFound",
+            "The policy 'oldest' is not found attached to the specified cluster 'c'."
+        )
+    );
+    assert_eq!(service.delete("/policies/oldest").await.status, 204);
+}
+
+#[tokio::test]
+async fn a_scaling_policy_says_by_how_much_and_how_often() {
+    let service = Service::sqlite().await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+    let out = json!({
+        "event": "CLUSTER_SCALE_OUT",
+        "adjustment": {"type": "CHANGE_IN_CAPACITY", "number": 2, "cooldown": 600},
+    });
+    policy(&service, "out", spec("scaling", "1.0", out)).await;
+    service.act(&cluster, json!({"policy_attach": {"policy_id": "out"}})).await;
+    assert_eq!(service.act(&cluster, json!({"scale_out": {}})).await["status"], "SUCCEEDED");
+    assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 3);
+    let binding = service.get("/clusters/c/policies/out").await.body["cluster_policy"].clone();
+    assert!(binding["last_op"].is_string(), "{binding}");
+}
+
+#[rstest]
+#[case(spec("foo", "1.0", json!({})), 404, "The policy_type 'senlin.policy.foo-1.0' could not be found.")]
+#[case(spec("deletion", "1.1", json!({"bogus": 1})), 400, "Unrecognizable spec item 'bogus'")]
+#[case(spec("deletion", "1.1", json!({"criteria": "X"})), 400, "'X' must be one of the allowed values: OLDEST_FIRST, OLDEST_PROFILE_FIRST, YOUNGEST_FIRST, RANDOM")]
+#[case(json!({"version": "1.0", "properties": {}}), 400, "The 'type' key is missing from the provided spec map.")]
+#[tokio::test]
+async fn bad_policies_are_refused(#[case] spec: Value, #[case] status: u16, #[case] message: &str) {
+    let service = Service::sqlite().await;
+    let refused = service.post("/policies", json!({"policy": {"name": "p", "spec": spec}})).await;
+    assert_eq!((refused.status, refused.message()), (status, message));
+    let validated = service.post("/policies/validate", json!({"policy": {"spec": spec}})).await;
+    assert_eq!((validated.status, validated.message()), (status, message));
+}
+
+#[tokio::test]
+async fn types_are_listed_with_their_schemas() {
+    let service = Service::sqlite().await;
+    let types = service.get("/policy-types").await.body["policy_types"].clone();
+    let names: Vec<String> = types
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|kind| format!("{}-{}", kind["name"].as_str().unwrap(), kind["version"].as_str().unwrap()))
+        .collect();
+    for name in ["senlin.policy.affinity-1.0", "senlin.policy.health-1.2", "senlin.policy.loadbalance-1.3"] {
+        assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
+    }
+    let shown = service.get("/policy-types/senlin.policy.scaling-1.0").await;
+    assert_eq!(shown.body["policy_type"]["schema"]["event"]["required"], true);
+}
