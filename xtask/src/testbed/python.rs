@@ -1,4 +1,5 @@
 //! Python environments: every file `crates/frameworks/pins/NAME.txt` is one, with exactly what it pins: what users install.
+//! Those of `testbed/python/NAME.txt` are clients that users have already.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
@@ -34,15 +35,15 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
     Ok(())
 }
 
+/// Where pins are: of frameworks, and of clients that tests use.
+const FOLDERS: [&str; 2] = ["crates/frameworks/pins", "testbed/python"];
+
 fn files() -> Result<Vec<PathBuf>> {
-    let folder = layout::root().join("crates/frameworks/pins");
-    if !folder.exists() {
-        return Ok(Vec::new());
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in FOLDERS.map(|folder| layout::root().join(folder)).iter().filter(|folder| folder.exists()) {
+        let entries = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+        files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "txt")));
     }
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .collect();
     files.sort();
     Ok(files)
 }
