@@ -19,6 +19,7 @@ use muster_api::operations::Operations;
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::hooks::Nowhere;
 use muster_engine::policy::Policies;
 use muster_engine::provider::Provider;
 use muster_engine::{Config, Engine, Metrics, Parts};
@@ -164,6 +165,14 @@ async fn start_engine(
     metrics.register(&mut operations.registry);
     store.metrics().register(&mut operations.registry);
     let clock = Arc::new(SystemClock);
-    let parts = Parts { store, providers, policies: Policies::standard(), clock, config, metrics };
+    let parts = Parts {
+        store,
+        providers,
+        policies: Policies::standard(),
+        hooks: Arc::new(Nowhere),
+        clock,
+        config,
+        metrics,
+    };
     Engine::start(parts).await.context("cannot start the engine")
 }

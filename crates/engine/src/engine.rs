@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::policy::Policies;
@@ -31,6 +32,8 @@ pub struct Parts {
     pub providers: Vec<Arc<dyn Provider>>,
     /// Which policies are known.
     pub policies: Policies,
+    /// Who is told that nodes are about to go.
+    pub hooks: Arc<dyn Hooks>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Settings.
@@ -50,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
     pub(crate) policies: Policies,
+    pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
@@ -135,7 +139,7 @@ impl Inner {
 impl Engine {
     /// Starts an engine: from here on it takes actions.
     pub async fn start(parts: Parts) -> Result<Self, StoreError> {
-        let Parts { store, providers, policies, clock, config, metrics } = parts;
+        let Parts { store, providers, policies, hooks, clock, config, metrics } = parts;
         let told = |provider| -> Arc<dyn Provider> { Arc::new(Told::new(provider, metrics.clone())) };
         let providers =
             providers.into_iter().map(|provider| (provider.instance().clone(), told(provider))).collect();
@@ -144,6 +148,7 @@ impl Engine {
             store,
             providers,
             policies,
+            hooks,
             clock,
             config,
             metrics,

@@ -1,6 +1,7 @@
 //! What each kind of action does, once it has its lock and the policies agreed.
 
 mod deletion;
+mod hooks;
 mod membership;
 mod node;
 pub(crate) mod policies;

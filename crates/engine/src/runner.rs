@@ -80,7 +80,7 @@ async fn attempt(
     taken_over: bool,
     subject: Option<Subject>,
 ) -> Result<(), Stop> {
-    let mut work = match Work::load(inner, life, action.clone(), taken_over, subject).await {
+    let mut work = match Box::pin(Work::load(inner, life, action.clone(), taken_over, subject)).await {
         Ok(work) => work,
         Err(Stop::Failed(reason)) => return end_without_work(inner, life, action, reason).await,
         Err(stop) => return Err(stop),
@@ -118,7 +118,7 @@ pub(crate) async fn give_up(
     action: &Action,
     reason: String,
 ) -> Result<(), Stop> {
-    match Work::load(inner, life, action.clone(), true, None).await {
+    match Box::pin(Work::load(inner, life, action.clone(), true, None)).await {
         Ok(mut work) => work.finish(ActionStatus::Failed, &reason).await,
         Err(Stop::Failed(_)) => end_without_work(inner, life, action, reason).await,
         Err(stop) => Err(stop),

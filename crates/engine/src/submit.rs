@@ -13,7 +13,9 @@ use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
 use muster_core::time::Span;
 use muster_store::StoreError;
-use muster_store::commands::{Accept, Accepted, NewCluster, RequestKey, Signal, SignalKind};
+use muster_store::commands::{
+    Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
+};
 use serde_json::{Map, Value};
 
 use crate::delegated;
@@ -243,6 +245,11 @@ impl Engine {
     /// Tells an action to end, to stop for a while, or to go on.
     pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
         self.inner.store.signal(Signal { id, kind, now: self.now() }).await
+    }
+
+    /// Says the word that a part of an action waits for before its node goes; said again it changes nothing.
+    pub async fn complete_lifecycle(&self, token: ActionId) -> Result<Action, StoreError> {
+        self.inner.store.complete_lifecycle(CompleteLifecycle { token, now: self.now() }).await
     }
 
     /// Waits until an action has reached a milestone or ended, at most so long; tells how it then is.

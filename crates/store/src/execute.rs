@@ -4,10 +4,10 @@ use muster_core::action::{Action, Control};
 use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Bind, Claim, Claimed, CreatePolicy, DeletePolicy, DeleteProfile,
-    DeleteReceiver, Expire, Expired, Heartbeat, InsertProfile, Mirror, Mirrored, NoteWatched, Observe, Purge,
-    Purged, PutBack, PutReceiver, Record, Register, Removed, RenamePolicy, Retire, Signal, TakeDuty,
-    UpdateProfile,
+    Abandon, Accept, Accepted, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
+    DeleteProfile, DeleteReceiver, EndWait, Expire, Expired, Heartbeat, InsertProfile, Mirror, Mirrored,
+    NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record, Register, Removed, RenamePolicy,
+    Retire, Signal, TakeDuty, UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -91,6 +91,16 @@ impl Store {
     /// Tells an action something.
     pub async fn signal(&self, command: Signal) -> Result<Action, StoreError> {
         self.write("signal", command).await
+    }
+
+    /// Says the word that a part of an action waits for.
+    pub async fn complete_lifecycle(&self, command: CompleteLifecycle) -> Result<Action, StoreError> {
+        self.write("complete_lifecycle", command).await
+    }
+
+    /// Ends the wait of an action's parts.
+    pub async fn end_wait(&self, command: EndWait) -> Result<(), StoreError> {
+        self.write("end_wait", command).await
     }
 
     /// An engine begins.

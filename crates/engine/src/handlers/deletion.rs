@@ -7,7 +7,8 @@ use muster_core::ids::NodeId;
 use muster_core::time::{Span, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::members::{Aim, succeeded};
+use super::hooks::{Hook, Waiting};
+use crate::members::{Aim, in_one, succeeded};
 use crate::work::{Stop, Work};
 
 /// Where policies and steps leave for each other what is said about members that go.
@@ -70,16 +71,41 @@ pub(super) async fn shrink(work: &mut Work, nodes: HashSet<NodeId>, intent: bool
 pub(super) async fn go(work: &mut Work, leaving: Leaving) -> Result<(), Stop> {
     let Leaving { nodes, destroy, start, intent } = leaving;
     let mut new_intent = prepare(work, &nodes, intent).await?;
-    if destroy {
+    if let Some(hook) = Hook::of(work).filter(|_| !nodes.is_empty()) {
+        let kind = if destroy { ActionKind::NodeDelete } else { ActionKind::NodeLeave };
+        let intent = std::mem::take(&mut new_intent);
+        let waiting = Waiting::begin(work, hook, kind, &nodes, intent).await?;
+        go_one_by_one(work, waiting, destroy).await?;
+    } else if destroy {
         return work.reach(&Aim { leaving: nodes, start, new_intent, ..Aim::default() }).await;
-    }
-    if !nodes.is_empty() {
+    } else if !nodes.is_empty() {
         work.let_go(&nodes, std::mem::take(&mut new_intent)).await?;
     }
     if start || new_intent {
         return work.reach(&Aim { start, new_intent, keep_size: !start, ..Aim::default() }).await;
     }
     Ok(())
+}
+
+/// Members go as somebody lets them; one that cannot does not keep the others.
+async fn go_one_by_one(work: &mut Work, mut waiting: Waiting, destroy: bool) -> Result<(), Stop> {
+    let mut failures = Vec::new();
+    loop {
+        let leaving = waiting.next(work).await?;
+        if leaving.is_empty() {
+            break;
+        }
+        if !destroy {
+            work.let_go(&leaving, false).await?;
+            continue;
+        }
+        match work.reach(&Aim { leaving, keep_size: true, ..Aim::default() }).await {
+            Ok(()) => work.flush().await?,
+            Err(Stop::Failed(why)) => failures.push(why),
+            Err(stop) => return Err(stop),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(in_one(&failures))) }
 }
 
 /// Keeps with the action who goes, and waits where they are given time; whether the intent is still to be written.

@@ -11,6 +11,7 @@ use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::clock::{Clock, SystemClock};
+use muster_engine::hooks::{Hooks, Nowhere};
 use muster_engine::policy::Policies;
 use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, Recipe, SubmitError};
 use muster_store::Store;
@@ -178,6 +179,19 @@ pub(crate) async fn engine_by(clock: &ManualClock, store: Store, world: &Arc<Wor
     start_by(Arc::new(clock.clone()), store, world, &Arc::default(), by_hand(), Policies::default()).await
 }
 
+/// One that tells others that nodes are about to go.
+pub(crate) async fn engine_hooked(
+    clock: &ManualClock,
+    world: &Fixture,
+    policies: Policies,
+    hooks: &Arc<impl Hooks + 'static>,
+) -> Engine {
+    let clock = Arc::new(clock.clone());
+    let hooks = Arc::clone(hooks) as Arc<dyn Hooks>;
+    let worlds = (&world.world, &world.operators);
+    start_hooked(clock, world.store().clone(), worlds, by_hand(), policies, hooks).await
+}
+
 /// For clocks that are set by hand.
 fn by_hand() -> Config {
     let (lease, safety_period) = (Span::from_secs(u32::MAX), Span::from_millis(50));
@@ -202,8 +216,20 @@ async fn start_by(
     config: Config,
     policies: Policies,
 ) -> Engine {
+    start_hooked(clock, store, (world, operators), config, policies, Arc::new(Nowhere)).await
+}
+
+async fn start_hooked(
+    clock: Arc<dyn Clock>,
+    store: Store,
+    (world, operators): (&Arc<World>, &Arc<OperatorWorld>),
+    config: Config,
+    policies: Policies,
+    hooks: Arc<dyn Hooks>,
+) -> Engine {
     let parts = Parts {
         store,
+        hooks,
         providers: vec![Arc::new(Fake::new(world)), Arc::new(Operated::new(operators))],
         policies,
         clock,

@@ -73,6 +73,7 @@ impl Args {
             store: store.context("the database does not open")?,
             providers: vec![Arc::new(WorldProvider::new(&world))],
             policies: Policies::standard(),
+            hooks: Arc::new(muster_engine::hooks::Nowhere),
             clock: Arc::new(SystemClock),
             config: Config {
                 lease: Span::from_millis(lease),

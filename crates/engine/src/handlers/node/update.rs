@@ -40,9 +40,9 @@ pub(crate) async fn update(work: &mut Work) -> Result<(), Stop> {
     }
     let profile = inputs.profile_id;
     change(work, &before, inputs);
-    match profile.filter(|profile| *profile != before.profile_id || work.data.contains_key(KEY)) {
-        Some(profile) => follow(work, &before, profile).await?,
-        None => {}
+    let new = |profile: &ProfileId| *profile != before.profile_id || work.data.contains_key(KEY);
+    if let Some(profile) = profile.filter(new) {
+        follow(work, &before, profile).await?;
     }
     work.settle(before.id, NodeStatus::Active, "Update succeeded");
     Ok(())
