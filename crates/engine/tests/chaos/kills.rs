@@ -36,9 +36,24 @@ const STEPS: &[(Deed, Verb, u32)] = &[
     (Deed::Heal, Verb::Observe, 1),
     (Deed::Heal, Verb::Start, 0),
     (Deed::Heal, Verb::Observe, 2),
+    (Deed::ScaleIn, Verb::Stop, 0),
+    (Deed::ScaleIn, Verb::Stop, 2),
+    (Deed::ScaleIn, Verb::Observe, 1),
+    (Deed::Remove, Verb::Stop, 0),
+    (Deed::Remove, Verb::Stop, 2),
+    (Deed::Remove, Verb::Observe, 1),
 ];
 
-const DEEDS: [Deed; 5] = [Deed::Create, Deed::Grow, Deed::Shrink, Deed::Delete, Deed::Heal];
+const DEEDS: [Deed; 8] = [
+    Deed::Create,
+    Deed::Grow,
+    Deed::Shrink,
+    Deed::Delete,
+    Deed::Heal,
+    Deed::ScaleIn,
+    Deed::Remove,
+    Deed::Add,
+];
 
 #[rstest]
 #[case::sqlite(Kind::Sqlite)]
@@ -82,6 +97,25 @@ async fn an_engine_killed_at_any_moment_is_survived_by_its_action(#[case] kind: 
         let task = Task::prepare(deed, &ground, &engine).await;
         let begun = task.begin(&ground, &engine).await;
         tokio::time::sleep(moment).await;
+        engine = next(&ground, engine, None).await;
+        task.finish(&ground, &engine, begun).await;
+    }
+    end(&ground, engine).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn nodes_that_are_added_are_added_once_whoever_is_killed_meanwhile(#[case] kind: Kind) {
+    let Some(ground) = Ground::open(kind).await else { return };
+    let mut dice = Dice::roll();
+    let mut engine = ground.engine().await;
+    for _ in 0..5 {
+        let task = Task::prepare(Deed::Add, &ground, &engine).await;
+        let begun = task.begin(&ground, &engine).await;
+        // There is nothing to be held at: it is a few commits, and over in as many milliseconds.
+        tokio::time::sleep(dice.moment(Duration::from_millis(8))).await;
         engine = next(&ground, engine, None).await;
         task.finish(&ground, &engine, begun).await;
     }

@@ -94,7 +94,11 @@ async fn converse(server: Arc<Server>, mut stream: UnixStream) -> io::Result<()>
         }
         Request::Observe(cluster, nodes) => {
             if server.gate(Entry::looking_at(cluster)).await {
-                let answer = server.state().look(&nodes);
+                let answer = {
+                    let mut state = server.state();
+                    state.belong(cluster, &nodes);
+                    state.look(&nodes)
+                };
                 lines::send(&mut stream, &answer).await?;
             }
         }

@@ -130,6 +130,15 @@ impl State {
         None
     }
 
+    /// Nodes go from one cluster to another without a word: whoever looks at them says whose they are.
+    pub(super) fn belong(&mut self, cluster: ClusterId, nodes: &[NodeId]) {
+        for node in nodes {
+            if let Some(running) = self.running.get_mut(node) {
+                running.cluster = cluster;
+            }
+        }
+    }
+
     /// How nodes are, or what it says of them.
     pub(super) fn look(&self, nodes: &[NodeId]) -> Answer {
         let reason = "it was told to lie".to_owned();

@@ -2,7 +2,8 @@
 
 use muster_core::action::ActionKind;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
-use muster_testkit::world::{Control, Outcome, Replica, Verb, WORLD_CLUSTER};
+use muster_core::node::NodeRole;
+use muster_testkit::world::{Control, Outcome, Replica, Verb, WORLD_CLUSTER, WORLD_NODE};
 use serde_json::json;
 
 use crate::facts::{self, Expected};
@@ -16,6 +17,11 @@ pub(super) enum Deed {
     Shrink,
     Delete,
     Heal,
+    ScaleIn,
+    /// Chosen members end.
+    Remove,
+    /// Nodes that are in no cluster become members.
+    Add,
 }
 
 impl Deed {
@@ -27,6 +33,9 @@ impl Deed {
             Self::Shrink => (4, Expected { workers: Some(1), made: 5, again: 0 }),
             Self::Delete => (3, Expected { workers: None, made: 4, again: 0 }),
             Self::Heal => (2, Expected { workers: Some(2), made: 3, again: 1 }),
+            Self::ScaleIn | Self::Remove => (4, Expected { workers: Some(1), made: 5, again: 0 }),
+            // Those that come were made elsewhere.
+            Self::Add => (1, Expected { workers: Some(4), made: 1, again: 0 }),
         }
     }
 }
@@ -35,6 +44,8 @@ impl Deed {
 pub(super) struct Task {
     deed: Deed,
     cluster: ClusterId,
+    /// The nodes that it is about, if it names some.
+    nodes: Vec<NodeId>,
 }
 
 /// How the end of a task is recognised.
@@ -47,11 +58,18 @@ impl Task {
     /// Makes what the deed is done to.
     pub(super) async fn prepare(deed: Deed, ground: &Ground, engine: &Replica) -> Self {
         let (before, _) = deed.sizes();
-        let cluster = if deed == Deed::Create { new_cluster() } else { created(engine, before).await };
-        if deed != Deed::Create {
-            assert_eq!(ground.world.running(cluster).await.len(), before as usize + 1);
+        match deed {
+            Deed::Create => return Self { deed, cluster: new_cluster(), nodes: Vec::new() },
+            Deed::Add => {
+                let nodes = orphans(ground, engine, 3).await;
+                return Self { deed, cluster: plain(engine, before).await, nodes };
+            }
+            _ => {}
         }
-        Self { deed, cluster }
+        let cluster = created(engine, before).await;
+        assert_eq!(ground.world.running(cluster).await.len(), before as usize + 1);
+        let nodes = if deed == Deed::Remove { workers(ground, cluster, 3).await } else { Vec::new() };
+        Self { deed, cluster, nodes }
     }
 
     /// Asks for the deed.
@@ -62,6 +80,14 @@ impl Task {
             Deed::Grow => engine.change(cluster, ActionKind::ClusterResize, by(3)).await,
             Deed::Shrink => engine.change(cluster, ActionKind::ClusterResize, by(-3)).await,
             Deed::Delete => engine.change(cluster, ActionKind::ClusterDelete, json!({})).await,
+            Deed::ScaleIn => engine.change(cluster, ActionKind::ClusterScaleIn, json!({"count": 3})).await,
+            Deed::Remove => {
+                let inputs = json!({"nodes": self.nodes, "destroy_after_deletion": true});
+                engine.change(cluster, ActionKind::ClusterDelNodes, inputs).await
+            }
+            Deed::Add => {
+                engine.change(cluster, ActionKind::ClusterAddNodes, json!({"nodes": self.nodes})).await
+            }
             Deed::Heal => {
                 let store = ground.store().await;
                 let lost = a_worker(&store.members(cluster).await.expect("the store answers")).id;
@@ -86,6 +112,36 @@ impl Task {
                 engine.rest(self.cluster).await;
             }
         }
+        if self.deed == Deed::Add {
+            // The world learns whose nodes they are when they are looked at.
+            let check = engine.change(self.cluster, ActionKind::ClusterCheck, json!({})).await;
+            succeeded(&engine.end(check.id).await);
+        }
         facts::agree(ground, self.cluster, self.deed.sizes().1).await;
     }
+}
+
+/// A cluster of plain nodes.
+async fn plain(engine: &Replica, nodes: u32) -> ClusterId {
+    let cluster = new_cluster();
+    let action = engine.create(cluster, WORLD_NODE, nodes).await;
+    succeeded(&engine.end(action.id).await);
+    cluster
+}
+
+async fn workers(ground: &Ground, cluster: ClusterId, count: usize) -> Vec<NodeId> {
+    let store = ground.store().await;
+    let nodes = store.members(cluster).await.expect("the store answers");
+    store.close().await;
+    let workers = nodes.iter().filter(|node| node.role == NodeRole::Worker);
+    workers.map(|node| node.id).take(count).collect()
+}
+
+/// Nodes that are in no cluster: they have left one.
+async fn orphans(ground: &Ground, engine: &Replica, count: u32) -> Vec<NodeId> {
+    let cluster = plain(engine, count).await;
+    let nodes = workers(ground, cluster, count as usize).await;
+    let left = engine.change(cluster, ActionKind::ClusterDelNodes, json!({"nodes": nodes})).await;
+    succeeded(&engine.end(left.id).await);
+    nodes
 }
