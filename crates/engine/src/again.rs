@@ -75,7 +75,7 @@ async fn after_panic(inner: &Arc<Inner>, life: &Arc<Life>, action: &Action, word
     let reason = format!(
         "It crashed at try {tries} and is not tried again: {words}. This is a defect of Muster: report it with the server's log."
     );
-    let end = runner::give_up(inner, life, action, reason);
+    let end = Box::pin(runner::give_up(inner, life, action, reason));
     let ended = AssertUnwindSafe(end).catch_unwind().await;
     ended.unwrap_or_else(|panic| Err(Stop::Later(words_of(panic.as_ref()))))
 }

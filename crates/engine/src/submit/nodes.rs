@@ -89,7 +89,7 @@ impl Engine {
         let action = self.node_action(ActionKind::NodeCreate, &node, &place, &caller);
         let nodes = vec![node.clone()];
         let accept = Accept { nodes, ..accept(action, &node, OnConflict::Queue, &caller) };
-        let accepted = told(self.inner.store.accept(accept).await?);
+        let accepted = told(Box::pin(self.inner.store.accept(accept)).await?);
         let stored = match accepted.action.target {
             Target::Node(id) if id != node.id => self.inner.store.node(id).await?.unwrap_or(node),
             _ => node,
@@ -162,7 +162,7 @@ impl Engine {
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
         let accept = accept(action, &node, on_conflict, &caller);
-        Ok(told(self.inner.store.accept(accept).await?))
+        Ok(told(Box::pin(self.inner.store.accept(accept)).await?))
     }
 
     fn node_action(&self, kind: ActionKind, node: &Node, place: &Cluster, caller: &Caller) -> Action {

@@ -22,7 +22,7 @@ async fn profile(world: &Fixture, kind: &str) -> Profile {
 }
 
 pub(crate) async fn asked(world: &Fixture, cluster: Option<&Cluster>) -> (Action, Node) {
-    let profile = profile(world, FAKE_NODE).await;
+    let profile = Box::pin(profile(world, FAKE_NODE)).await;
     let new = NewNode {
         name: "mine".to_owned(),
         profile,
@@ -31,7 +31,7 @@ pub(crate) async fn asked(world: &Fixture, cluster: Option<&Cluster>) -> (Action
         role: "r".to_owned(),
         metadata: Map::new(),
     };
-    let (accepted, node) = world.engine.create_node(new, caller()).await.expect("accepted");
+    let (accepted, node) = Box::pin(world.engine.create_node(new, caller())).await.expect("accepted");
     (accepted.action, node)
 }
 

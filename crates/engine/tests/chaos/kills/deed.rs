@@ -30,10 +30,11 @@ impl Deed {
         match self {
             Self::Create => (0, Expected { workers: Some(3), made: 4, again: 0 }),
             Self::Grow => (1, Expected { workers: Some(4), made: 5, again: 0 }),
-            Self::Shrink => (4, Expected { workers: Some(1), made: 5, again: 0 }),
+            Self::Shrink | Self::ScaleIn | Self::Remove => {
+                (4, Expected { workers: Some(1), made: 5, again: 0 })
+            }
             Self::Delete => (3, Expected { workers: None, made: 4, again: 0 }),
             Self::Heal => (2, Expected { workers: Some(2), made: 3, again: 1 }),
-            Self::ScaleIn | Self::Remove => (4, Expected { workers: Some(1), made: 5, again: 0 }),
             // Those that come were made elsewhere.
             Self::Add => (1, Expected { workers: Some(4), made: 1, again: 0 }),
         }
