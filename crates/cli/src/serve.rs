@@ -18,6 +18,7 @@ use muster_api::identity::Identity;
 use muster_api::operations::Operations;
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
+use muster_core::policy::Rules;
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::hooks::Nowhere;
 use muster_engine::policy::Policies;
@@ -141,6 +142,11 @@ async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
     }
 }
 
+/// Health policies may look every second only where nothing is at stake.
+fn policy_rules(settings: &Settings) -> Rules {
+    if settings.dev { Rules { health_check_interval_min: 1 } } else { Rules::default() }
+}
+
 async fn start_engine(
     settings: &Settings,
     processes: Processes,
@@ -157,6 +163,7 @@ async fn start_engine(
         max_clusters_per_project: settings.max_clusters_per_project,
         parallel_actions: settings.parallel_actions,
         retention: settings.retention(),
+        policy_rules: policy_rules(settings),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         version: version::LINE.to_owned(),
         ..Config::default()

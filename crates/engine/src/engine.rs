@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::policy::Policies;
 use crate::provider::Provider;
 use crate::told::Told;
-use crate::{again, dispatcher, janitor, limits, observer};
+use crate::{again, dispatcher, health, janitor, limits, observer};
 
 /// What an engine is made of.
 pub struct Parts {
@@ -166,9 +166,13 @@ impl Engine {
             let (observed, seen_by) = (Arc::clone(&inner), Arc::clone(provider));
             let observe = move || observer::run(Arc::clone(&observed), Arc::clone(&seen_by));
             inner.tasks.spawn(again::keep_running(Arc::clone(&inner), "observer", observe));
+            let seen = Arc::clone(provider);
             let (watched, provider) = (Arc::clone(&inner), Arc::clone(provider));
             let watch = move || limits::run(Arc::clone(&watched), Arc::clone(&provider));
             inner.tasks.spawn(again::keep_running(Arc::clone(&inner), "limits", watch));
+            let (cared, provider) = (Arc::clone(&inner), Arc::clone(&seen));
+            let care = move || health::run(Arc::clone(&cared), Arc::clone(&provider));
+            inner.tasks.spawn(again::keep_running(Arc::clone(&inner), "health", care));
         }
         inner.tasks.spawn(janitor::run(Arc::clone(&inner)));
         Ok(Self { inner })

@@ -14,6 +14,8 @@ use uuid::Uuid;
 pub(crate) mod reason {
     /// A node stopped working without having been asked to.
     pub(crate) const NODE_LOST: &str = "NodeLost";
+    /// A health policy found a node that does not work.
+    pub(crate) const NODE_UNHEALTHY: &str = "NodeUnhealthy";
     /// A node ended with its machine, and is not brought back unasked.
     pub(crate) const HOST_RESTARTED: &str = "HostRestarted";
     /// Somebody changed the spec of record of a cluster, not through Muster.

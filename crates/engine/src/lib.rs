@@ -13,6 +13,7 @@ mod events;
 pub mod frameworks;
 mod fresh;
 mod handlers;
+pub mod health;
 pub mod hooks;
 mod hub;
 mod inquire;

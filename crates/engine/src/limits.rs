@@ -4,7 +4,7 @@
 //! told by commits when that may have become earlier. What it decides is written only if nothing has changed meanwhile.
 
 mod decide;
-mod ears;
+pub(crate) mod ears;
 mod timers;
 mod words;
 

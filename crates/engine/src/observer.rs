@@ -19,6 +19,7 @@ use muster_store::{Direction, StoreError};
 use crate::delegated;
 use crate::engine::Inner;
 use crate::events::{self, reason};
+use crate::health;
 use crate::hub::Topic;
 use crate::orphan;
 use crate::plan;
@@ -253,7 +254,8 @@ async fn look_at(
     };
     let told = lost.iter().map(tell).collect();
     let with_machine = lost.iter().any(restarted);
-    let heals = capabilities.heals_by_default && !with_machine;
+    // A health policy replaces what is done by default.
+    let heals = capabilities.heals_by_default && !with_machine && !health::is_cared_for(inner, id).await?;
     let mut seen = seen_cluster(&cluster, &nodes, lost, heals, observed, now);
     if with_machine && seen.status.is_some() {
         seen.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));

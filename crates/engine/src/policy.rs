@@ -24,6 +24,7 @@ use serde_json::{Map, Value};
 pub use effects::Effects;
 pub(crate) use effects::keep;
 
+use crate::health::Probe;
 use crate::provider::Capabilities;
 
 /// What a policy sees of an action.
@@ -38,6 +39,8 @@ pub struct PolicyContext<'a> {
     pub capabilities: Capabilities,
     /// When a node's recipe was made.
     pub recipe_made: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
+    /// Whether nodes can be asked by URL.
+    pub polls_urls: bool,
     /// The most nodes that any cluster may have.
     pub limit: u32,
     /// What policies and the engine leave for each other: `creation`, `deletion`, `placement`, …
@@ -83,6 +86,7 @@ pub trait PolicyType: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Policies {
     types: HashMap<String, Arc<dyn PolicyType>>,
+    probe: Option<Arc<dyn Probe>>,
 }
 
 impl Policies {
@@ -105,6 +109,18 @@ impl Policies {
             }
         }
         all
+    }
+
+    /// Nodes can be asked by URL, in this way.
+    #[must_use]
+    pub fn with_probe(mut self, probe: Arc<dyn Probe>) -> Self {
+        self.probe = Some(probe);
+        self
+    }
+
+    /// How nodes are asked by URL, if they can be.
+    pub(crate) fn probe(&self) -> Option<&dyn Probe> {
+        self.probe.as_deref()
     }
 
     /// The type of this name and version.

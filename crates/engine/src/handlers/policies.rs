@@ -129,6 +129,7 @@ impl Work {
             nodes: &self.nodes,
             capabilities: self.capabilities,
             recipe_made: Box::new(|_| self.profile.created_at),
+            polls_urls: self.inner.policies.probe().is_some(),
             limit: self.inner.config.max_nodes_per_cluster,
             data,
             effects,

@@ -13,11 +13,11 @@ const GATHER: Duration = Duration::from_millis(100);
 
 /// Which clusters may have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(crate) struct Heard {
     /// Nobody knows which.
-    pub(super) all: bool,
+    pub(crate) all: bool,
     /// These have.
-    pub(super) clusters: HashSet<ClusterId>,
+    pub(crate) clusters: HashSet<ClusterId>,
 }
 
 impl Heard {
@@ -35,19 +35,19 @@ impl Heard {
 }
 
 /// Listens to commits.
-pub(super) struct Ears {
+pub(crate) struct Ears {
     commits: Receiver<Touched>,
     /// What was heard stays, also if whoever listened has something else to do before the swarm has passed.
     heard: Heard,
 }
 
 impl Ears {
-    pub(super) fn new(commits: Receiver<Touched>) -> Self {
+    pub(crate) fn new(commits: Receiver<Touched>) -> Self {
         Self { commits, heard: Heard::default() }
     }
 
     /// Waits for a change, and for those that come with it.
-    pub(super) async fn listen(&mut self) {
+    pub(crate) async fn listen(&mut self) {
         while self.heard.is_nothing() {
             match self.commits.recv().await {
                 Ok(touched) => self.heard.note(touched),
@@ -60,7 +60,7 @@ impl Ears {
     }
 
     /// All that was heard since it was last asked for.
-    pub(super) fn heard(&mut self) -> Heard {
+    pub(crate) fn heard(&mut self) -> Heard {
         loop {
             match self.commits.try_recv() {
                 Ok(touched) => self.heard.note(touched),

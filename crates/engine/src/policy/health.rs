@@ -31,11 +31,14 @@ impl PolicyType for Health {
         if operation != Operation::Recreate && kind.name != "simulated.node" {
             return Err(format!("nodes of {kind} are recovered by RECREATE, not by {operation}"));
         }
-        let asks_machines = |kind: &ModeType| *kind == ModeType::HypervisorStatusPolling;
-        if settings.detection.detection_modes.iter().map(|mode| mode.kind).any(|kind| asks_machines(&kind)) {
+        let modes = || settings.detection.detection_modes.iter().map(|mode| mode.kind);
+        if modes().any(|mode| mode == ModeType::HypervisorStatusPolling) {
             return Err(format!(
                 "the machines below nodes of {kind} cannot be asked for: use another mode than HYPERVISOR_STATUS_POLLING"
             ));
+        }
+        if modes().any(|mode| mode == ModeType::NodeStatusPollUrl) && !context.polls_urls {
+            return Err("this server polls no URLs: use another mode than NODE_STATUS_POLL_URL".to_owned());
         }
         Ok(())
     }

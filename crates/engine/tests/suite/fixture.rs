@@ -208,7 +208,7 @@ pub(crate) async fn start(
     start_by(Arc::new(SystemClock), store, world, operators, config, policies).await
 }
 
-async fn start_by(
+pub(crate) async fn start_by(
     clock: Arc<dyn Clock>,
     store: Store,
     world: &Arc<World>,

@@ -5,6 +5,7 @@ mod children;
 mod delegated;
 mod fixture;
 mod healing;
+mod health;
 mod hooks;
 mod interrupts;
 mod life;

@@ -24,7 +24,7 @@ async fn world(kind: Kind) -> Option<Fixture> {
 }
 
 /// A policy that is stored, and attached to nothing.
-async fn policy(world: &Fixture, kind: &str, properties: Value) -> Policy {
+pub(crate) async fn policy(world: &Fixture, kind: &str, properties: Value) -> Policy {
     let (name, version) = kind.rsplit_once('-').expect("a type and its version");
     let spec = json!({"type": name, "version": version, "properties": properties});
     let id = Uuid::new_v4();
@@ -44,12 +44,12 @@ async fn policy(world: &Fixture, kind: &str, properties: Value) -> Policy {
     policy
 }
 
-async fn ended(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
+pub(crate) async fn ended(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
     let action = world.submit(kind, cluster, inputs).await;
     world.ended(action).await
 }
 
-async fn attach(world: &Fixture, cluster: &Cluster, policy: &Policy) -> Action {
+pub(crate) async fn attach(world: &Fixture, cluster: &Cluster, policy: &Policy) -> Action {
     ended(world, ActionKind::ClusterAttachPolicy, cluster, json!({"policy_id": policy.id})).await
 }
 

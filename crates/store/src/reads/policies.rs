@@ -1,6 +1,8 @@
 //! Policies and their bindings.
 
-use muster_core::ids::{ClusterId, PolicyId};
+use std::collections::HashMap;
+
+use muster_core::ids::{ClusterId, InstanceId, PolicyId};
 use muster_core::policy::{Binding, Policy};
 
 use crate::error::StoreError;
@@ -136,6 +138,25 @@ impl Store {
         let sort: Vec<_> = query.by_enabled.map(|direction| (ENABLED, direction)).into_iter().collect();
         let rest = format!("{} {}", filter.to_where(), order_by(&sort, "b.id"));
         self.read(async |tx| policies::fetch_bindings(tx, &rest, filter.arguments).await).await
+    }
+
+    /// The health policies that act on clusters, of an instance or among some, by cluster.
+    pub async fn health_bindings(
+        &self,
+        instance: Option<&InstanceId>,
+        among: Option<&[ClusterId]>,
+    ) -> Result<HashMap<ClusterId, Binding>, StoreError> {
+        let mut filter = Filter::default();
+        filter
+            .add("b.enabled = 1 AND p.type >= 'senlin.policy.health-' AND p.type < 'senlin.policy.health.'");
+        if let Some(instance) = instance {
+            let place = filter.place(instance.as_str());
+            filter.add(format!("b.cluster_id IN (SELECT c.id FROM clusters c WHERE c.instance = {place})"));
+        }
+        filter.any_of("b.cluster_id", among.unwrap_or_default().iter().map(ToString::to_string));
+        let rest = format!("{} ORDER BY b.id", filter.to_where());
+        let found = self.read(async |tx| policies::fetch_bindings(tx, &rest, filter.arguments).await).await?;
+        Ok(found.into_iter().map(|binding| (binding.cluster_id, binding)).collect())
     }
 
     /// How a policy is bound to a cluster; none if it is not.

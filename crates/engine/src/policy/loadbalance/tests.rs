@@ -46,6 +46,7 @@ impl World {
                 tells_activity: false,
             },
             recipe_made: Box::new(|_| Timestamp::default()),
+            polls_urls: false,
             limit: 100,
             data: &mut self.data,
             effects: &mut self.effects,

@@ -1,0 +1,48 @@
+//! Asking for the recovery of a node.
+
+use muster_core::action::{ActionKind, Cause, OnConflict};
+use muster_core::cluster::Cluster;
+use muster_core::node::Node;
+use muster_core::policy::health::Settings;
+use muster_core::principal::{Door, Principal};
+use muster_store::StoreError;
+use muster_store::commands::Accept;
+use serde_json::json;
+
+use crate::engine::Inner;
+use crate::events;
+use crate::submit::Caller;
+
+/// Asks for it; false if something is under way with that node or its cluster.
+pub(super) async fn ask(
+    inner: &Inner,
+    cluster: &Cluster,
+    node: &Node,
+    settings: &Settings,
+) -> Result<bool, StoreError> {
+    let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
+    let reason = events::reason::NODE_UNHEALTHY.to_owned();
+    let caller = Caller { principal, door: Door::Engine, reason, request: None };
+    let mut action = inner.action(ActionKind::NodeRecover, cluster, Some(node.id), &caller);
+    action.cause = Cause::Healing;
+    action.inputs = json!({
+        "operation": settings.operation(),
+        "delete_timeout": settings.recovery.node_delete_timeout,
+        "force_recreate": settings.recovery.node_force_recreate,
+    });
+    let begun = events::of_action(&action, cluster, "start", &action.id.short(), action.created_at);
+    let accept = Accept {
+        action,
+        on_conflict: OnConflict::Queue,
+        cluster: None,
+        nodes: Vec::new(),
+        depends_on: Vec::new(),
+        request: None,
+        events: vec![begun],
+    };
+    match inner.store.accept(accept).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict(_) | StoreError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,219 @@
+//! Clusters with a health policy are looked after as it says. Time is what the test says.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::node::{NodeRole, NodeStatus};
+use muster_core::policy::Policy;
+use muster_core::policy::health::PollUrl;
+use muster_core::time::Span;
+use muster_engine::Config;
+use muster_engine::health::{Polled, Probe};
+use muster_engine::policy::Policies;
+use muster_engine::provider::ProviderError;
+use muster_store::reads::ActionQuery;
+use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Verb, World};
+use muster_testkit::{FreshStore, ManualClock};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::fixture::{self, Fixture, Kind, PATIENCE};
+use crate::policies::{attach, ended, policy};
+
+/// How often clusters of these tests are looked at.
+const INTERVAL: Span = Span::from_secs(60);
+
+struct Cared {
+    clock: ManualClock,
+    world: Fixture,
+    cluster: Cluster,
+    policy: Policy,
+}
+
+impl Cared {
+    /// A cluster of this type whose health is looked after in this way.
+    async fn with(kind: Kind, profile: &str, mode: &Value, policies: Policies) -> Option<Self> {
+        let clock = ManualClock::default();
+        let fresh = FreshStore::open(kind).await?;
+        let (world, operators) = (Arc::new(World::default()), Arc::default());
+        let (lease, safety_period) = (Span::from_secs(u32::MAX), Span::from_millis(50));
+        let config = Config { lease, safety_period, ..Config::default() };
+        let store = fresh.store.clone();
+        let engine =
+            fixture::start_by(Arc::new(clock.clone()), store, &world, &operators, config, policies).await;
+        let world = Fixture { engine, world, fresh, operators };
+        let cluster = fixture::cluster(profile, 2);
+        let created = world.create(&cluster).await;
+        world.ended(created).await;
+        let recovery = json!({"actions": [{"name": "RECREATE"}], "node_delete_timeout": 7});
+        let properties = json!({"detection": {"detection_modes": [mode]}, "recovery": recovery});
+        let policy = policy(&world, "senlin.policy.health-1.2", properties).await;
+        let attached = attach(&world, &cluster, &policy).await;
+        assert_eq!(attached.status, ActionStatus::Succeeded, "{}", attached.status_reason);
+        Some(Self { clock, world, cluster, policy })
+    }
+
+    async fn by(kind: Kind, profile: &str, mode: &str) -> Option<Self> {
+        Self::with(kind, profile, &json!({"type": mode}), Policies::standard()).await
+    }
+
+    async fn kill_a_worker(&self) {
+        let nodes = self.world.nodes(self.cluster.id).await;
+        let worker = nodes.iter().find(|node| node.role == NodeRole::Worker).expect("a worker");
+        self.world.world.kill(worker.id, "killed by signal 9");
+    }
+
+    async fn healings(&self) -> Vec<Action> {
+        let query = ActionQuery { cluster: Some(self.cluster.id), top_level: true, ..ActionQuery::default() };
+        let actions = self.world.store().actions(&query).await.expect("the store answers").items;
+        actions.into_iter().filter(|action| action.cause == Cause::Healing).collect()
+    }
+
+    /// Returns when whatever was heard before is behind: another cluster of the same policy was recovered twice since.
+    async fn has_looked_around(&self) {
+        let other = fixture::cluster(FAKE_NODE, 2);
+        let created = self.world.create(&other).await;
+        self.world.ended(created).await;
+        attach(&self.world, &other, &self.policy).await;
+        for node in self.world.nodes(other.id).await {
+            self.world.world.kill(node.id, "killed by signal 9");
+            let mut commits = self.world.store().subscribe();
+            while !self.world.world.running().contains(&node.id) {
+                let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
+                drop(told.expect("it is recovered"));
+            }
+        }
+    }
+
+    async fn is_well_again(&self) {
+        self.world.until_healed(self.cluster.id).await;
+        self.world.until_status(self.cluster.id, ClusterStatus::Active).await;
+        let nodes = self.world.nodes(self.cluster.id).await;
+        assert!(nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
+        self.world.assert_agreement(self.cluster.id).await;
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_dead_node_is_recovered_at_the_next_look(#[case] kind: Kind) {
+    let Some(cared) = Cared::by(kind, FAKE_NODE, "NODE_STATUS_POLLING").await else { return };
+    cared.clock.somebody_sleeps().await;
+    cared.kill_a_worker().await;
+    cared.world.until_status(cared.cluster.id, ClusterStatus::Warning).await;
+    assert_eq!(cared.healings().await, [], "it is not its time yet");
+    cared.clock.advance(INTERVAL);
+    cared.is_well_again().await;
+    let [healing] = &cared.healings().await[..] else { panic!("one recovery") };
+    assert_eq!((healing.kind, healing.status), (ActionKind::NodeRecover, ActionStatus::Succeeded));
+    let inputs = json!({"operation": "RECREATE", "delete_timeout": 7, "force_recreate": false});
+    assert_eq!(healing.inputs, inputs);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_the_provider_tells_is_not_waited_for(#[case] kind: Kind) {
+    let Some(cared) = Cared::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS").await else { return };
+    cared.kill_a_worker().await;
+    cared.is_well_again().await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_recovery_that_failed_is_tried_again_after_an_interval(#[case] kind: Kind) {
+    let Some(cared) = Cared::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS").await else { return };
+    cared.world.world.fail_next(Verb::Start, ProviderError::permanent("Broken", "it is broken"));
+    cared.kill_a_worker().await;
+    cared.world.until_healed(cared.cluster.id).await;
+    cared.has_looked_around().await;
+    assert_eq!(cared.healings().await.len(), 1, "its failure is no reason to try again");
+    cared.clock.advance(INTERVAL);
+    cared.world.until_status(cared.cluster.id, ClusterStatus::Active).await;
+    assert_eq!(cared.healings().await.len(), 2);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(#[case] kind: Kind) {
+    let Some(cared) = Cared::by(kind, FAKE_CLUSTER, "NODE_STATUS_POLLING").await else { return };
+    cared.clock.somebody_sleeps().await;
+    cared.kill_a_worker().await;
+    cared.world.until_status(cared.cluster.id, ClusterStatus::Warning).await;
+    assert_eq!(cared.healings().await, []);
+    cared.clock.advance(INTERVAL);
+    cared.is_well_again().await;
+    let kinds = async || cared.healings().await.iter().map(|action| action.kind).collect::<Vec<_>>();
+    assert_eq!(kinds().await, [ActionKind::NodeRecover]);
+    let disable = json!({"policy_id": cared.policy.id, "enabled": false});
+    ended(&cared.world, ActionKind::ClusterUpdatePolicy, &cared.cluster, disable).await;
+    cared.kill_a_worker().await;
+    let mut commits = cared.world.store().subscribe();
+    while !kinds().await.contains(&ActionKind::ClusterRecover) {
+        let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
+        drop(told.expect("it is healed by default"));
+    }
+}
+
+/// Answers as it is told, and counts how often it was asked.
+struct Answers {
+    answer: Mutex<Polled>,
+    asked: AtomicUsize,
+    told: Notify,
+    urls: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Probe for Answers {
+    async fn poll(&self, url: &str, _: &PollUrl) -> Polled {
+        self.urls.lock().expect("not poisoned").push(url.to_owned());
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.told.notify_one();
+        *self.answer.lock().expect("not poisoned")
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] kind: Kind) {
+    let answers = Arc::new(Answers {
+        answer: Mutex::new(Polled::Unwell),
+        asked: AtomicUsize::new(0),
+        told: Notify::new(),
+        urls: Mutex::default(),
+    });
+    let policies = Policies::standard().with_probe(answers.clone());
+    let options = json!({"poll_url": "http://{nodename}/", "poll_url_retry_limit": 1});
+    let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": options});
+    let Some(cared) = Cared::with(kind, FAKE_NODE, &mode, policies).await else { return };
+    let looks = async |count: usize| {
+        cared.clock.somebody_sleeps().await;
+        cared.clock.advance(INTERVAL);
+        while answers.asked.load(Ordering::SeqCst) < count {
+            tokio::time::timeout(PATIENCE.into(), answers.told.notified()).await.expect("it is asked");
+        }
+        cared.clock.somebody_sleeps().await;
+    };
+    for look in 1..=4 {
+        looks(2 * look).await;
+        assert_eq!(cared.healings().await, [], "its time is not over after look {look}");
+    }
+    looks(10).await;
+    cared.world.until_healed(cared.cluster.id).await;
+    let nodes = cared.world.nodes(cared.cluster.id).await;
+    let urls = answers.urls.lock().expect("not poisoned").clone();
+    assert!(nodes.iter().all(|node| urls.contains(&format!("http://{}/", node.name))), "{urls:?}");
+}
