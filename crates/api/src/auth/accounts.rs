@@ -124,7 +124,7 @@ struct Claims {
 
 /// Knows the accounts of a file, and signs and reads their tokens.
 pub struct Accounts {
-    accounts: Vec<Account>,
+    known: Vec<Account>,
     /// What tokens are signed with; nobody logs in before it is there.
     seal: OnceLock<Seal>,
     now: fn() -> Timestamp,
@@ -138,7 +138,7 @@ impl Accounts {
         let file = AccountsFile::parse(&text).map_err(|why| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
         })?;
-        Ok(Self { accounts: file.account, seal: OnceLock::new(), now })
+        Ok(Self { known: file.account, seal: OnceLock::new(), now })
     }
 
     /// From here on tokens are signed with this, the database's key: they are good on every replica.
@@ -148,7 +148,7 @@ impl Accounts {
 
     /// Logs somebody in, to the account's project or to no other.
     pub fn log_in(&self, name: &str, password: &str, project: Option<&str>) -> Option<LoggedIn> {
-        let account = self.accounts.iter().find(|account| account.name == name)?;
+        let account = self.known.iter().find(|account| account.name == name)?;
         let fits = project.is_none_or(|project| project == account.project);
         if !account.knows(password) || !fits {
             return None;
@@ -179,7 +179,7 @@ impl Authenticator for Accounts {
         if claims.until <= (self.now)().micros() {
             return Err(refused("the token is not valid any more"));
         }
-        let account = self.accounts.iter().find(|account| account.name == claims.name);
+        let account = self.known.iter().find(|account| account.name == claims.name);
         account
             .map(|account| Some(account.principal()))
             .ok_or_else(|| refused("the account is not there any more"))
@@ -209,8 +209,8 @@ mod tests {
     }
 
     fn accounts(now: fn() -> Timestamp) -> Accounts {
-        let accounts = AccountsFile::parse(FILE).unwrap().account;
-        Accounts { accounts, seal: Seal::new("k").into(), now }
+        let known = AccountsFile::parse(FILE).unwrap().account;
+        Accounts { known, seal: Seal::new("k").into(), now }
     }
 
     async fn who(accounts: &Accounts, token: &str) -> Result<Option<Principal>, AuthError> {

@@ -77,7 +77,7 @@ async fn shown(call: &Call, action: &Action) -> Result<Reply, Fault> {
 }
 
 /// Actions are made by what they are about.
-pub(super) async fn create(_: &Call) -> Result<Reply, Fault> {
+pub(super) fn create(_: &Call) -> Result<Reply, Fault> {
     Err(Fault::forbidden())
 }
 

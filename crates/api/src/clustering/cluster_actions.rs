@@ -82,8 +82,18 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
         "policy_attach" => policy(call, ActionKind::ClusterAttachPolicy, &data).await,
         "policy_detach" => policy(call, ActionKind::ClusterDetachPolicy, &data).await,
         "policy_update" => policy(call, ActionKind::ClusterUpdatePolicy, &data).await,
+        "complete_lifecycle" => complete_lifecycle(call, &data).await,
         name => Err(Fault::form(format!("Unrecognized action '{name}' specified"))),
     }
+}
+
+/// Says that a node may go; the action that waits for it goes on. One that does not wait hears it without harm.
+async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
+    let token = membership::lifecycle_token(call, data)?;
+    call.cluster(call.path(0)).await?;
+    let action = call.action(token).await?;
+    call.engine().complete_lifecycle(action.id).await?;
+    Ok(accepted(call, action.id))
 }
 
 async fn policy(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Result<Reply, Fault> {

@@ -81,10 +81,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     let profile = form.text("profile_id")?;
     let role = form.text("role")?;
     let metadata = form.map("metadata")?;
-    let tainted = match call.version >= TAINTED {
-        true => form.truth("tainted")?,
-        false => None,
-    };
+    let tainted = if call.version >= TAINTED { form.truth("tainted")? } else { None };
     form.done()?;
     let node = call.node(call.path(0)).await?;
     let mut inputs = Map::new();

@@ -37,9 +37,8 @@ impl Call {
         self.engine().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(unknown)
     }
 
-    /// The least interval of health policies is short for development.
     fn rules(&self) -> Rules {
-        Rules { health_check_interval_min: if self.door.info.dev { 1 } else { 60 } }
+        self.engine().config().policy_rules
     }
 }
 
@@ -112,7 +111,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
 }
 
-pub(super) async fn validate(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn validate(call: &Call) -> Result<Reply, Fault> {
     let mut form = Form::new(call.new_object("policy")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;

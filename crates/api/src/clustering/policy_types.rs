@@ -19,7 +19,7 @@ fn support_status(version: &PolicyVersion) -> Value {
     Value::Object(Map::from_iter([(version.number.to_owned(), version.support_status())]))
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn list(call: &Call) -> Reply {
     let shown: Vec<Value> = versions()
         .map(|(kind, version)| {
             if call.version < SUPPORT_STATUS {
@@ -28,10 +28,10 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
             json!({"name": kind.name, "version": version.number, "support_status": support_status(version)})
         })
         .collect();
-    Ok(Reply::of("policy_types", shown))
+    Reply::of("policy_types", shown)
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn show(call: &Call) -> Result<Reply, Fault> {
     let given = call.path(0);
     let (kind, version) = find(given).ok_or_else(|| Fault::missing("policy_type", given))?;
     let mut shown = json!({"name": given, "schema": kind.schema.to_json()});

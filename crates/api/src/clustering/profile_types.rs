@@ -44,7 +44,7 @@ fn support_status(info: &TypeInfo) -> Value {
     Value::Object(Map::from_iter([(info.version.to_owned(), known)]))
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn list(call: &Call) -> Reply {
     let shown: Vec<Value> = call
         .types()
         .map(|info| {
@@ -54,10 +54,10 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
             json!({"name": info.name, "version": info.version, "support_status": support_status(info)})
         })
         .collect();
-    Ok(Reply::of("profile_types", shown))
+    Reply::of("profile_types", shown)
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn show(call: &Call) -> Result<Reply, Fault> {
     let info = call.named_type()?;
     let mut shown = json!({"name": info.to_string(), "schema": info.schema.to_json()});
     if call.version >= SUPPORT_STATUS {
@@ -66,7 +66,7 @@ pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("profile_type", shown))
 }
 
-pub(super) async fn operations(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn operations(call: &Call) -> Result<Reply, Fault> {
     let info = call.named_type().map_err(|fault| Fault::bad(fault.message))?;
     let kind = ProfileType::new(info.name, info.version);
     let instance = placement::instance_for(call.engine(), "", &kind)?;

@@ -9,7 +9,6 @@ use muster_store::Direction;
 use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
 use muster_store::reads::{ProfileQuery, ProfileSort};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use super::call::Call;
 use super::fault::Fault;
@@ -55,19 +54,18 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     form.require("name").require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
     let profile = new(call, name, &spec)
-        .await
         .map_err(|wrong| wrong.fault(|text| format!("Failed in creating profile {name}: {text}")))?;
     let profile = Profile { metadata, ..profile };
     call.engine().store().insert_profile(InsertProfile { profile: profile.clone() }).await?;
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
-pub(super) async fn validate(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn validate(call: &Call) -> Result<Reply, Fault> {
     let mut form = Form::new(call.new_object("profile")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
-    let profile = new(call, "validated_profile", &spec).await.map_err(|wrong| wrong.fault(str::to_owned))?;
+    let profile = new(call, "validated_profile", &spec).map_err(|wrong| wrong.fault(str::to_owned))?;
     let mut shown = show::profile(&profile);
     shown["id"] = Value::Null;
     Ok(Reply::of("profile", shown))
@@ -97,7 +95,7 @@ impl From<SpecError> for Wrong {
 }
 
 /// Makes a profile from a specification; stores nothing.
-async fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
+fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
     let envelope = Envelope::read(spec).map_err(|error| Wrong::Envelope(Fault::spec(error.to_string())))?;
     let info = call
         .find_type(&envelope.name, &envelope.version)
@@ -106,7 +104,7 @@ async fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
     info.schema.validate(properties)?;
     let principal = call.principal().map_err(Wrong::Envelope)?;
     let profile = Profile {
-        id: ProfileId::from_uuid(Uuid::from(new_id())),
+        id: ProfileId::from_uuid(new_id()),
         name: name.to_owned(),
         kind: ProfileType::new(info.name, info.version),
         project: principal.project.clone(),

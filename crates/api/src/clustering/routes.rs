@@ -56,9 +56,22 @@ struct Route {
     serve: Serve,
 }
 
+/// What a route answers: always the same way, now, or once it has looked.
+macro_rules! answer {
+    (always $answer:expr) => {
+        Ok($answer)
+    };
+    (now $answer:expr) => {
+        $answer
+    };
+    (later $answer:expr) => {
+        $answer.await
+    };
+}
+
 /// Declares the routes below `/v1`, and with them what each needs.
 macro_rules! routes {
-    ($($method:ident $path:literal $access:ident $since:literal $($serve:ident)::+;)+) => {
+    ($($method:ident $path:literal $access:ident $since:literal $when:ident $($serve:ident)::+;)+) => {
         /// Every route below `/v1`, with who may use it.
         pub const CASES: &[Case] = &[
             $(Case { method: Method::$method, path: $path, access: Access::$access }),+
@@ -68,61 +81,61 @@ macro_rules! routes {
             vec![$(Route {
                 case: Case { method: Method::$method, path: $path, access: Access::$access },
                 since: Version($since),
-                serve: |call| async move { $($serve)::+(&call).await }.boxed(),
+                serve: |call| async move { answer!($when $($serve)::+(&call)) }.boxed(),
             }),+]
         }
     };
 }
 
 routes! {
-    GET "/profile-types" See 0 profile_types::list;
-    GET "/profile-types/{type}" See 0 profile_types::show;
-    GET "/profile-types/{type}/ops" See 4 profile_types::operations;
-    GET "/profiles" See 0 profiles::list;
-    POST "/profiles" Change 0 profiles::create;
-    POST "/profiles/validate" See 2 profiles::validate;
-    GET "/profiles/{id}" See 0 profiles::show;
-    PATCH "/profiles/{id}" Change 0 profiles::update;
-    DELETE "/profiles/{id}" Change 0 profiles::delete;
-    GET "/policy-types" See 0 policy_types::list;
-    GET "/policy-types/{type}" See 0 policy_types::show;
-    GET "/policies" See 0 policies::list;
-    POST "/policies" Change 0 policies::create;
-    POST "/policies/validate" See 2 policies::validate;
-    GET "/policies/{id}" See 0 policies::show;
-    PATCH "/policies/{id}" Change 0 policies::update;
-    DELETE "/policies/{id}" Change 0 policies::delete;
-    GET "/clusters" See 0 clusters::list;
-    POST "/clusters" Change 0 clusters::create;
-    GET "/clusters/{id}" See 0 clusters::show;
-    PATCH "/clusters/{id}" Change 0 clusters::update;
-    DELETE "/clusters/{id}" Change 0 clusters::delete;
-    POST "/clusters/{id}/actions" Change 0 cluster_actions::act;
-    POST "/clusters/{id}/ops" Change 4 operations::on_cluster;
-    GET "/clusters/{id}/policies" See 0 policies::of_cluster;
-    GET "/clusters/{id}/policies/{policy}" See 0 policies::one_of_cluster;
-    GET "/nodes" See 0 nodes::list;
-    POST "/nodes" Change 0 node_changes::create;
-    GET "/nodes/{id}" See 0 nodes::show;
-    PATCH "/nodes/{id}" Change 0 node_changes::update;
-    DELETE "/nodes/{id}" Change 0 node_changes::delete;
-    POST "/nodes/{id}/actions" Change 0 node_changes::act;
-    POST "/nodes/{id}/ops" Change 4 operations::on_node;
-    GET "/actions" See 0 actions::list;
-    POST "/actions" Nobody 0 actions::create;
-    GET "/actions/{id}" See 0 actions::show;
-    PATCH "/actions/{id}" Change 12 actions::update;
-    GET "/events" See 0 events::list;
-    GET "/events/{id}" See 0 events::show;
-    GET "/receivers" See 0 receivers::list;
-    POST "/receivers" Change 0 receivers::create;
-    GET "/receivers/{id}" See 0 receivers::show;
-    PATCH "/receivers/{id}" Change 0 receivers::update;
-    DELETE "/receivers/{id}" Change 0 receivers::delete;
-    POST "/receivers/{id}/notify" Change 0 receivers::notify;
-    POST "/webhooks/{id}/trigger" Open 0 receivers::trigger;
-    GET "/build-info" See 0 service::build_info;
-    GET "/services" Administer 0 service::list;
+    GET "/profile-types" See 0 always profile_types::list;
+    GET "/profile-types/{type}" See 0 now profile_types::show;
+    GET "/profile-types/{type}/ops" See 4 now profile_types::operations;
+    GET "/profiles" See 0 later profiles::list;
+    POST "/profiles" Change 0 later profiles::create;
+    POST "/profiles/validate" See 2 now profiles::validate;
+    GET "/profiles/{id}" See 0 later profiles::show;
+    PATCH "/profiles/{id}" Change 0 later profiles::update;
+    DELETE "/profiles/{id}" Change 0 later profiles::delete;
+    GET "/policy-types" See 0 always policy_types::list;
+    GET "/policy-types/{type}" See 0 now policy_types::show;
+    GET "/policies" See 0 later policies::list;
+    POST "/policies" Change 0 later policies::create;
+    POST "/policies/validate" See 2 now policies::validate;
+    GET "/policies/{id}" See 0 later policies::show;
+    PATCH "/policies/{id}" Change 0 later policies::update;
+    DELETE "/policies/{id}" Change 0 later policies::delete;
+    GET "/clusters" See 0 later clusters::list;
+    POST "/clusters" Change 0 later clusters::create;
+    GET "/clusters/{id}" See 0 later clusters::show;
+    PATCH "/clusters/{id}" Change 0 later clusters::update;
+    DELETE "/clusters/{id}" Change 0 later clusters::delete;
+    POST "/clusters/{id}/actions" Change 0 later cluster_actions::act;
+    POST "/clusters/{id}/ops" Change 4 later operations::on_cluster;
+    GET "/clusters/{id}/policies" See 0 later policies::of_cluster;
+    GET "/clusters/{id}/policies/{policy}" See 0 later policies::one_of_cluster;
+    GET "/nodes" See 0 later nodes::list;
+    POST "/nodes" Change 0 later node_changes::create;
+    GET "/nodes/{id}" See 0 later nodes::show;
+    PATCH "/nodes/{id}" Change 0 later node_changes::update;
+    DELETE "/nodes/{id}" Change 0 later node_changes::delete;
+    POST "/nodes/{id}/actions" Change 0 later node_changes::act;
+    POST "/nodes/{id}/ops" Change 4 later operations::on_node;
+    GET "/actions" See 0 later actions::list;
+    POST "/actions" Nobody 0 now actions::create;
+    GET "/actions/{id}" See 0 later actions::show;
+    PATCH "/actions/{id}" Change 12 later actions::update;
+    GET "/events" See 0 later events::list;
+    GET "/events/{id}" See 0 later events::show;
+    GET "/receivers" See 0 later receivers::list;
+    POST "/receivers" Change 0 later receivers::create;
+    GET "/receivers/{id}" See 0 later receivers::show;
+    PATCH "/receivers/{id}" Change 0 later receivers::update;
+    DELETE "/receivers/{id}" Change 0 later receivers::delete;
+    POST "/receivers/{id}/notify" Change 0 later receivers::notify;
+    POST "/webhooks/{id}/trigger" Open 0 later receivers::trigger;
+    GET "/build-info" See 0 always service::build_info;
+    GET "/services" Administer 0 later service::list;
 }
 
 /// Whether whoever calls need not say who they are.

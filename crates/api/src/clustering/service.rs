@@ -7,8 +7,8 @@ use super::fault::Fault;
 use super::reply::Reply;
 use super::show::time;
 
-pub(super) async fn build_info(_: &Call) -> Result<Reply, Fault> {
-    Ok(Reply::of("build_info", json!({"api": {"revision": "1.0"}, "engine": {"revision": "1.0"}})))
+pub(super) fn build_info(_: &Call) -> Reply {
+    Reply::of("build_info", json!({"api": {"revision": "1.0"}, "engine": {"revision": "1.0"}}))
 }
 
 /// The engines, those that have died lately among them.

@@ -28,7 +28,7 @@ impl Version {
         let entries = given.flat_map(|value| value.split(','));
         let ours =
             entries.filter_map(|entry| entry.trim().split_once(' ')).filter(|(name, _)| *name == SERVICE);
-        let Some((_, wanted)) = ours.last() else { return Ok(Self::OLDEST) };
+        let Some((_, wanted)) = ours.collect::<Vec<_>>().pop() else { return Ok(Self::OLDEST) };
         Self::read(wanted.trim())
     }
 

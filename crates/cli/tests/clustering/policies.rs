@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::service::{Database, Service};
 
-fn spec(kind: &str, version: &str, properties: Value) -> Value {
+fn spec(kind: &str, version: &str, properties: &Value) -> Value {
     json!({"type": format!("senlin.policy.{kind}"), "version": version, "properties": properties})
 }
 
@@ -22,7 +22,7 @@ async fn policy(service: &Service, name: &str, spec: Value) -> String {
 async fn a_policy_is_kept_bound_and_let_go(#[case] database: Database) {
     let Some(service) = Service::start(database).await else { return };
     let cluster = service.cluster("c", json!({"desired_capacity": 3})).await;
-    let id = policy(&service, "oldest", spec("deletion", "1.1", json!({"criteria": "OLDEST_FIRST"}))).await;
+    let id = policy(&service, "oldest", spec("deletion", "1.1", &json!({"criteria": "OLDEST_FIRST"}))).await;
     assert_eq!(service.get("/policies/oldest").await.body["policy"]["type"], "senlin.policy.deletion-1.1");
     let bound = service.act(&cluster, json!({"policy_attach": {"policy_id": "oldest"}})).await;
     assert_eq!((&bound["status"], &bound["action"]), (&"SUCCEEDED".into(), &"CLUSTER_ATTACH_POLICY".into()));
@@ -71,7 +71,7 @@ async fn a_scaling_policy_says_by_how_much_and_how_often() {
         "event": "CLUSTER_SCALE_OUT",
         "adjustment": {"type": "CHANGE_IN_CAPACITY", "number": 2, "cooldown": 600},
     });
-    policy(&service, "out", spec("scaling", "1.0", out)).await;
+    policy(&service, "out", spec("scaling", "1.0", &out)).await;
     service.act(&cluster, json!({"policy_attach": {"policy_id": "out"}})).await;
     assert_eq!(service.act(&cluster, json!({"scale_out": {}})).await["status"], "SUCCEEDED");
     assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 3);
@@ -80,9 +80,9 @@ async fn a_scaling_policy_says_by_how_much_and_how_often() {
 }
 
 #[rstest]
-#[case(spec("foo", "1.0", json!({})), 404, "The policy_type 'senlin.policy.foo-1.0' could not be found.")]
-#[case(spec("deletion", "1.1", json!({"bogus": 1})), 400, "Unrecognizable spec item 'bogus'")]
-#[case(spec("deletion", "1.1", json!({"criteria": "X"})), 400, "'X' must be one of the allowed values: OLDEST_FIRST, OLDEST_PROFILE_FIRST, YOUNGEST_FIRST, RANDOM")]
+#[case(spec("foo", "1.0", &json!({})), 404, "The policy_type 'senlin.policy.foo-1.0' could not be found.")]
+#[case(spec("deletion", "1.1", &json!({"bogus": 1})), 400, "Unrecognizable spec item 'bogus'")]
+#[case(spec("deletion", "1.1", &json!({"criteria": "X"})), 400, "'X' must be one of the allowed values: OLDEST_FIRST, OLDEST_PROFILE_FIRST, YOUNGEST_FIRST, RANDOM")]
 #[case(json!({"version": "1.0", "properties": {}}), 400, "The 'type' key is missing from the provided spec map.")]
 #[tokio::test]
 async fn bad_policies_are_refused(#[case] spec: Value, #[case] status: u16, #[case] message: &str) {

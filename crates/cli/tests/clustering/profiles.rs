@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::service::{Database, Service};
 
-fn spec(properties: Value) -> Value {
+fn spec(properties: &Value) -> Value {
     json!({"type": "simulated.node", "version": 1.0, "properties": properties})
 }
 
@@ -15,7 +15,7 @@ fn spec(properties: Value) -> Value {
 #[tokio::test]
 async fn a_profile_is_made_found_renamed_and_removed(#[case] database: Database) {
     let Some(service) = Service::start(database).await else { return };
-    let given = spec(json!({"flavor": "small", "metadata": {"a": 1}}));
+    let given = spec(&json!({"flavor": "small", "metadata": {"a": 1}}));
     let made = service
         .post("/profiles", json!({"profile": {"name": "p", "spec": given, "metadata": {"k": "v"}}}))
         .await;
@@ -49,7 +49,7 @@ async fn a_profile_is_made_found_renamed_and_removed(#[case] database: Database)
 #[tokio::test]
 async fn properties_that_a_type_does_not_take_are_refused(#[case] properties: Value, #[case] message: &str) {
     let service = Service::sqlite().await;
-    let body = json!({"profile": {"name": "p", "spec": spec(properties)}});
+    let body = json!({"profile": {"name": "p", "spec": spec(&properties)}});
     let refused = service.post("/profiles", body.clone()).await;
     assert_eq!(refused.refusal(), (400, "InvalidSpec", message));
     let mut validated = body;
@@ -62,7 +62,7 @@ async fn properties_that_a_type_does_not_take_are_refused(#[case] properties: Va
 #[tokio::test]
 async fn a_good_specification_is_shown_without_being_kept() {
     let service = Service::sqlite().await;
-    let body = json!({"profile": {"spec": spec(json!({"flavor": "f"}))}});
+    let body = json!({"profile": {"spec": spec(&json!({"flavor": "f"}))}});
     let shown = service.post("/profiles/validate", body).await;
     assert_eq!((shown.status, &shown.body["profile"]["id"]), (200, &Value::Null));
     assert_eq!(shown.body["profile"]["name"], "validated_profile");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::service::{Database, Service};
 
-fn receiver(fields: Value) -> Value {
+fn receiver(fields: &Value) -> Value {
     let mut all = json!({"name": "r", "type": "webhook", "cluster_id": "c", "action": "CLUSTER_RESIZE"});
     for (key, value) in fields.as_object().expect("a map") {
         all[key] = value.clone();
@@ -24,7 +24,7 @@ async fn whoever_knows_the_address_changes_the_cluster(#[case] database: Databas
     let made = service
         .post(
             "/receivers",
-            receiver(json!({"params": {"number": 1, "adjustment_type": "CHANGE_IN_CAPACITY"}})),
+            receiver(&json!({"params": {"number": 1, "adjustment_type": "CHANGE_IN_CAPACITY"}})),
         )
         .await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -64,7 +64,7 @@ async fn whoever_knows_the_address_changes_the_cluster(#[case] database: Databas
 async fn bad_receivers_are_refused(#[case] fields: Value, #[case] message: &str) {
     let service = Service::sqlite().await;
     service.cluster("c", json!({})).await;
-    let refused = service.post("/receivers", receiver(fields)).await;
+    let refused = service.post("/receivers", receiver(&fields)).await;
     assert_eq!((refused.status, refused.message()), (400, message));
 }
 
@@ -72,7 +72,7 @@ async fn bad_receivers_are_refused(#[case] fields: Value, #[case] message: &str)
 async fn receivers_go_with_their_cluster() {
     let service = Service::sqlite().await;
     service.cluster("c", json!({})).await;
-    let made = service.post("/receivers", receiver(json!({}))).await;
+    let made = service.post("/receivers", receiver(&json!({}))).await;
     let id = made.body["receiver"]["id"].as_str().unwrap().to_owned();
     let without = service.post(&format!("/webhooks/{id}/trigger"), json!({})).await;
     assert_eq!(without.message(), "V query parameter is required in webhook trigger URL");

@@ -108,7 +108,7 @@ impl Service {
 
     /// The same, as a client that knows this version.
     pub(crate) fn speaks(&mut self, version: &str) -> &mut Self {
-        self.version = version.to_owned();
+        version.clone_into(&mut self.version);
         self
     }
 

@@ -18,7 +18,7 @@ struct Inputs {
 
 /// Whether an update is about sizes too.
 pub(super) fn changes_sizes(inputs: &Value) -> bool {
-    ["groups", "desired_capacity", "min_size", "max_size"].iter().any(|key| inputs.get(key).is_some())
+    ["groups", "resize"].iter().any(|key| inputs.get(key).is_some())
 }
 
 /// How many members go, by group. What cannot be read is nothing: whoever does it says why.
@@ -28,6 +28,12 @@ pub(super) fn going(context: &PolicyContext<'_>) -> Vec<(String, usize)> {
         let mut after = (*cluster).clone();
         if update::apply_changes(&mut after, &action.inputs).is_err() {
             return Vec::new();
+        }
+        let asked = action.inputs.get("resize").and_then(|asked| Inputs::deserialize(asked).ok());
+        if let (Some(Inputs { resize }), Some(first)) = (asked, after.groups.first_mut())
+            && let Ok(sizes) = resize.apply(sizes(context, first), context.limit)
+        {
+            first.desired = sizes.size;
         }
         return after.groups.iter().map(|group| (group.name.clone(), surplus(context, group))).collect();
     }

@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn what_is_offered_can_be_done_and_nothing_else() {
         let kind = sample::profile().kind;
-        for operation in all() {
+        for operation in ALL {
             assert_eq!(run(&kind, operation.name), Ok(()));
         }
         let refused = run(&kind, "dance").unwrap_err();
