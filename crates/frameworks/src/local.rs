@@ -172,7 +172,7 @@ pub trait LocalFramework: Send + Sync {
         false
     }
 
-    /// Whether nodes on one machine have to be started one after the other.
+    /// Whether nodes of a cluster on one machine have to be started one after the other.
     fn starts_alone(&self) -> bool {
         false
     }

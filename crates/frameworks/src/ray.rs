@@ -91,7 +91,7 @@ impl LocalFramework for Ray {
     }
 
     fn starts_alone(&self) -> bool {
-        // Two that start at once take the same sockets, and one of them fails after a while.
+        // Two of a session that start at once take the same sockets, and one of them fails after a while.
         true
     }
 

@@ -91,7 +91,8 @@ impl Processes {
     pub fn new(instance: InstanceId, settings: Settings, shims: Shims, environments: Environments) -> Self {
         let (places, http) = (Places::new(settings.folder.clone()), Http::new());
         let exits = Exits::new(shims.clone());
-        let (chosen, turns) = (Chosen::default(), Turns::default());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (chosen, turns) = (Chosen::default(), Turns::new(cores));
         let inner = Inner { instance, settings, places, shims, environments, http, exits, chosen, turns };
         Self { inner: Arc::new(inner) }
     }

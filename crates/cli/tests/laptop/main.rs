@@ -16,3 +16,4 @@ mod servers;
 mod shown;
 mod spark;
 mod traces;
+mod turns;

@@ -66,14 +66,17 @@ impl Inner {
         if matches!(found, Found::Running(_)) { self.contact(cluster, head.endpoints()).ok() } else { None }
     }
 
-    /// Returns when the head that a worker is started for ends: it would wait for it in vain.
-    pub(super) async fn head_ends(&self, call: Call<'_>, node: &Node) {
+    /// Returns once the head that a worker is started for has ended, be it before: the worker would wait for it in
+    /// vain.
+    pub(super) async fn head_lost(&self, call: Call<'_>, node: &Node) -> ProviderError {
         let head = Head::of(&self.places, call.cluster.id).filter(|_| node.role == NodeRole::Worker);
-        let found = head.map(|head| self.shims.find(&self.places.node(call.cluster.id, head.node)));
-        match found {
+        match head.map(|head| self.shims.find(&self.places.node(call.cluster.id, head.node))) {
             Some(Ok(Found::Running(running))) => drop(running.exited().await),
-            _ => std::future::pending().await,
+            Some(Ok(_)) => {}
+            // There is none, or nobody can tell.
+            Some(Err(_)) | None => std::future::pending().await,
         }
+        ProviderError::transient("HeadLost", "its head ended while it started")
     }
 
     /// The same as far as the head that runs can know: what ran before its start, it may have forgotten.

@@ -66,24 +66,37 @@ impl Inner {
     ) -> Result<String, ProviderError> {
         let folder = self.folder(call, node.id);
         let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
-        let _turn = match framework {
-            Some(framework) => self.turns.take(framework).await,
-            None => None,
+        if !framework.is_some_and(LocalFramework::starts_alone) {
+            return self.start_now(call, node, &folder, together).await;
+        }
+        let turn = tokio::select! {
+            // Before the turn: the head may have ended in that of another.
+            biased;
+            lost = self.head_lost(call, node) => return Err(lost),
+            turn = self.turns.take(call.cluster.id) => turn,
         };
-        let (running, seat) = self.run(call, node, &folder, together).await?;
+        turn.lasts_for(self.start_now(call, node, &folder, together)).await
+    }
+
+    async fn start_now(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        folder: &NodeFolder,
+        together: &Together,
+    ) -> Result<String, ProviderError> {
+        let (running, seat) = self.run(call, node, folder, together).await?;
         self.exits.watch(&running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
         tokio::select! {
-            works = self.works(call, node, &folder, &seat, &together.count) => works?,
-            outcome = running.exited() => return Err(ended(&folder, outcome)),
-            () = self.head_ends(call, node) => {
-                return Err(ProviderError::transient("HeadLost", "its head ended while it started"));
-            }
+            works = self.works(call, node, folder, &seat, &together.count) => works?,
+            outcome = running.exited() => return Err(ended(folder, outcome)),
+            lost = self.head_lost(call, node) => return Err(lost),
             () = tokio::time::sleep(self.settings.start_within) => {
-                return Err(self.too_slow(call, &folder).await);
+                return Err(self.too_slow(call, folder).await);
             }
         }
-        Seat { works: true, ..seat }.keep(&folder).map_err(|error| on_disk("the node's folder", &error))?;
+        Seat { works: true, ..seat }.keep(folder).map_err(|error| on_disk("the node's folder", &error))?;
         Ok(pid)
     }
 

@@ -1,0 +1,107 @@
+//! Nodes that have to be started one after the other, of which one does not come to work.
+//!
+//! Ray, but for Ray: a head that answers as one does, and workers that are counted as soon as there is a file.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::clusters::{CLUSTERS, state};
+use crate::laptop::Laptop;
+use crate::recipes::ray;
+use crate::traces::kill;
+
+/// Answers as a head to which those workers came that are files in a folder.
+const HEAD: &str = r#"
+import http.server, json, os, sys
+def node(name, head):
+    return {"node_id": name, "node_name": name, "is_head_node": head, "state": "ALIVE"}
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        nodes = [node("head", True)] + [node(name, False) for name in os.listdir(sys.argv[1])]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": {"result": {"result": nodes}}}).encode())
+port = int(sys.argv[sys.argv.index("--dashboard-port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Answers).serve_forever()
+"#;
+
+/// A framework that is called Ray.
+struct Stage {
+    folder: PathBuf,
+}
+
+impl Stage {
+    async fn new(laptop: &Laptop) -> Option<Self> {
+        let python = muster_testkit::python("ray").await?;
+        let stage = Self { folder: laptop.path().join("stage") };
+        std::fs::create_dir_all(stage.folder.join("here")).expect("a folder");
+        let file = |name: &str| stage.folder.join(name).display().to_string();
+        std::fs::write(file("head.py"), HEAD).expect("a program");
+        let [python, head, here, all] =
+            [python.path().display().to_string(), file("head.py"), file("here"), file("all")];
+        let script = format!(
+            "#!/bin/sh\n\
+             case \"$*\" in\n\
+             *' --head '*) exec {python} -S {head} {here} \"$@\";;\n\
+             *' --address '*)\n\
+               name=${{*#*--node-name }}; name=${{name%% *}}\n\
+               case $MUSTER_CLUSTER in works) touch {here}/$name;; *) [ -e {all} ] && touch {here}/$name;; esac\n\
+               exec sleep 1000;;\n\
+             *) echo 1;;\n\
+             esac\n"
+        );
+        std::fs::write(stage.python(), script).expect("a script");
+        let runs = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(stage.python(), runs).expect("a script that runs");
+        Some(stage)
+    }
+
+    fn python(&self) -> PathBuf {
+        self.folder.join("python")
+    }
+
+    /// Those that come from now on are counted.
+    fn lets_all_come(&self) {
+        std::fs::write(self.folder.join("all"), "").expect("a file");
+    }
+
+    fn cluster(&self, name: &str, workers: u32) -> Value {
+        let mut cluster = ray(name, &[("default", workers)]);
+        cluster["profile_properties"] = json!({"image": self.python().display().to_string()});
+        cluster
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_dies_while_workers_wait_for_their_turn_is_replaced_at_once() {
+    let laptop = Laptop::bare().await;
+    let Some(stage) = Stage::new(&laptop).await else { return };
+    let before = laptop.traces();
+    laptop.post(CLUSTERS, stage.cluster("fred", 3)).await;
+    laptop.until_begun(&before, "sleep 1000").await;
+    stage.lets_all_come();
+    let head = laptop.until_begun(&before, "head.py").await;
+    kill(head);
+    let created = laptop.until_ended("fred", "CLUSTER_CREATE", 1).await;
+    assert_eq!(created["status"], "SUCCEEDED", "{created}");
+    laptop.until_active("fred", 3).await;
+    assert!(laptop.told("fred", "StartTimeout").await.is_empty());
+    assert_ne!(laptop.head("fred").await.pid(), head);
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_start_that_hangs_does_not_hold_up_other_clusters() {
+    let laptop = Laptop::bare().await;
+    let Some(stage) = Stage::new(&laptop).await else { return };
+    let before = laptop.traces();
+    laptop.post(CLUSTERS, stage.cluster("stuck", 1)).await;
+    laptop.until_begun(&before, "sleep 1000").await;
+    let created = laptop.create(&stage.cluster("works", 1)).await;
+    assert_eq!(state(&created), "ACTIVE", "{created}");
+    assert_eq!(state(&laptop.cluster("stuck").await), "CREATING", "it still hangs");
+    laptop.delete("stuck").await;
+    laptop.delete_without_trace("works").await;
+}
