@@ -18,8 +18,27 @@ pub(crate) fn make_empty_folder(folder: &Path) -> io::Result<()> {
     make_folder(folder)
 }
 
-/// Makes a link to a folder, which is a shorter name for it.
+/// Removes all that is in a folder, but for one entry.
+pub(crate) fn remove_all_but(folder: &Path, stays: &str) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() == stays {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            remove_folder(&entry.path())?
+        } else {
+            fs::remove_file(entry.path())?
+        }
+    }
+    Ok(())
+}
+
+/// Makes a link to a folder, which is a shorter name for it. One that is there stays: somebody may use it now.
 pub(crate) fn make_link(link: &Path, folder: &Path) -> io::Result<()> {
+    if fs::read_link(link).is_ok_and(|target| target == folder) {
+        return Ok(());
+    }
     remove_folder(link)?;
     if let Some(parent) = link.parent() {
         make_folder(parent)?;

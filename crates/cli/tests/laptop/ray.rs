@@ -117,7 +117,7 @@ fn litter() -> Vec<PathBuf> {
     };
     let of_ray = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name == "ray" || name.starts_with("plasma")
+        name == "ray" || name.starts_with("plasma") || name.starts_with("pymp-")
     };
     entries("/tmp").into_iter().chain(entries("/dev/shm")).filter(of_ray).collect()
 }

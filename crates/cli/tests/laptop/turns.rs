@@ -105,3 +105,34 @@ async fn a_start_that_hangs_does_not_hold_up_other_clusters() {
     laptop.delete("stuck").await;
     laptop.delete_without_trace("works").await;
 }
+
+/// Where a process has what it needs for a while.
+fn temporary(pid: i32) -> PathBuf {
+    let variables = std::fs::read(format!("/proc/{pid}/environ")).expect("variables");
+    let mut variables = variables.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let value = variables.find_map(|one| Some(one.strip_prefix("TMPDIR=")?.to_owned()));
+    value.expect("TMPDIR is set").into()
+}
+
+#[tokio::test]
+async fn what_a_node_has_for_a_while_is_in_a_folder_of_its_own_that_goes_with_it() {
+    let laptop = Laptop::bare().await;
+    let Some(stage) = Stage::new(&laptop).await else { return };
+    laptop.create(&stage.cluster("works", 2)).await;
+    let head = temporary(laptop.head("works").await.pid());
+    let workers: Vec<PathBuf> =
+        laptop.workers("works").await.iter().map(|worker| temporary(worker.pid())).collect();
+    for folder in workers.iter().chain([&head]) {
+        // What Python puts a socket into: `pymp-12345678/listener-12345678`.
+        assert!(folder.is_dir() && folder.as_os_str().len() + 32 <= 107, "{folder:?}");
+        std::fs::write(folder.join("left"), "").expect("a file");
+    }
+    assert!(workers[0] != workers[1] && !workers.contains(&head), "{workers:?} {head:?}");
+    laptop.scale("works", 1).await;
+    let stays = temporary(laptop.workers("works").await[0].pid());
+    let there: Vec<&PathBuf> = workers.iter().filter(|folder| folder.exists()).collect();
+    assert_eq!(there, [&stays], "the other went with its worker");
+    laptop.restart_head("works").await;
+    assert!(head.is_dir() && !head.join("left").exists(), "its next start begins with an empty one");
+    laptop.delete_without_trace("works").await;
+}

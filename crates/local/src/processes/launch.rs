@@ -96,14 +96,21 @@ impl Inner {
         self.installed(framework, &recipe.head()).await.map(drop)
     }
 
-    /// Makes the folder for sockets of a cluster's own programs, empty. It is a link: what else they write there may be
-    /// large, and the runtime folder is often in memory.
+    /// Makes the folder for sockets of a cluster's own programs, empty but for what workers have there that outlive
+    /// their head. It is a link: what else they write there may be large, and the runtime folder is often in memory.
     pub(super) fn make_short(&self, cluster: ClusterId) -> Result<(), ProviderError> {
         let failed = |error: std::io::Error| on_disk("the folder for sockets cannot be made", &error);
         let (short, behind) = (self.short(cluster)?, self.places.behind_short(cluster));
         files::write(&self.places.short_file(cluster), &short).map_err(failed)?;
-        files::make_empty_folder(&behind).map_err(failed)?;
+        files::make_folder(&behind).map_err(failed)?;
+        files::remove_all_but(&behind, place::TEMPORARY).map_err(failed)?;
         files::make_link(&short, &behind).map_err(failed)
+    }
+
+    /// Makes the folder, empty, in which a node has what it needs for a while.
+    pub(super) fn make_temporary(&self, cluster: ClusterId, node: &Node) -> Result<(), ProviderError> {
+        files::make_empty_folder(&self.places.temporary(cluster, node))
+            .map_err(|error| on_disk("the node's temporary folder cannot be made", &error))
     }
 
     /// The folder for sockets of a cluster's own programs: where it was made, also if the runtime folder is another
@@ -180,7 +187,10 @@ impl Inner {
             NodeRole::Worker => framework.worker(at, &self.head(cluster)?),
         };
         launch.command.extend(recipe.args);
+        // By its short name: programs put sockets there, too.
+        let temporary = place::temporary(&short, node);
         let environment = in_venv(&python)
+            .chain([("TMPDIR".to_owned(), text(&temporary))])
             .chain(variables)
             .chain(launch.environment)
             .chain(recipe.env)

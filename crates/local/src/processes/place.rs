@@ -6,6 +6,7 @@
 //!  <folder>/<cluster id>/secret.json          what its nodes and clients know, and nobody else
 //!  <folder>/<cluster id>/short.json           where its folder for sockets is, a link to the next
 //!  <folder>/<cluster id>/short/               what the framework keeps where paths have to be short
+//!  <folder>/<cluster id>/short/tmp/<index>/   what a node needs for a while
 //!  <folder>/<cluster id>/kept/                what the framework keeps when nodes are started anew
 //!  <folder>/<cluster id>/<node id>/           the shim's files and the log
 //!  <folder>/<cluster id>/<node id>/seat.json  what the framework calls the node, and whether it has worked
@@ -19,6 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::Node;
 use serde::de::DeserializeOwned;
 
 use crate::files;
@@ -63,10 +65,23 @@ impl Places {
         self.cluster(cluster).join("short")
     }
 
+    /// Where a node has what it needs for a while.
+    pub(super) fn temporary(&self, cluster: ClusterId, node: &Node) -> PathBuf {
+        temporary(&self.behind_short(cluster), node)
+    }
+
     /// All nodes that ever ran in a cluster and whose files are still there.
     pub(super) fn nodes(&self, cluster: ClusterId) -> io::Result<Vec<NodeFolder>> {
         NodeFolder::all(&self.cluster(cluster))
     }
+}
+
+/// Where the nodes of a cluster have what they need for a while, in the folder for sockets.
+pub(super) const TEMPORARY: &str = "tmp";
+
+/// The same for one of them. Its index is shorter than its id, and no other of its cluster ever has the same.
+pub(super) fn temporary(short: &Path, node: &Node) -> PathBuf {
+    short.join(TEMPORARY).join(node.index.to_string())
 }
 
 /// Where a node runs.

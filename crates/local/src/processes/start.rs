@@ -119,6 +119,9 @@ impl Inner {
                     files::make_folder(&self.places.kept(call.cluster.id)).map_err(disk)?;
                     self.make_short(call.cluster.id)?;
                 }
+                if framework.is_some() {
+                    self.make_temporary(call.cluster.id, node)?;
+                }
                 let names = framework.map_or(Names::Free, LocalFramework::names);
                 let seat = Seat::new(call.cluster.id, node, call.fence, names);
                 folder.make().map_err(disk)?;

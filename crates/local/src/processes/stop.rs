@@ -69,6 +69,10 @@ impl Inner {
             .map_or(Stop::within(CLEAR_WITHIN), |kind| kind.stop(call.profile, node.role));
         self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
         self.remove(&folder, call).await?;
+        let temporary = self.places.temporary(call.cluster.id, node);
+        let removed = tokio::task::spawn_blocking(move || files::remove_folder(&temporary)).await;
+        let failed = |error| on_disk("the node's temporary folder cannot be removed", &error);
+        removed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)?;
         // It does not come back, and no cluster's folder is removed that it would go with.
         if self.leaves(call, node.id) && node.status == NodeStatus::Deleting {
             self.put_away(call, &folder)?;
