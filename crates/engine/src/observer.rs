@@ -25,6 +25,7 @@ use crate::orphan;
 use crate::plan;
 use crate::provider::{Call, Change, Membership, Observed, Provider};
 use crate::submit;
+use crate::unfinished;
 
 /// How long to wait before the stream of changes is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
@@ -254,11 +255,17 @@ async fn look_at(
     };
     let told = lost.iter().map(tell).collect();
     let with_machine = lost.iter().any(restarted);
+    let left_alone = unfinished::is_left_alone(&cluster, &capabilities);
     // A health policy replaces what is done by default.
-    let heals = capabilities.heals_by_default && !with_machine && !health::is_cared_for(inner, id).await?;
+    let heals = capabilities.heals_by_default
+        && !with_machine
+        && !left_alone
+        && !health::is_cared_for(inner, id).await?;
     let mut seen = seen_cluster(&cluster, &nodes, lost, heals, observed, now);
     if with_machine && seen.status.is_some() {
         seen.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
+    } else if let Some((_, words)) = seen.status.as_mut().filter(|_| left_alone) {
+        *words = unfinished::left_alone(words);
     }
     let healing = heals.then(|| submit::healing(inner, &cluster)).into_iter().collect();
     let engine = inner.life().id;

@@ -17,7 +17,7 @@ use crate::engine::{Inner, Life};
 use crate::events;
 use crate::handlers;
 use crate::policy::Effects;
-use crate::unfinished::is_unsettled;
+use crate::unfinished::{is_left_alone, is_unsettled, left_alone};
 use crate::work::{Stop, Work};
 
 /// How long to wait before an action is tried again that the database did not answer.
@@ -221,6 +221,9 @@ impl Work {
             self.cluster.deleted_at = Some(now);
         } else if status != ActionStatus::Succeeded {
             words = format!("{words} {reason}");
+            if is_left_alone(&self.cluster, &self.capabilities) {
+                words = left_alone(&words);
+            }
         }
         let cluster = &mut self.cluster;
         cluster.status = word;

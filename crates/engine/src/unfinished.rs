@@ -3,14 +3,31 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use muster_core::cluster::Cluster;
 use muster_core::node::{Node, NodeStatus, Seen};
 
-use crate::provider::Call;
+use crate::provider::{Call, Capabilities};
 use crate::work::Work;
 
 /// How long the provider may take to say how things are, and to end what does not work yet. What it does not manage is
 /// left to the next action.
 const WITHIN: Duration = Duration::from_secs(20);
+
+/// What is said of a cluster whose creation did not come to its end.
+const LEFT_ALONE: &str = "Nothing is brought back unasked in a cluster whose creation did not succeed: \
+                                     restart, scale or delete it.";
+
+/// Whether nobody brings back what such a cluster has lost until somebody asks for it: whoever cancelled its creation
+/// does not want it made all the same, and what could not be made once is rarely made by trying again.
+pub(crate) fn is_left_alone(cluster: &Cluster, capabilities: &Capabilities) -> bool {
+    capabilities.heals_by_default && cluster.created_at.is_none()
+}
+
+/// The same words, and that this is so.
+pub(crate) fn left_alone(words: &str) -> String {
+    let end = if words.ends_with('.') { "" } else { "." };
+    format!("{words}{end} {LEFT_ALONE}")
+}
 
 /// What an action began to change, and did not finish.
 pub(crate) const fn is_unsettled(status: NodeStatus) -> bool {

@@ -7,7 +7,7 @@ use muster_engine::Change;
 use muster_engine::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_store::reads::{ActionQuery, EventQuery};
-use muster_testkit::fake::Verb;
+use muster_testkit::fake::{FAKE_CLUSTER, Verb};
 use rstest::rstest;
 use serde_json::json;
 
@@ -187,4 +187,40 @@ async fn a_lost_head_is_critical_only_once_it_was_given_up(#[case] kind: Kind) {
     let row = world.cluster(cluster.id).await;
     assert_eq!(row.status, ClusterStatus::Critical);
     assert!(row.status_reason.contains("port 1 is in use"), "{}", row.status_reason);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_cluster_whose_creation_was_cancelled_is_left_alone_until_somebody_asks(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let cluster = fixture::cluster(FAKE_CLUSTER, 2);
+    world.world.hold_after(Verb::Start, 1);
+    let create = world.create(&cluster).await;
+    world.world.begun(Verb::Start, 2).await;
+    world.engine.signal(create, SignalKind::Cancel).await.unwrap();
+    assert_eq!(world.ended(create).await.status, ActionStatus::Cancelled);
+    let row = world.cluster(cluster.id).await;
+    assert!(
+        row.status_reason.contains("Action execution cancelled. Nothing is brought back unasked"),
+        "{row:?}"
+    );
+    world.world.release();
+    let nodes = world.nodes(cluster.id).await;
+    let head = nodes.iter().find(|node| node.role == NodeRole::Head).unwrap();
+    world.world.kill(head.id, "killed by signal 9");
+    world.until_status(cluster.id, ClusterStatus::Critical).await;
+    let row = world.cluster(cluster.id).await;
+    assert!(row.status_reason.contains("signal 9. Nothing is brought back unasked"), "{row:?}");
+    let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
+    let healings = async || {
+        let actions = world.store().actions(&query).await.unwrap().items;
+        actions.iter().filter(|action| action.cause == Cause::Healing).count()
+    };
+    assert_eq!(healings().await, 0);
+    assert_eq!(world.resized(&row, 2).await.status, ActionStatus::Succeeded);
+    world.world.kill(head.id, "killed by signal 9");
+    world.until_healed(cluster.id).await;
+    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
 }

@@ -201,7 +201,11 @@ async fn a_cluster_whose_head_never_worked_is_an_error(#[case] kind: Kind) {
     let row = world.cluster(cluster.id).await;
     assert_eq!(row.status, ClusterStatus::Error);
     assert!(row.status_reason.starts_with("CLUSTER_CREATE: the head did not start. "), "{row:?}");
-    assert!(row.status_reason.ends_with("it exited with code 3"), "{}", row.status_reason);
+    assert!(
+        row.status_reason.contains("it exited with code 3. Nothing is brought back"),
+        "{}",
+        row.status_reason
+    );
     assert_eq!(world.world.count(Verb::Start), 1, "workers have nothing to work for");
 }
 

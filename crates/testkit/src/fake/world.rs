@@ -52,7 +52,7 @@ pub struct Entry {
 pub struct World {
     state: Mutex<State>,
     changes: broadcast::Sender<Change>,
-    gate: watch::Sender<Option<Verb>>,
+    gate: watch::Sender<Option<(Verb, usize)>>,
 }
 
 #[derive(Default)]
@@ -102,7 +102,12 @@ impl World {
 
     /// Calls of this verb wait, until [`World::release`].
     pub fn hold(&self, verb: Verb) {
-        self.gate.send_replace(Some(verb));
+        self.hold_after(verb, 0);
+    }
+
+    /// Calls of this verb wait but for the first, so many of them since the beginning, until [`World::release`].
+    pub fn hold_after(&self, verb: Verb, calls: usize) {
+        self.gate.send_replace(Some((verb, calls)));
     }
 
     /// Lets everything go on.
@@ -190,12 +195,14 @@ impl World {
 
     /// Takes note of a call, waits at the gate, and refuses what comes too late or is to fail.
     async fn admit(&self, verb: Verb, call: Call<'_>, node: Option<NodeId>) -> Result<(), ProviderError> {
+        let mut number = usize::MAX;
         if verb != Verb::Observe {
             self.state().log.push(Entry { verb, node, fence: call.fence });
+            number = self.count(verb);
         }
         self.gate.send_modify(|_| {});
         let mut gate = self.gate.subscribe();
-        drop(gate.wait_for(|held| *held != Some(verb)).await);
+        drop(gate.wait_for(|held| held.is_none_or(|(of, calls)| of != verb || number <= calls)).await);
         let mut state = self.state();
         if !matches!(verb, Verb::Observe | Verb::Activity) {
             let highest = state.fences.entry(call.cluster.id).or_default();
