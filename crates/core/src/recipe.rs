@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::WorkerGroup;
 use crate::quantity::{Cpu, Memory};
-use crate::shape::Shape;
+use crate::shape::{self, Shape};
 
 /// The properties of a cluster of a framework.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -119,6 +119,15 @@ impl ClusterRecipe {
     /// Reads the properties of a profile; the sentence says what is wrong.
     pub fn of(properties: &Map<String, Value>) -> Result<Self, String> {
         serde_json::from_value(Value::Object(properties.clone())).map_err(|error| error.to_string())
+    }
+
+    /// The same for what somebody asks for: amounts that no node can work with are refused, too.
+    pub fn asked_for(properties: &Map<String, Value>) -> Result<Self, String> {
+        let recipe = Self::of(properties)?;
+        for NodeRecipe { cpu, memory, .. } in [recipe.head(), recipe.workers(None)] {
+            shape::check(cpu, memory).map_err(|error| error.to_string())?;
+        }
+        Ok(recipe)
     }
 
     /// How the head is made.

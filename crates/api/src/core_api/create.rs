@@ -7,7 +7,7 @@ use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::limits::Watched;
 use muster_core::principal::{Owner, Principal};
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
-use muster_core::shape::Shape;
+use muster_core::shape::{InvalidShape, Shape};
 use muster_core::time::Span;
 use muster_engine::new_id;
 use muster_proto::v1alpha2 as wire;
@@ -257,15 +257,13 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
 }
 
-pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, muster_core::quantity::InvalidQuantity> {
+pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {
     // Names were resolved when the request came in.
     let Some(wire::Shape { cpu, memory, gpu, name: _ }) = given else { return Ok(Shape::default()) };
-    Ok(Shape {
-        cpu: (!cpu.is_empty()).then(|| cpu.parse()).transpose()?,
-        memory: (!memory.is_empty()).then(|| memory.parse()).transpose()?,
-        gpu: *gpu,
-        ..Shape::default()
-    })
+    let cpu = (!cpu.is_empty()).then(|| cpu.parse()).transpose()?;
+    let memory = (!memory.is_empty()).then(|| memory.parse()).transpose()?;
+    muster_core::shape::check(cpu, memory)?;
+    Ok(Shape { cpu, memory, gpu: *gpu, ..Shape::default() })
 }
 
 /// What the door keeps as it was given; what stands in rows of its own is left out.

@@ -24,7 +24,7 @@ pub(super) fn properties(
         return Ok(properties);
     }
     let wrong = |why: String| ApiError::invalid(format!("profile_properties: {why}"));
-    let mut recipe = ClusterRecipe::of(&properties).map_err(wrong)?;
+    let mut recipe = ClusterRecipe::asked_for(&properties).map_err(wrong)?;
     recipe.version = optional(&given.version).or(recipe.version);
     recipe.head.env.extend(given.envs.clone());
     recipe.worker.env.extend(given.envs.clone());

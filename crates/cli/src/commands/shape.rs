@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use muster_core::quantity::{Cpu, Memory};
+use muster_core::shape::check;
 use muster_proto::v1alpha2::{ListShapesRequest, ListShapesResponse, Machine, Shape};
 
 use crate::connect::{Client, ServerFlags};
@@ -83,12 +84,29 @@ fn expected(given: &str) -> String {
     format!("'{given}' is no shape: a name, or amounts such as cpu=2,memory=4Gi,gpu=1 are expected")
 }
 
+/// Which of two values was meant, nobody can tell.
+pub(super) fn once(key: &str, is_first: bool) -> Result<(), String> {
+    if is_first { Ok(()) } else { Err(format!("{key} is given twice: give it once")) }
+}
+
 /// Sets one amount of a shape; nothing if this is the name of none.
 pub(super) fn amount(shape: &mut Shape, key: &str, value: &str) -> Result<Option<()>, String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
     match key {
-        "cpu" => shape.cpu = value.parse::<Cpu>().map_err(|error| error.to_string())?.to_string(),
-        "memory" => shape.memory = value.parse::<Memory>().map_err(|error| error.to_string())?.to_string(),
+        "cpu" => {
+            once(key, shape.cpu.is_empty())?;
+            let cpu: Cpu = value.parse().map_err(|error| words(&error))?;
+            check(Some(cpu), None).map_err(|error| words(&error))?;
+            shape.cpu = cpu.to_string();
+        }
+        "memory" => {
+            once(key, shape.memory.is_empty())?;
+            let memory: Memory = value.parse().map_err(|error| words(&error))?;
+            check(None, Some(memory)).map_err(|error| words(&error))?;
+            shape.memory = memory.to_string();
+        }
         "gpu" => {
+            once(key, shape.gpu.is_none())?;
             let wrong = |_| format!("'{value}' is not a number of gpus: 0, 1, 2, … is expected");
             shape.gpu = Some(value.parse().map_err(wrong)?);
         }
@@ -117,6 +135,11 @@ mod tests {
     #[case("cpu=two", "'two' is not an amount of cpu: 2, 0.5 or 500m is expected")]
     #[case("memory=-1", "'-1' is not an amount of memory")]
     #[case("gpu=1.5", "'1.5' is not a number of gpus")]
+    #[case("cpu=0", "cpu is 0, and nothing runs on none")]
+    #[case("memory=1", "memory is 1, and no program runs in less than 1Mi")]
+    #[case("cpu=1,cpu=2", "cpu is given twice: give it once")]
+    #[case("memory=1Gi,cpu=1,memory=1Gi", "memory is given twice: give it once")]
+    #[case("gpu=1,gpu=1", "gpu is given twice: give it once")]
     fn what_is_no_shape_is_refused_in_a_sentence(#[case] given: &str, #[case] why: &str) {
         let error = parse(given).unwrap_err();
         assert!(error.contains(why), "{error}");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
-use muster_core::shape::NamedShape;
+use muster_core::shape::{self, NamedShape};
 use muster_core::time::Span;
 use muster_store::Store;
 use serde::Deserialize;
@@ -204,6 +204,9 @@ fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
         }
         if cpu.is_none() && memory.is_none() && gpu.is_none() {
             bail!("shape '{name}' says nothing: give it cpu, memory or gpu");
+        }
+        if let Err(why) = shape::check(*cpu, *memory) {
+            bail!("shape '{name}': {why}");
         }
         if !names.insert(name) {
             bail!("two shapes are named '{name}': give each a name of its own");

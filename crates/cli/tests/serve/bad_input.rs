@@ -24,6 +24,14 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
     let group = "/cluster_spec/worker_group_spec/0";
     let cases: Vec<(Value, &str)> = vec![
         (json!({}), "Cluster name is empty. Please specify a valid value."),
+        (
+            with(&[(group, json!({"group_name": "default", "shape": {"cpu": "0"}}))]),
+            "shape of group 'default': cpu is 0, and nothing runs on none",
+        ),
+        (
+            with(&[(group, json!({"group_name": "default", "shape": {"memory": "1"}}))]),
+            "shape of group 'default': memory is 1, and no program runs in less than 1Mi",
+        ),
         (with(&[("/name", json!("Bad_Name"))]), "cluster name 'Bad_Name' is not possible"),
         (with(&[("/name", json!("a".repeat(54)))]), "at most 53 characters"),
         (

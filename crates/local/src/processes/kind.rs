@@ -95,7 +95,7 @@ impl Kind {
     /// Whether a profile says what it must and nothing else.
     pub(super) fn check(self, profile: &Profile) -> Result<(), String> {
         match self {
-            Self::Framework(_) => ClusterRecipe::of(&profile.properties)
+            Self::Framework(_) => ClusterRecipe::asked_for(&profile.properties)
                 .map(drop)
                 .map_err(|error| format!("properties of {}: {error}", profile.kind)),
             Self::Process => ProcessRecipe::of(profile).map(drop),
@@ -163,6 +163,8 @@ mod tests {
     #[case("local.process-1.0", json!({"comand": ["x"]}), Some("unknown field `comand`"))]
     #[case("dask.cluster-1.0", json!({"image": "/venv"}), None)]
     #[case("dask.cluster-1.0", json!({"command": ["x"]}), Some("unknown field `command`"))]
+    #[case("dask.cluster-1.0", json!({"worker": {"cpu": 0}}), Some("dask.cluster-1.0: cpu is 0, and nothing"))]
+    #[case("dask.cluster-1.0", json!({"head": {"memory": 1}}), Some("memory is 1, and no program runs in less"))]
     fn a_profile_says_what_it_must_and_nothing_else(
         #[case] kind: &str,
         #[case] properties: Value,

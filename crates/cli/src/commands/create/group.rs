@@ -1,5 +1,7 @@
 //! Worker groups as they are written on the command line.
 
+use std::collections::HashSet;
+
 use muster_proto::v1alpha2::{Shape, WorkerGroupSpec};
 
 use super::shape;
@@ -8,8 +10,10 @@ use super::shape;
 pub(super) fn parse(text: &str) -> Result<WorkerGroupSpec, String> {
     let mut group = WorkerGroupSpec { replicas: 1, ..WorkerGroupSpec::default() };
     let mut shape = Shape::default();
+    let mut keys = HashSet::new();
     for pair in text.split(',') {
         let (key, value) = pair.split_once('=').ok_or_else(|| expected(pair))?;
+        shape::once(key, keys.insert(key))?;
         match key {
             "name" => value.clone_into(&mut group.group_name),
             "workers" => group.replicas = count(key, value)?,
@@ -76,6 +80,9 @@ mod tests {
     #[case("workers=2", "'workers=2' has no name: begin with name=NAME")]
     #[case("name=a,wrokers=2", "'wrokers=2' says nothing about a group")]
     #[case("name=a,shape=disk=2", "'shape=disk=2' says nothing about a group")]
+    #[case("name=a,name=b", "name is given twice: give it once")]
+    #[case("name=a,shape=cpu=1,cpu=2", "cpu is given twice: give it once")]
+    #[case("name=a,memory=0", "memory is 0, and no program runs in less than 1Mi")]
     #[case("name=a,workers=-1", "workers is '-1': a number from 0 up is expected")]
     #[case("name=a,max=many", "max is 'many'")]
     #[case("name=a,memory=x", "'x' is not an amount of memory")]
