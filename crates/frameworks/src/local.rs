@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use muster_core::capacity::Capacity;
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
@@ -70,6 +71,8 @@ pub struct Seat<'a> {
     pub short: &'a str,
     /// What it is given.
     pub shape: &'a Shape,
+    /// What there is for all nodes of the machine.
+    pub machine: &'a Capacity,
     /// What nodes and clients of the cluster know, and nobody else.
     pub secret: &'a Secret,
 }

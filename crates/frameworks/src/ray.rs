@@ -226,16 +226,13 @@ impl LocalFramework for Ray {
 }
 
 fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
+    let (objects, memory) = (objects(seat.shape).to_string(), memory(seat, cpus).to_string());
     let (cpus, gpus) = (cpus.to_string(), seat.shape.gpu.unwrap_or(0).to_string());
-    let objects = objects(seat.shape).to_string();
-    let memory = seat.shape.memory.map(|memory| memory.bytes().to_string());
     let mut command = vec![seat.python, "-m", "ray.scripts.scripts", "start", "--block"];
     command.extend(own);
     command.extend(["--node-ip-address", HOST, "--node-name", seat.name]);
-    command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus, "--object-store-memory", &objects]);
-    if let Some(memory) = &memory {
-        command.extend(["--memory", memory]);
-    }
+    command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus]);
+    command.extend(["--memory", &memory, "--object-store-memory", &objects]);
     // Any port that is free, where nobody needs to know it: Ray would take the same for all clusters.
     command.extend([
         "--min-worker-port",
@@ -287,6 +284,17 @@ fn endpoints(ports: &Ports) -> Endpoints {
 /// Whole ones, as Ray counts them.
 fn cpus(shape: &Shape) -> Option<u64> {
     shape.cpu.map(|cpu| cpu.millis().div_ceil(1000))
+}
+
+/// The memory of a node; where none is said, as much of the machine's as it has of the machine's cores, so that all nodes
+/// together do not tell Ray of more than there is. By itself, Ray would give all of it to each of them.
+fn memory(Seat { shape, machine, .. }: Seat<'_>, cpus: u64) -> u64 {
+    let share = || {
+        let (cores, whole) = (machine.cpu.millis().max(1), machine.memory.bytes());
+        let share = u128::from(whole) * u128::from(cpus * 1000) / u128::from(cores);
+        u64::try_from(share).map_or(whole, |share| share.min(whole))
+    };
+    shape.memory.map_or_else(share, Memory::bytes)
 }
 
 /// Three tenths of a node's memory, as Ray divides that of a machine.

@@ -2,9 +2,15 @@
 
 use std::sync::LazyLock;
 
+use muster_core::capacity::Capacity;
+use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::Shape;
 
 use crate::{Contact, Endpoints, Launch, Seat, Secret};
+
+/// A laptop.
+const MACHINE: Capacity =
+    Capacity { cpu: Cpu::from_millis(4000), memory: Memory::from_bytes(16 << 30), gpu: 0 };
 
 static SECRET: LazyLock<Secret> = LazyLock::new(|| Secret::new("abracadabra"));
 
@@ -18,6 +24,7 @@ pub(crate) fn seat(shape: &Shape) -> Seat<'_> {
         kept: "/cluster/kept",
         short: "/run/c",
         shape,
+        machine: &MACHINE,
         secret: &SECRET,
     }
 }

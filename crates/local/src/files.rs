@@ -26,9 +26,9 @@ pub(crate) fn remove_all_but(folder: &Path, stays: &str) -> io::Result<()> {
             continue;
         }
         if entry.file_type()?.is_dir() {
-            remove_folder(&entry.path())?
+            remove_folder(&entry.path())?;
         } else {
-            fs::remove_file(entry.path())?
+            fs::remove_file(entry.path())?;
         }
     }
     Ok(())

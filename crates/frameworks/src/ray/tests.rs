@@ -76,14 +76,15 @@ fn the_secret_is_known_to_nodes_clients_and_questions_and_stands_in_no_command()
     }
 }
 
-/// Cpus of a head and of a worker, gpus, bytes for objects, memory.
-type Given = (&'static str, &'static str, &'static str, &'static str, Option<&'static str>);
+/// Cpus of a head and of a worker, gpus, bytes for objects, memory of a head and of a worker.
+type Given = (&'static str, &'static str, &'static str, &'static str, [&'static str; 2]);
 
 #[rstest]
-#[case(None, None, None, ("0", "1", "0", "536870912", None))]
-#[case(Some(2000), Some(10 << 30), Some(1), ("2", "2", "1", "3221225472", Some("10737418240")))]
-#[case(Some(1500), None, None, ("2", "2", "0", "536870912", None))]
-#[case(Some(100), Some(128 << 20), None, ("1", "1", "0", "83886080", Some("134217728")))]
+#[case::a_core_has_a_share_of_the_machine(None, None, None, ("0", "1", "0", "536870912", ["0", "4294967296"]))]
+#[case(Some(2000), Some(10 << 30), Some(1), ("2", "2", "1", "3221225472", ["10737418240"; 2]))]
+#[case(Some(1500), None, None, ("2", "2", "0", "536870912", ["8589934592"; 2]))]
+#[case::and_never_more(Some(9000), None, None, ("9", "9", "0", "536870912", ["17179869184"; 2]))]
+#[case(Some(100), Some(128 << 20), None, ("1", "1", "0", "83886080", ["134217728"; 2]))]
 fn nodes_are_given_their_shape(
     #[case] cpu: Option<u64>,
     #[case] memory: Option<u64>,
@@ -97,8 +98,8 @@ fn nodes_are_given_their_shape(
     assert_eq!((after(&head, "--num-cpus"), after(&worker, "--num-cpus")), (of_head, of_worker));
     for launch in [&head, &worker] {
         assert_eq!((after(launch, "--num-gpus"), after(launch, "--object-store-memory")), (gpus, objects));
-        assert_eq!(has(launch, "--memory").then(|| after(launch, "--memory")), limit);
     }
+    assert_eq!([after(&head, "--memory"), after(&worker, "--memory")], limit);
     assert_eq!((after(&worker, "--address"), after(&worker, "--node-name")), ("127.0.0.2:23846", "w-1"));
 }
 

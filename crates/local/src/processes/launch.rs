@@ -11,6 +11,7 @@ use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::{LocalFramework, Seat as Place};
 use tokio::sync::Mutex;
 
+use super::capacity;
 use super::kind::{Kind, ProcessRecipe};
 use super::place;
 use super::seat::Seat;
@@ -172,6 +173,7 @@ impl Inner {
         let cluster = call.cluster.id;
         let (kept, short) = (self.places.kept(cluster), self.short(cluster)?);
         let (secret, shape) = (self.secret(cluster)?, recipe.shape());
+        let machine = capacity::of_machine(self.settings.gpus);
         let at = Place {
             name: &seat.name,
             python: &text(&python),
@@ -180,6 +182,7 @@ impl Inner {
             kept: &text(&kept),
             short: &text(&short),
             shape: &shape,
+            machine: &machine,
             secret: &secret,
         };
         let mut launch = match node.role {
