@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use muster_core::cluster::Framework as Word;
-use muster_local::environments::Environment;
+use muster_local::environments::{Environment, Source};
 use muster_proto::v1alpha2::{Framework, ListFrameworksRequest};
 
 use super::python;
@@ -64,4 +64,19 @@ async fn of_caller(client: &Client, name: &str) -> Option<Environment> {
     let framework = muster_frameworks::local(name.parse::<Word>().ok()?)?;
     let (interpreter, source) = python::of_local_caller(client)?;
     Environment::of(interpreter, source, framework).await.ok()
+}
+
+/// What is wrong with the caller's `MUSTER_PYTHON`, if no framework was found in it.
+async fn vain_variable(client: &Client) -> Option<String> {
+    let (interpreter, _) =
+        python::of_local_caller(client).filter(|(_, source)| *source == Source::Variable)?;
+    let mut why = None;
+    for framework in muster_frameworks::all_local() {
+        match Environment::of(interpreter.clone(), Source::Variable, framework).await {
+            Ok(_) => return None,
+            Err(error) => why = why.or(Some(error)),
+        }
+    }
+    let why = why?;
+    Some(format!("MUSTER_PYTHON is {}, which has none of them: {why}", interpreter.display()))
 }

@@ -97,6 +97,20 @@ fn a_list_says_what_is_missing_and_what_to_type() {
     assert_eq!(home.muster(&["framework", "list", "-o", "name"]).done().out, "ray\ndask\nspark\n");
 }
 
+#[test]
+fn a_variable_that_names_nothing_useful_is_told_below_the_list() {
+    let home = Home::new();
+    let list =
+        |python: &str| run(home.command(&["framework", "list"]).env("MUSTER_PYTHON", python)).done().out;
+    let said = list("/nowhere/bin/python");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("MUSTER_PYTHON is /nowhere/bin/python, which has none of them: "), "{said}");
+    // Says a version to whoever asks for a module.
+    let useful = program(&home, "useful", "printf '1\\n/package\\n'");
+    let said = list(useful.to_str().expect("a path"));
+    assert!(!said.contains("MUSTER_PYTHON is"), "{said}");
+}
+
 #[tokio::test]
 async fn json_is_what_the_api_says() {
     let home = Home::new();

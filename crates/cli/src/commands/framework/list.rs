@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::ListFrameworksResponse;
 
-use super::found;
+use super::{found, vain_variable};
 use crate::connect::ServerFlags;
-use crate::format::{self, FormatFlag};
+use crate::format::{self, Format, FormatFlag};
 use crate::output;
 
 /// List the frameworks, and where they were found
@@ -23,14 +23,16 @@ impl List {
     pub(super) fn run(self) -> ExitCode {
         output::run(async {
             let Self { format, server } = self;
-            let message = ListFrameworksResponse { frameworks: found(&mut server.connect().await?).await? };
-            format::list(
-                format.format,
-                &message.frameworks,
-                "frameworks",
-                &message,
-                "no frameworks are known",
-            )
+            let mut client = server.connect().await?;
+            let message = ListFrameworksResponse { frameworks: found(&mut client).await? };
+            let nothing = "no frameworks are known";
+            let listed = format::list(format.format, &message.frameworks, "frameworks", &message, nothing)?;
+            if matches!(format.format, Format::Table | Format::Wide)
+                && let Some(sentence) = vain_variable(&client).await
+            {
+                output::print(&format!("{sentence}\n"));
+            }
+            Ok(listed)
         })
     }
 }
