@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hyper::body::Bytes;
+use muster_core::capacity::Capacity;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
 use muster_frameworks::{
@@ -69,7 +70,7 @@ impl Bare {
         }
         let [at, kept, short, python] =
             [&*at, &*kept, &*short, python].map(|path| path.display().to_string());
-        let secret = Secret::new(SECRET);
+        let (secret, machine) = (Secret::new(SECRET), machine()?);
         let seat = |name| Seat {
             name,
             python: &python,
@@ -78,6 +79,7 @@ impl Bare {
             kept: &kept,
             short: &short,
             shape: &shape,
+            machine: &machine,
             secret: &secret,
         };
         let ports = ports(framework)?;
@@ -173,6 +175,15 @@ fn kill(processes: &[Child]) {
 /// The number of a process whose end was not awaited yet.
 fn pid(process: &Child) -> Option<Pid> {
     Pid::from_raw(process.id()?.try_into().ok()?)
+}
+
+/// What this machine has.
+fn machine() -> Result<Capacity> {
+    let information = std::fs::read_to_string("/proc/meminfo")?;
+    let total = information.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = total.and_then(|total| total.split_whitespace().next()).context("no MemTotal")?;
+    let cpus = std::thread::available_parallelism()?;
+    Ok(Capacity { cpu: cpus.to_string().parse()?, memory: format!("{kibibytes}Ki").parse()?, gpu: 0 })
 }
 
 /// What the framework calls a worker.
