@@ -159,11 +159,12 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault>
     if let Some(operation) = form.any("operation") {
         inputs.insert("operation".to_owned(), recovery(operation)?.into());
     }
-    for key in ["check", "check_capacity"] {
-        if let Some(truth) = form.truth(key)? {
-            inputs.insert(key.to_owned(), truth.into());
-        }
+    if let Some(check) = form.truth("check")? {
+        inputs.insert("check".to_owned(), check.into());
     }
+    // Nodes are added or removed only if that is asked for.
+    let capacity = form.truth("check_capacity")?.unwrap_or(false);
+    inputs.insert("check_capacity".to_owned(), capacity.into());
     if let Some(params) = form.any("operation_params") {
         inputs.insert("operation_params".to_owned(), params.clone());
     }

@@ -30,6 +30,7 @@ impl Call {
     ) -> Result<ActionId, Fault> {
         let on_conflict = match kind {
             ActionKind::NodeDelete => OnConflict::Preempt,
+            ActionKind::NodeOperation => OnConflict::Queue,
             _ => OnConflict::Reject,
         };
         let change = NodeChange { kind, node: node.clone(), inputs, on_conflict, timeout: None };

@@ -7,6 +7,7 @@ mod identity;
 mod lists;
 mod membership;
 mod nodes;
+mod openstack;
 mod policies;
 mod profiles;
 mod receivers;

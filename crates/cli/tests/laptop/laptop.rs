@@ -70,6 +70,11 @@ impl Laptop {
         self.path().join("data")
     }
 
+    /// Where the server answers.
+    pub(crate) fn rest(&self) -> &str {
+        &self.rest
+    }
+
     /// Starts the server, which finds what the last one left.
     pub(crate) async fn start(&mut self) {
         std::fs::create_dir_all(&self.runtime).expect("a runtime folder");

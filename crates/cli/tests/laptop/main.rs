@@ -8,6 +8,7 @@ mod dask;
 mod healing;
 mod laptop;
 mod limits;
+mod openstack;
 mod process;
 mod ray;
 mod reboot;
