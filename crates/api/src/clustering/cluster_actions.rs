@@ -136,6 +136,15 @@ async fn scale(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Resu
             )));
         }
     }
+    if let Some(policy) = call.engine().cooling(cluster.id, kind).await? {
+        return Err(Fault::conflict(
+            "ActionCooldown",
+            format!(
+                "The {kind} action for cluster {} cannot be processed due to Policy {} cooldown still in progress",
+                cluster.id, policy.id
+            ),
+        ));
+    }
     let inputs = count.map_or_else(|| json!({}), |count| json!({"count": count}));
     Ok(accepted(call, call.submit(kind, &cluster, inputs).await?))
 }

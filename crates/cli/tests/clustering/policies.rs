@@ -71,12 +71,19 @@ async fn a_scaling_policy_says_by_how_much_and_how_often() {
         "event": "CLUSTER_SCALE_OUT",
         "adjustment": {"type": "CHANGE_IN_CAPACITY", "number": 2, "cooldown": 600},
     });
-    policy(&service, "out", spec("scaling", "1.0", &out)).await;
+    let id = policy(&service, "out", spec("scaling", "1.0", &out)).await;
     service.act(&cluster, json!({"policy_attach": {"policy_id": "out"}})).await;
     assert_eq!(service.act(&cluster, json!({"scale_out": {}})).await["status"], "SUCCEEDED");
     assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 3);
     let binding = service.get("/clusters/c/policies/out").await.body["cluster_policy"].clone();
     assert!(binding["last_op"].is_string(), "{binding}");
+    let resting = service.post("/clusters/c/actions", json!({"scale_out": {"count": 1}})).await;
+    let text = format!(
+        "The CLUSTER_SCALE_OUT action for cluster {} cannot be processed due to Policy {id} cooldown still in progress",
+        cluster["id"].as_str().unwrap()
+    );
+    assert_eq!(resting.refusal(), (409, "ActionCooldown", text.as_str()));
+    assert_eq!(service.act(&cluster, json!({"scale_in": {}})).await["status"], "SUCCEEDED", "the other way");
 }
 
 #[rstest]
