@@ -72,6 +72,10 @@ impl Store {
         project: Option<&str>,
         given: &str,
     ) -> Result<Found, StoreError> {
+        // Every id begins with nothing.
+        if given.is_empty() {
+            return Ok(Found::Nothing);
+        }
         let ways =
             if given.parse::<Uuid>().is_ok() { [By::Id, By::Name] } else { [By::Name, By::BeginningOfId] };
         self.read_many(async |tx| {
