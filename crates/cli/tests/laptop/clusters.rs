@@ -67,7 +67,10 @@ impl Laptop {
 
     fn member(&self, node: &Value) -> Member {
         let text = |key: &str| node[key].as_str().unwrap_or_default().to_owned();
-        let folder = self.data().join("local").join(text("clusterId")).join(text("id"));
+        let local = self.data().join("local");
+        // A plain process depends on no cluster: its folder is its own.
+        let own = local.join(text("id")).join(text("id"));
+        let folder = if own.exists() { own } else { local.join(text("clusterId")).join(text("id")) };
         Member {
             name: text("name"),
             state: text("state"),
