@@ -54,7 +54,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
         (
             with(&[(&format!("{group}/replicas"), json!(10_001))]),
-            "10001 workers are more than the 10000 that a cluster may have",
+            "10001 workers are more than the 1000 that a cluster may have",
         ),
         (
             with(&[(&format!("{group}/group_name"), json!("Large Ones"))]),
