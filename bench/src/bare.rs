@@ -134,6 +134,7 @@ impl Bare {
                     return Ok(());
                 }
             }
+            Leaving::Left => {}
             Leaving::Until(request) => {
                 while !ask(&request).await.is_ok_and(|answer| framework.has_left(&answer).unwrap_or(false)) {
                     tokio::time::sleep(ASK_AGAIN).await;

@@ -139,6 +139,8 @@ pub enum Leaving {
     Ends(u32),
     /// It is to be stopped as soon as its answer to this says that nothing runs there.
     Until(Ask),
+    /// It has left: nothing runs there, nothing is kept there, and what remains of it may be killed.
+    Left,
 }
 
 /// Workers that are to be let go.

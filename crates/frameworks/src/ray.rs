@@ -170,8 +170,9 @@ impl LocalFramework for Ray {
     }
 
     fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
-        // By the time of the answer nothing runs there; what remains does not end by itself.
-        Leaving::Ends(0)
+        // By the time of the answer nothing runs there. What remains does not end by itself, and for as long as it waits
+        // for the start of its node it does not hear that it should.
+        Leaving::Left
     }
 
     fn ask_activity(&self, head: &Contact) -> Ask {

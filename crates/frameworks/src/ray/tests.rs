@@ -155,3 +155,11 @@ fn actors_that_nobody_is_connected_to_run_all_the_same() {
     assert_eq!(Ray.unattended(TOO_EARLY), Ok(false), "a list of nothing");
     assert!(Ray.unattended(b"500 Internal Server Error").is_err());
 }
+
+#[test]
+fn a_worker_that_was_drained_need_not_be_asked_to_go() {
+    let answer = serde_json::to_vec(&["a1b2"]).unwrap();
+    let worker = LiveWorker { name: "w".into(), address: "a1b2".into() };
+    assert_eq!(Ray.retired(std::slice::from_ref(&worker), &answer).unwrap(), ["a1b2".to_owned()].into());
+    assert_eq!(Ray.leaving(&worker, 300), Leaving::Left);
+}

@@ -100,6 +100,7 @@ impl Inner {
         let (patience, idle) = match leaving {
             Leaving::Ends(within) => (Duration::from_secs(within.into()), None),
             Leaving::Until(ask) => (RETIRE_WITHIN, Some(ask)),
+            Leaving::Left => return,
         };
         let idle = async {
             let Some(ask) = idle else { return std::future::pending().await };

@@ -59,14 +59,18 @@ impl Inner {
         leaving: Option<Leaving>,
     ) -> Result<(), ProviderError> {
         let folder = self.folder(call, node.id);
+        let left = leaving == Some(Leaving::Left);
         if let Some(leaving) = leaving
             && let Ok(Found::Running(running)) = self.shims.find(&folder)
         {
             // One that stays all the same is told below.
             self.leave(call, leaving, &running).await;
         }
-        let stop = Kind::of(&call.profile.kind)
-            .map_or(Stop::within(CLEAR_WITHIN), |kind| kind.stop(call.profile, node.role));
+        let stop = match Kind::of(&call.profile.kind) {
+            _ if left => Stop::within(Duration::ZERO),
+            Some(kind) => kind.stop(call.profile, node.role),
+            None => Stop::within(CLEAR_WITHIN),
+        };
         self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
         self.remove(&folder, call).await?;
         let temporary = self.places.temporary(call.cluster.id, node);
