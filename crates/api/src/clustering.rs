@@ -2,6 +2,8 @@
 //! OpenStack clustering service speak.
 
 mod actions;
+mod adoption;
+mod attributes;
 mod call;
 mod cluster_actions;
 mod clusters;

@@ -12,6 +12,8 @@ use uuid::Uuid;
 
 /// Words that stand in events, status reasons, metrics and docs alike.
 pub(crate) mod reason {
+    /// A node that others made became one of ours.
+    pub(crate) const NODE_ADOPTED: &str = "NodeAdopted";
     /// A node stopped working without having been asked to.
     pub(crate) const NODE_LOST: &str = "NodeLost";
     /// A health policy found a node that does not work.

@@ -6,6 +6,7 @@ mod membership;
 mod node;
 pub(crate) mod policies;
 pub(crate) mod resize;
+mod rolling;
 mod scale;
 pub(crate) mod update;
 

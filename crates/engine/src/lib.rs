@@ -3,6 +3,7 @@
 //! The engine knows no provider and no door. Doors call it; providers implement its ports.
 
 mod abandon;
+pub mod adopt;
 mod again;
 pub mod clock;
 mod config;

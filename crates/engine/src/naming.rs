@@ -25,6 +25,11 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
+/// What a node is called that nobody named, and that is in no cluster.
+pub(crate) fn unnamed() -> String {
+    expand(DEFAULT_FORMAT, 0, Uuid::new_v4())
+}
+
 /// A node that somebody asked for, before it has its place: named as if it got the next one.
 pub(crate) fn candidate(cluster: &Cluster, node: Node) -> Node {
     let name = given(cluster, &node, cluster.next_index);

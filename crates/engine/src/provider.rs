@@ -219,6 +219,13 @@ pub trait Provider: Send + Sync {
         Ok(Updated::MakeAnew)
     }
 
+    /// Looks at something that others made, and says from which properties a node like it is made. Asked only where
+    /// [`Capabilities::adopt`] is set.
+    async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
+        let message = format!("'{identity}' cannot become a node of type {kind}");
+        Err(ProviderError::permanent("NotSupported", message))
+    }
+
     /// What can be done to nodes of a type, beside what can be done to all.
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         Vec::new()

@@ -2,6 +2,7 @@
 
 mod gate;
 mod nodes;
+mod recipe;
 
 use std::time::Duration;
 
@@ -130,7 +131,7 @@ impl Engine {
     pub async fn create_cluster(
         &self,
         cluster: Cluster,
-        recipe: Recipe,
+        from: Recipe,
         unique_name: bool,
         caller: Caller,
     ) -> Result<Accepted, SubmitError> {
@@ -143,11 +144,8 @@ impl Engine {
             kind: kind.to_string(),
         };
         let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
-        let profile = recipe.profile();
-        provider.check_profile(profile).map_err(SubmitError::Invalid)?;
-        let admitted = provider.admit(profile).await;
-        admitted
-            .or_else(|missing| if missing.transient { Ok(()) } else { Err(SubmitError::Missing(missing)) })?;
+        let profile = from.profile();
+        recipe::admit(provider.as_ref(), profile).await?;
         if cluster.groups.len() > 1 && !capabilities.several_groups {
             let groups = cluster.groups.len();
             return Err(SubmitError::NotSupported(format!(
@@ -173,7 +171,7 @@ impl Engine {
             accept.events.extend(room.warning(&accept.action));
         }
         let quota = Some(self.inner.config.max_clusters_per_project);
-        let profile = recipe.into_new();
+        let profile = from.into_new();
         let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
         let accept = Accept { cluster, ..accept };
         Ok(told(self.inner.store.accept(accept).await?))
@@ -196,6 +194,7 @@ impl Engine {
         if let Some(refusal) = self.refusal(kind, &cluster, node, &inputs).await? {
             return Err(SubmitError::NotSupported(refusal));
         }
+        self.admit_recipe(&cluster.instance, cluster.profile_id, &inputs).await?;
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);

@@ -205,6 +205,10 @@ impl Provider for Told {
         telling.end(self.provider.update_node(call, node, before).await)
     }
 
+    async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
+        self.provider.adopt(kind, identity).await
+    }
+
     fn operations(&self, kind: &ProfileType) -> Vec<Operation> {
         self.provider.operations(kind)
     }

@@ -255,6 +255,17 @@ impl Work {
         self.profiles.insert(profile.id, profile);
     }
 
+    /// Has the cluster be made from another recipe from now on; its members follow on their own.
+    pub(crate) fn change_recipe(&mut self, profile: Profile) {
+        let old = std::mem::replace(&mut self.profile, profile);
+        self.profiles.insert(old.id, old);
+    }
+
+    /// What a node was made from, as its row says.
+    pub(crate) fn recipe_of_row(&self, node: &Node) -> &Profile {
+        self.profiles.get(&node.profile_id).unwrap_or(&self.profile)
+    }
+
     /// Members that are in no cluster any more.
     pub(crate) fn move_out(&mut self, leaving: &HashSet<NodeId>) {
         let now = self.now();

@@ -40,7 +40,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::provider::{
-    Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
+    Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError, Updated,
 };
 use muster_frameworks::LocalFramework;
 
@@ -166,6 +166,16 @@ impl Provider for Processes {
     async fn update(&self, _: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         // What runs keeps running; what is started from now on is made from the new recipe.
         Ok(())
+    }
+
+    async fn update_node(
+        &self,
+        call: Call<'_>,
+        node: &Node,
+        before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        let outdated = launch::is_outdated(call, node, before)?;
+        Ok(if outdated { Updated::MakeAnew } else { Updated::InPlace })
     }
 
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -134,6 +134,11 @@ impl<C: Clock> Provider for Simulated<C> {
         if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(Updated::InPlace) }
     }
 
+    async fn adopt(&self, _: &ProfileType, _: &str) -> Result<Map<String, Value>, ProviderError> {
+        // Whatever it is called, it is there.
+        Ok(operations::adopted())
+    }
+
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         operations::ALL.to_vec()
     }

@@ -2,6 +2,7 @@
 
 mod abandon;
 mod accept;
+mod adopt;
 mod bind;
 mod claim;
 mod depend;
@@ -22,6 +23,7 @@ mod signal;
 
 pub use abandon::Abandon;
 pub use accept::{Accept, Accepted, NewCluster, RequestKey};
+pub use adopt::Adopt;
 pub(crate) use bind::Bind;
 pub use bind::BindingChange;
 pub use claim::{Claim, Claimed};

@@ -1,10 +1,11 @@
 //! The commands, as methods of the store.
 
 use muster_core::action::{Action, Control};
+use muster_core::ids::NodeId;
 use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
+    Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
     DeleteProfile, DeleteReceiver, EndWait, Expire, Expired, Heartbeat, InsertProfile, Mirror, Mirrored,
     NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record, Register, Removed, RenamePolicy,
     Retire, Signal, TakeDuty, UpdateProfile,
@@ -56,6 +57,11 @@ impl Store {
     /// Removes a policy that is attached to no cluster.
     pub async fn delete_policy(&self, command: DeletePolicy) -> Result<Removed, StoreError> {
         self.write("delete_policy", command).await
+    }
+
+    /// Takes in a node that others made; the node that it is already, if it is one.
+    pub async fn adopt(&self, command: Adopt) -> Result<Option<NodeId>, StoreError> {
+        self.write("adopt", command).await
     }
 
     /// Stores a profile.

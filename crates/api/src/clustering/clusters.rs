@@ -108,11 +108,13 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
             return Err(Fault::bad("Cannot update a cluster to a different profile type, operation aborted"));
         }
         if profile.id != cluster.profile_id {
-            let has_nodes = call.present(&cluster, None).await?.1.size > 0;
-            if profile_only != Some(true) && has_nodes {
-                return Err(Fault::bad(
-                    "nodes that are there cannot be given another profile yet: pass profile_only, and recreate them",
-                ));
+            if profile_only == Some(true) {
+                inputs.insert("profile_only".to_owned(), true.into());
+            }
+            let present = call.engine().store().profile(cluster.profile_id).await?;
+            if let Some(present) = present.filter(|_| cluster.framework.is_some()) {
+                let changed = create::changed_limits(&present, &profile)?;
+                inputs.insert("limits".to_owned(), Value::Object(changed));
             }
             inputs.insert("profile_id".to_owned(), profile.id.to_string().into());
         }

@@ -14,8 +14,8 @@ use super::fault::Fault;
 use super::reply::Reply;
 use super::version::Version;
 use super::{
-    Clustering, ROOT, V1, actions, cluster_actions, clusters, events, node_changes, nodes, operations,
-    policies, policy_types, profile_types, profiles, receivers, service, versions,
+    Clustering, ROOT, V1, actions, adoption, attributes, cluster_actions, clusters, events, node_changes,
+    nodes, operations, policies, policy_types, profile_types, profiles, receivers, service, versions,
 };
 use crate::error::ApiError;
 use crate::requests::REQUEST_ID;
@@ -112,10 +112,13 @@ routes! {
     DELETE "/clusters/{id}" Change 0 later clusters::delete;
     POST "/clusters/{id}/actions" Change 0 later cluster_actions::act;
     POST "/clusters/{id}/ops" Change 4 later operations::on_cluster;
+    GET "/clusters/{id}/attrs/{path}" See 2 later attributes::collect;
     GET "/clusters/{id}/policies" See 0 later policies::of_cluster;
     GET "/clusters/{id}/policies/{policy}" See 0 later policies::one_of_cluster;
     GET "/nodes" See 0 later nodes::list;
     POST "/nodes" Change 0 later node_changes::create;
+    POST "/nodes/adopt" Change 7 later adoption::adopt;
+    POST "/nodes/adopt-preview" Change 7 later adoption::preview;
     GET "/nodes/{id}" See 0 later nodes::show;
     PATCH "/nodes/{id}" Change 0 later node_changes::update;
     DELETE "/nodes/{id}" Change 0 later node_changes::delete;

@@ -13,4 +13,5 @@ mod profiles;
 mod receivers;
 mod resize;
 mod service;
+mod updates;
 mod versions;

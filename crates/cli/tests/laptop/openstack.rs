@@ -30,5 +30,5 @@ async fn the_sdk_leads_a_dask_cluster_through_its_life() {
     let run = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
-    assert_eq!(said, "made\nbound\nscaled\nhealed\ntold\ngone\n");
+    assert_eq!(said, "made\nbound\nscaled\nhealed\ntold\nupdated\ngone\n");
 }

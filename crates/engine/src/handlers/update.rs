@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::resize::{self, Request, find_group, surplus};
-use super::{deletion, provider_failed};
+use super::{deletion, provider_failed, rolling};
 use crate::work::{Stop, Work};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
@@ -20,8 +20,12 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     let before = work.cluster.clone();
     // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
     let begun = work.action.applied_at.is_some();
+    let recipe = another_recipe(work)?;
     if !begun {
         apply_changes(&mut work.cluster, &work.action.inputs).map_err(Stop::Failed)?;
+        if let Some(recipe) = recipe {
+            rolling::begin(work, recipe).await?;
+        }
         if let Some(asked) = work.action.inputs.get("resize") {
             change_sizes(work, &asked.clone())?;
         }
@@ -29,7 +33,14 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     }
     work.call_provider(work.provider.update(work.call(), &before, &[])).await?.map_err(provider_failed)?;
     let leaving = surplus(work);
-    deletion::shrink(work, leaving, !begun).await
+    deletion::shrink(work, leaving, !begun).await?;
+    if recipe.is_some() { rolling::run(work).await } else { Ok(()) }
+}
+
+/// The recipe that members shall follow, if there is to be another one for them.
+fn another_recipe(work: &Work) -> Result<Option<ProfileId>, Stop> {
+    let changes = Changes::read(&work.action.inputs).map_err(Stop::Failed)?;
+    Ok(changes.profile_id.filter(|_| !changes.profile_only))
 }
 
 /// Sizes come after the other properties, under the same rules as a resize.
@@ -54,13 +65,20 @@ struct Changes {
     limits: Option<Map<String, Value>>,
     groups: Option<Vec<WorkerGroup>>,
     profile_id: Option<ProfileId>,
+    /// Members that are there stay as they are.
+    profile_only: bool,
     /// Sizes, which depend on the members that are there.
     resize: Option<Value>,
 }
 
+impl Changes {
+    fn read(inputs: &Value) -> Result<Self, String> {
+        Self::deserialize(inputs).map_err(|error| error.to_string())
+    }
+}
+
 /// Writes an update's properties into the cluster.
 pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
-    let changes: Changes = serde_json::from_value(inputs.clone()).map_err(|error| error.to_string())?;
     let Changes {
         name,
         timeout_seconds,
@@ -72,8 +90,9 @@ pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(),
         limits,
         groups,
         profile_id,
+        profile_only: _,
         resize: _,
-    } = changes;
+    } = Changes::read(inputs)?;
     cluster.profile_id = profile_id.unwrap_or(cluster.profile_id);
     cluster.name = name.unwrap_or_else(|| std::mem::take(&mut cluster.name));
     cluster.timeout = timeout_seconds.map_or(cluster.timeout, Span::from_secs);

@@ -10,6 +10,7 @@ use muster_store::StoreError;
 use muster_store::commands::{Accept, Accepted};
 use serde_json::{Map, Value};
 
+use super::recipe::admit;
 use super::{Caller, SubmitError, told};
 use crate::engine::Engine;
 use crate::events;
@@ -128,10 +129,7 @@ impl Engine {
             }
             _ => {}
         }
-        provider.check_profile(profile).map_err(SubmitError::Invalid)?;
-        let admitted = provider.admit(profile).await;
-        admitted
-            .or_else(|missing| if missing.transient { Ok(()) } else { Err(SubmitError::Missing(missing)) })
+        admit(provider.as_ref(), profile).await
     }
 
     /// Accepts a change of a node.
@@ -158,6 +156,7 @@ impl Engine {
                 orphan::cluster(&node, &profile)
             }
         };
+        self.admit_recipe(&node.instance, node.profile_id, &inputs).await?;
         let mut action = self.node_action(kind, &node, &place, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);

@@ -14,6 +14,7 @@ mod membership;
 mod nodes;
 mod policies;
 mod retries;
+mod rolling;
 mod room;
 mod saying;
 mod scaling;

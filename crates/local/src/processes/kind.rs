@@ -68,6 +68,11 @@ impl ProcessRecipe {
         }
         Ok(recipe)
     }
+
+    /// The part that counts when it is started.
+    pub(super) fn start(self) -> (Vec<String>, BTreeMap<String, String>, Option<String>) {
+        (self.command, self.env, self.working_dir)
+    }
 }
 
 impl Kind {

@@ -55,6 +55,15 @@ fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     })
 }
 
+/// Whether a node was started with something else than its recipe says now.
+pub(super) fn is_outdated(call: Call<'_>, node: &Node, before: &Profile) -> Result<bool, ProviderError> {
+    if let Some(Kind::Process) = Kind::of(&call.profile.kind) {
+        let started_with = |profile| ProcessRecipe::of(profile).map(ProcessRecipe::start).map_err(invalid);
+        return Ok(started_with(before)? != started_with(call.profile)?);
+    }
+    Ok(recipe(Call { profile: before, ..call }, node)? != recipe(call, node)?)
+}
+
 /// The interpreters that were found for what was asked for: looking takes a process each time it is in vain.
 #[derive(Default)]
 pub(super) struct Pythons {

@@ -39,6 +39,11 @@ pub(super) fn run(kind: &ProfileType, operation: &str) -> Result<(), ProviderErr
     Err(ProviderError::permanent("NotSupported", message))
 }
 
+/// What is read from something that others made.
+pub(super) fn adopted() -> Map<String, Value> {
+    Map::from_iter([("flavor".to_owned(), "adopted".into())])
+}
+
 /// What a node is there.
 pub(super) fn details(node: &Node) -> Map<String, Value> {
     let up = matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Operating);

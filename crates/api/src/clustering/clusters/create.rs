@@ -9,7 +9,7 @@ use muster_core::resize::Sizes;
 use muster_core::shape::Shape;
 use muster_core::time::Span;
 use muster_engine::{Recipe, new_id};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::super::call::Call;
 use super::super::fault::Fault;
@@ -80,9 +80,7 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
     placement::may_run_code(&call.door.info, principal, &instance)?;
     let id = ClusterId::from_uuid(new_id());
     let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
-    let limit = |seconds: Option<u64>| {
-        seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
-    };
+    let limits = limits_of(&recipe);
     Ok(Cluster {
         id,
         name: name.to_owned(),
@@ -108,7 +106,7 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
         status: ClusterStatus::Init,
         status_reason: "Initializing".to_owned(),
         timeout,
-        limits: Limits { idle_timeout: limit(recipe.idle_timeout), max_lifetime: limit(recipe.max_lifetime) },
+        limits,
         watched: Watched::default(),
         metadata,
         config,
@@ -126,6 +124,26 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
         updated_at: None,
         deleted_at: None,
     })
+}
+
+/// What ends clusters that are made from this by themselves.
+fn limits_of(recipe: &ClusterRecipe) -> Limits {
+    let limit = |seconds: Option<u64>| {
+        seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
+    };
+    Limits { idle_timeout: limit(recipe.idle_timeout), max_lifetime: limit(recipe.max_lifetime) }
+}
+
+/// Limits that differ between two profiles of a framework, absent ones as null.
+pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<Map<String, Value>, Fault> {
+    let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(Fault::bad);
+    let (before, after) = (limits_of(&read(before)?), limits_of(&read(after)?));
+    let each = [
+        ("idle_timeout", before.idle_timeout, after.idle_timeout),
+        ("max_lifetime", before.max_lifetime, after.max_lifetime),
+    ];
+    let changed = each.into_iter().filter(|(_, before, after)| before != after);
+    Ok(changed.map(|(name, _, after)| (name.to_owned(), json!(after))).collect())
 }
 
 /// A name that objects can have, and no other cluster's: duplicates of names are allowed at this door.

@@ -80,6 +80,25 @@ with urllib.request.urlopen(request) as answer:
 size(2)
 print("told")
 
+def processes():
+    return {node.id: node.physical_id for node in clustering.nodes(cluster_id="c")}
+
+
+before = processes()
+head = next(node.id for node in clustering.nodes(cluster_id="c") if node.role == "head")
+larger = clustering.create_profile(
+    name="larger", spec={"type": "dask.cluster", "version": 1.0, "properties": {"worker": {"env": {"COLOUR": "red"}}}})
+updated = clustering.update_cluster(cluster.id, profile_id=larger.id)
+wait_for("c", "updated", lambda seen: seen.status == "ACTIVE" and seen.profile_id == larger.id,
+         lambda: clustering.get_cluster("c"))
+after = processes()
+assert after.keys() == before.keys(), (before, after)
+assert {node for node in after if after[node] == before[node]} == {head}, "workers are new, the head is not"
+for worker in after.keys() - {head}:
+    with open(f"/proc/{after[worker]}/environ", "rb") as environment:
+        assert b"COLOUR=red" in environment.read().split(b"\0")
+print("updated")
+
 clustering.delete_cluster(cluster.id, ignore_missing=False)
 wait_for("c", "gone", lambda seen: seen is None, lambda: clustering.find_cluster("c"))
 clustering.delete_profile(profile.id, ignore_missing=False)

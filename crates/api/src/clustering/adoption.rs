@@ -1,0 +1,78 @@
+//! Nodes that others made, and that become ours.
+
+use http::StatusCode;
+use muster_core::profile::ProfileType;
+use muster_core::profile_types;
+use muster_engine::adopt::{Adopted, Adoptee, NewName};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::form::Form;
+use super::reply::Reply;
+use crate::placement;
+
+/// What a request says of what is to be adopted.
+struct Wanted<'b> {
+    identity: &'b str,
+    kind: &'b str,
+    overrides: Map<String, Value>,
+}
+
+impl<'b> Wanted<'b> {
+    fn read(form: &mut Form<'b>) -> Result<Self, Fault> {
+        let identity = form.text("identity")?.unwrap_or_default();
+        let kind = form.text("type")?.unwrap_or_default();
+        let overrides = form.map("overrides")?.unwrap_or_default();
+        let snapshot = form.truth("snapshot")?.unwrap_or(false);
+        form.require("identity").require("type").done()?;
+        if identity.is_empty() {
+            return Err(Fault::bad("The identity is empty: what shall be adopted?"));
+        }
+        if snapshot {
+            return Err(Fault::bad(format!("there are no snapshots of {kind}: leave out snapshot")));
+        }
+        Ok(Self { identity, kind, overrides })
+    }
+
+    /// Where it is, and as what.
+    fn find(self, call: &Call) -> Result<Adoptee, Fault> {
+        let unknown = || Fault::bad(format!("The profile_type '{}' could not be found.", self.kind));
+        let (name, version) = self.kind.rsplit_once('-').ok_or_else(unknown)?;
+        let info = profile_types::find(name, version).ok_or_else(unknown)?;
+        let kind = ProfileType::new(info.name, info.version);
+        let instance = placement::instance_for(call.engine(), "", &kind)?;
+        placement::may_run_code(&call.door.info, call.principal()?, &instance)?;
+        Ok(Adoptee { instance, kind, identity: self.identity.to_owned(), overrides: self.overrides })
+    }
+}
+
+/// What a node would be made from, if it were ours.
+pub(super) async fn preview(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.body()?);
+    let adoptee = Wanted::read(&mut form)?.find(call)?;
+    let profile = call.engine().adopt_preview(&adoptee, &call.caller()?).await?;
+    let spec = json!({
+        "type": profile.kind.name,
+        "version": profile.kind.version,
+        "properties": profile.properties,
+    });
+    Ok(Reply::of("node_profile", json!({"node_preview": spec})))
+}
+
+/// Takes a node in.
+pub(super) async fn adopt(call: &Call) -> Result<Reply, Fault> {
+    let mut form = Form::new(call.body()?);
+    let name = form.name("name")?.map(str::to_owned);
+    let role = form.text("role")?.unwrap_or_default().to_owned();
+    let metadata = form.map("metadata")?.unwrap_or_default();
+    let adoptee = Wanted::read(&mut form)?.find(call)?;
+    let named = NewName { name, role, metadata };
+    match call.engine().adopt(&adoptee, named, call.caller()?).await? {
+        Adopted::Now(node) => Ok(Reply::of("node", call.shown_node(&node).await?).status(StatusCode::OK)),
+        Adopted::Before(known) => Err(Fault::conflict(
+            "ResourceInUse",
+            format!("'{}' cannot be adopted: it is node {known} already.", adoptee.identity),
+        )),
+    }
+}

@@ -1,0 +1,149 @@
+//! One attribute of every worker of a cluster.
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use jsonpath_rust::parser::model::JpQuery;
+use jsonpath_rust::parser::parse_json_path;
+use jsonpath_rust::query::js_path_process;
+use muster_core::node::{Node, NodeRole};
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::fault::Fault;
+use super::reply::Reply;
+use super::show;
+
+/// Nodes whose details are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// The longest path.
+const LONGEST: usize = 1024;
+
+/// What is found at a path in each worker; those without it are left out.
+pub(super) async fn collect(call: &Call) -> Result<Reply, Fault> {
+    let given = call.path(1).trim();
+    if given.is_empty() || given == "None" {
+        return Err(Fault::bad("Required path attribute is missing"));
+    }
+    let path = parse(given)?;
+    let cluster = call.cluster(call.path(0)).await?;
+    let nodes = call.engine().store().members(cluster.id).await?;
+    let names = call.profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+    let workers = nodes.into_iter().filter(|node| node.role == NodeRole::Worker);
+    let shown = workers.map(|node| {
+        let shown = show::node(&node, names.get(&node.profile_id).map(String::as_str), call.version);
+        (node, shown)
+    });
+    let shown: Vec<Value> = if given.contains("details") {
+        let each: Vec<BoxFuture<'_, Value>> =
+            shown.map(|(node, shown)| detailed(call, node, shown).boxed()).collect();
+        futures::stream::iter(each).buffered(AT_ONCE).collect().await
+    } else {
+        shown.map(|(_, shown)| shown).collect()
+    };
+    let found = shown.iter().filter_map(|node| Some(json!({"id": node["id"], "value": first(&path, node)?})));
+    Ok(Reply::of("cluster_attributes", found.collect::<Vec<_>>()))
+}
+
+/// A node with what its provider says of it; one that says nothing has no details.
+async fn detailed(call: &Call, node: Node, mut shown: Value) -> Value {
+    if node.physical_id.is_some() {
+        match call.engine().details(&node).await {
+            Ok(details) => shown["details"] = Value::Object(details),
+            Err(error) => tracing::info!(node = %node.id, %error, "there are no details"),
+        }
+    }
+    shown
+}
+
+fn first(path: &JpQuery, node: &Value) -> Option<Value> {
+    let found = js_path_process(path, node).ok()?;
+    found.into_iter().next().map(|one| one.val().clone())
+}
+
+/// Reads a path; clients leave out its root, and put bare names into it that JSON paths have in quotes.
+fn parse(given: &str) -> Result<JpQuery, Fault> {
+    let invalid = |why: &str| Fault::bad(format!("Invalid attribute path - {why}"));
+    if given.len() > LONGEST {
+        return Err(invalid(&format!("it is longer than {LONGEST} characters")));
+    }
+    // Either would let a short path take a long time.
+    if given.contains('?') || given.matches("..").count() > 1 {
+        return Err(invalid("filters, and more than one '..', are not possible here"));
+    }
+    let whole = if given.starts_with('$') { given.to_owned() } else { format!("$.{given}") };
+    parse_json_path(&quoted(&whole)).map_err(|error| {
+        let error = error.to_string();
+        invalid(error.lines().last().map_or("", |line| line.trim_start_matches([' ', '='])))
+    })
+}
+
+/// Names with letters that a JSON path wants in quotes get them.
+fn quoted(path: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '@');
+    let (mut out, mut rest) = (String::new(), path);
+    while let Some(start) = rest.find(['.', '[']) {
+        let (before, from) = rest.split_at(start);
+        out.push_str(before);
+        if from.starts_with('[') {
+            // What is in brackets is said as it should be already.
+            let end = from.find(']').map_or(from.len(), |end| end + 1);
+            let (inside, after) = from.split_at(end);
+            out.push_str(inside);
+            rest = after;
+            continue;
+        }
+        let name = &from[1..];
+        let end = name.find(|letter| !plain(letter)).unwrap_or(name.len());
+        let (name, after) = name.split_at(end);
+        if name.contains(['-', '@']) {
+            let dots = if out.ends_with('.') { "." } else { "" };
+            out.push_str(&format!("{dots}['{name}']"));
+        } else {
+            out.push('.');
+            out.push_str(name);
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("name", json!("n"))]
+    #[case("$.name", json!("n"))]
+    #[case("metadata.a-b", json!(1))]
+    #[case("metadata['a-b']", json!(1))]
+    #[case("details.addresses.private[0].addr", json!("127.0.0.1"))]
+    #[case("details.addresses.*[0].addr", json!("127.0.0.1"))]
+    #[case("details..addr", json!("127.0.0.1"))]
+    fn the_first_that_a_path_finds(#[case] path: &str, #[case] value: Value) {
+        let node = json!({
+            "name": "n",
+            "metadata": {"a-b": 1},
+            "details": {"addresses": {"private": [{"addr": "127.0.0.1"}, {"addr": "127.0.0.2"}]}},
+        });
+        assert_eq!(first(&parse(path).unwrap(), &node), Some(value));
+    }
+
+    #[test]
+    fn a_path_that_finds_nothing_has_no_value() {
+        assert_eq!(first(&parse("metadata.x").unwrap(), &json!({"metadata": {}})), None);
+    }
+
+    #[rstest]
+    #[case("a b")]
+    #[case("[")]
+    #[case("..")]
+    #[case("a[?(@.b)]")]
+    #[case("a..*..*")]
+    fn what_is_no_path_is_said(#[case] path: &str) {
+        let fault = parse(path).unwrap_err();
+        assert!(fault.message.starts_with("Invalid attribute path - "), "{}", fault.message);
+    }
+}

@@ -1,0 +1,126 @@
+//! Nodes that others made, and that become ours.
+
+use muster_core::event::Level;
+use muster_core::ids::{InstanceId, NodeId, ProfileId};
+use muster_core::node::{Node, NodeRole, NodeStatus, ORPHAN_INDEX};
+use muster_core::profile::{Profile, ProfileType};
+use muster_store::commands::Adopt;
+use serde_json::{Map, Value};
+
+use crate::engine::Engine;
+use crate::events;
+use crate::fresh::new_id;
+use crate::naming;
+use crate::submit::{Caller, SubmitError};
+
+/// Something that others made.
+#[derive(Debug, Clone)]
+pub struct Adoptee {
+    /// Where it is.
+    pub instance: InstanceId,
+    /// What kind of node it becomes.
+    pub kind: ProfileType,
+    /// What it is there.
+    pub identity: String,
+    /// Properties that count instead of those that are read from it.
+    pub overrides: Map<String, Value>,
+}
+
+/// How it shall be called here.
+#[derive(Debug, Clone)]
+pub struct NewName {
+    /// What people call it; otherwise as nodes are called that nobody named.
+    pub name: Option<String>,
+    /// What a user calls its role.
+    pub role: String,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone)]
+pub enum Adopted {
+    /// It is ours now.
+    Now(Box<Node>),
+    /// It was before, as this node.
+    Before(NodeId),
+}
+
+impl Engine {
+    /// The recipe that a node would have; nothing is stored.
+    pub async fn adopt_preview(&self, adoptee: &Adoptee, caller: &Caller) -> Result<Profile, SubmitError> {
+        let Adoptee { instance, kind, identity, overrides } = adoptee;
+        let provider =
+            self.provider(instance).ok_or_else(|| SubmitError::NoProvider(instance.to_string()))?;
+        let can = provider.capabilities(kind, None).is_some_and(|capabilities| capabilities.adopt);
+        if !can {
+            let why = format!("nodes of type {kind} cannot be adopted: only Muster makes them");
+            return Err(SubmitError::NotSupported(why));
+        }
+        let found = provider.adopt(kind, identity).await;
+        let mut properties = found.map_err(|error| SubmitError::Invalid(error.message))?;
+        properties.extend(overrides.clone());
+        let profile = Profile {
+            id: ProfileId::from_uuid(new_id()),
+            name: String::new(),
+            kind: kind.clone(),
+            project: caller.principal.project.clone(),
+            user: caller.principal.id.clone(),
+            properties,
+            envelope: Map::new(),
+            metadata: Map::new(),
+            implicit: false,
+            created_at: self.now(),
+            updated_at: None,
+        };
+        provider.check_profile(&profile).map_err(SubmitError::Invalid)?;
+        Ok(profile)
+    }
+
+    /// Takes a node in, with a recipe of its own. It works already, so there is nothing to be done, and no action.
+    pub async fn adopt(
+        &self,
+        adoptee: &Adoptee,
+        named: NewName,
+        caller: Caller,
+    ) -> Result<Adopted, SubmitError> {
+        let NewName { name, role, metadata } = named;
+        let profile = self.adopt_preview(adoptee, &caller).await?;
+        let name = name.unwrap_or_else(naming::unnamed);
+        let profile = Profile { name: format!("prof-{name}"), ..profile };
+        let now = self.now();
+        let node = Node {
+            id: NodeId::from_uuid(new_id()),
+            cluster_id: None,
+            instance: adoptee.instance.clone(),
+            group: None,
+            role: NodeRole::Worker,
+            user_role: role,
+            index: ORPHAN_INDEX,
+            name,
+            physical_id: Some(adoptee.identity.clone()),
+            profile_id: profile.id,
+            project: profile.project.clone(),
+            user: profile.user.clone(),
+            status: NodeStatus::Active,
+            status_reason: "Node adopted successfully".to_owned(),
+            tainted: false,
+            data: Map::new(),
+            metadata,
+            dependents: Map::new(),
+            incarnation: 0,
+            starts: Vec::new(),
+            init_at: now,
+            created_at: Some(now),
+            updated_at: None,
+        };
+        let message = format!("'{}' became a node", adoptee.identity);
+        let reason = events::reason::NODE_ADOPTED;
+        let event = events::of_node(None, &node, Level::Info, reason, &message, now);
+        let event = muster_core::event::Event { user: node.user.clone(), door: caller.door, ..event };
+        match self.inner.store.adopt(Adopt { profile, node: node.clone(), event }).await? {
+            Some(known) => Ok(Adopted::Before(known)),
+            None => Ok(Adopted::Now(Box::new(node))),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Members follow their cluster's new recipe, some at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::ids::{NodeId, ProfileId};
+use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::profile::Profile;
+use muster_core::time::{Span, Timestamp};
+use muster_store::commands::End;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::provider_failed;
+use crate::members::{Aim, in_one, succeeded};
+use crate::provider::{Call, ProviderError, Updated};
+use crate::work::{Stop, Work};
+
+/// Where batch policies and steps leave for each other what is known of an update.
+const KEY: &str = "update";
+
+/// Nodes that are updated at once, whatever the batch.
+const AT_ONCE: usize = 32;
+
+/// What nodes say that follow the new recipe.
+const UPDATED: &str = "Update succeeded";
+
+/// What is kept of it with the action.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Rolling {
+    /// Who is updated when; all at once if no policy says anything.
+    plan: Option<Vec<Vec<NodeId>>>,
+    /// Seconds of rest after each batch.
+    pause_time: u64,
+    /// Batches that are behind us.
+    batches_done: usize,
+    /// Until when it rests.
+    rests_until: Option<Timestamp>,
+    /// What nodes were in the world before they were made anew.
+    old: BTreeMap<NodeId, String>,
+}
+
+impl Rolling {
+    fn of(work: &Work) -> Self {
+        let kept = work.data.get(KEY).cloned().unwrap_or_default();
+        serde_json::from_value(kept).unwrap_or_default()
+    }
+
+    fn pause(&self) -> Span {
+        Span::from_secs(u32::try_from(self.pause_time).unwrap_or(u32::MAX))
+    }
+
+    fn keep(&self, work: &mut Work) {
+        // These are plain strings and numbers: there is nothing that could fail.
+        work.data.insert(KEY.to_owned(), serde_json::to_value(self).unwrap_or(Value::Null));
+    }
+}
+
+/// The cluster is made from another recipe from now on. Its head follows with it, and with a new head those workers
+/// that cannot be without the old one; all of that is written with the intent.
+pub(super) async fn begin(work: &mut Work, id: ProfileId) -> Result<(), Stop> {
+    let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
+    let profile = work.inner.store.profile(id).await?.ok_or_else(missing)?;
+    if profile.kind != work.profile.kind {
+        let why = "Cannot update a cluster to a different profile type, operation aborted.";
+        return Err(Stop::Failed(why.to_owned()));
+    }
+    work.change_recipe(profile.clone());
+    let Some(head) = work.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
+        return Ok(());
+    };
+    let before = work.recipe_of_row(&head).clone();
+    let updated = work.call_provider(work.provider.update_node(work.call(), &head, &before)).await?;
+    if updated.map_err(provider_failed)? == Updated::MakeAnew {
+        work.cluster.incarnation += 1;
+        let alone = work.capabilities.workers_outlive_head;
+        let followers: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
+        for follower in followers.into_iter().filter(|id| !alone || *id == head.id) {
+            work.follow_recipe(follower, profile.clone());
+        }
+    } else {
+        work.follow_recipe(head.id, profile);
+    }
+    Ok(())
+}
+
+/// Has the workers follow, batch by batch; the first batch in which one cannot is the last.
+pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
+    let mut rolling = Rolling::of(work);
+    let plan = rolling.plan.get_or_insert_with(|| vec![workers(work)]).clone();
+    rest(work, &rolling).await?;
+    for (place, batch) in plan.iter().enumerate().skip(rolling.batches_done) {
+        let failures = update(work, &mut rolling, batch).await?;
+        if !failures.is_empty() {
+            return Err(Stop::Failed(format!("Failed in updating nodes. {}", in_one(&failures))));
+        }
+        rolling.batches_done = place + 1;
+        rolling.rests_until = Some(work.now().after(rolling.pause()));
+        rolling.keep(work);
+        work.commit(false).await?;
+        rest(work, &rolling).await?;
+    }
+    Ok(())
+}
+
+fn workers(work: &Work) -> Vec<NodeId> {
+    work.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
+}
+
+async fn rest(work: &Work, rolling: &Rolling) -> Result<(), Stop> {
+    match rolling.rests_until.filter(|until| *until > work.now()) {
+        Some(until) => work.pause_until(until).await,
+        None => Ok(()),
+    }
+}
+
+/// One batch; who could not follow, and why.
+async fn update(work: &mut Work, rolling: &mut Rolling, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
+    let mut failures: Vec<String> = batch.iter().filter_map(|id| work.given_up.get(id).cloned()).collect();
+    let behind = |node: &Node| node.profile_id != work.profile.id || work.children.contains_key(&node.id);
+    let open = |id: &NodeId| !work.done.contains(id) && !work.given_up.contains_key(id);
+    let nodes: Vec<NodeId> =
+        batch.iter().copied().filter(open).filter(|id| work.node(*id).is_some_and(behind)).collect();
+    if nodes.is_empty() {
+        return Ok(failures);
+    }
+    note(work, rolling, &nodes).await?;
+    let mut anew = Vec::new();
+    let mut failed = Vec::new();
+    for (id, updated) in call_each(work, &nodes).await? {
+        match updated {
+            Ok(Updated::InPlace) => {
+                work.follow_recipe(id, work.profile.clone());
+                work.settle(id, NodeStatus::Active, UPDATED);
+                work.end_child(id, succeeded(UPDATED));
+            }
+            Ok(Updated::MakeAnew) => {
+                work.follow_recipe(id, work.profile.clone());
+                anew.push(id);
+            }
+            Err(error) if error.transient => return Err(Stop::NotNow(error.message)),
+            Err(error) => failed.push((id, format!("Update failed: {}", error.message))),
+        }
+    }
+    if !anew.is_empty() {
+        failures.extend(make_anew(work, rolling, &anew).await?);
+    }
+    for (id, words) in failed {
+        let name = work.node(id).map(|node| node.name.clone()).unwrap_or_default();
+        work.settle(id, NodeStatus::Error, &words);
+        failures.push(format!("{name}: {words}"));
+        work.end_child(id, End { status: ActionStatus::Failed, reason: words });
+    }
+    Ok(failures)
+}
+
+/// The commit before nodes are touched: a part for each, and what each was in the world.
+async fn note(work: &mut Work, rolling: &mut Rolling, nodes: &[NodeId]) -> Result<(), Stop> {
+    let mut children = work.children_for(ActionKind::NodeUpdate, nodes);
+    for child in &mut children {
+        child.inputs = json!({"new_profile_id": work.profile.id});
+    }
+    for id in nodes {
+        work.settle(*id, NodeStatus::Updating, "Update in progress");
+        let present = work.node(*id).and_then(|node| node.physical_id.clone());
+        if let Some(present) = present {
+            rolling.old.entry(*id).or_insert(present);
+        }
+    }
+    rolling.keep(work);
+    let mut record = work.pending();
+    record.children = children;
+    record.applied = true;
+    record.data = work.kept();
+    record.cluster = work.row();
+    work.record(record).await
+}
+
+type Outcome = (NodeId, Result<Updated, ProviderError>);
+
+/// Tells the provider of the new recipe of each.
+async fn call_each(work: &Work, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> {
+    let fence = work.action.fence;
+    let shared = Arc::new((Arc::clone(&work.provider), work.cluster.clone(), work.profile.clone()));
+    let mut recipes: HashMap<ProfileId, Arc<Profile>> = HashMap::new();
+    let mut each: Vec<BoxFuture<'static, Outcome>> = Vec::new();
+    for node in nodes.iter().filter_map(|id| work.node(*id)).cloned() {
+        let before = recipes.entry(node.profile_id);
+        let before = Arc::clone(before.or_insert_with(|| Arc::new(work.recipe_of_row(&node).clone())));
+        let shared = Arc::clone(&shared);
+        each.push(Box::pin(async move {
+            let (provider, cluster, profile) = shared.as_ref();
+            let call = Call { cluster, profile, fence };
+            (node.id, provider.update_node(call, &node, &before).await)
+        }));
+    }
+    tokio::select! {
+        biased;
+        done = futures::stream::iter(each).buffer_unordered(AT_ONCE).collect() => Ok(done),
+        stop = work.interrupted() => Err(stop),
+    }
+}
+
+/// Nodes that cannot be changed as they run are made anew; who did not come back, and why.
+async fn make_anew(work: &mut Work, rolling: &Rolling, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+    for id in nodes {
+        if let Some(node) = work.node_mut(*id) {
+            // It is not restarted because it crashed.
+            node.starts.clear();
+        }
+    }
+    work.flush().await?;
+    let old = |id: &NodeId| rolling.old.get(id).map(|old| (*id, old.clone()));
+    let again = nodes.iter().filter_map(old).collect();
+    let reached = work.reach(&Aim { start: true, keep_size: true, again, ..Aim::default() }).await;
+    for id in nodes {
+        if work.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
+            work.settle(*id, NodeStatus::Active, UPDATED);
+        }
+    }
+    match reached {
+        Ok(()) => Ok(Vec::new()),
+        Err(Stop::Failed(why)) => Ok(vec![why]),
+        Err(stop) => Err(stop),
+    }
+}

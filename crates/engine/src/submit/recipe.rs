@@ -1,0 +1,53 @@
+//! Recipes that are asked for: whether nodes can be made from them, and whether those that are there can follow.
+
+use muster_core::ids::{InstanceId, ProfileId};
+use muster_core::profile::Profile;
+use muster_core::profile_types;
+use serde_json::Value;
+
+use super::SubmitError;
+use crate::engine::Engine;
+use crate::provider::Provider;
+
+/// Whether a provider can make nodes from this.
+pub(super) async fn admit(provider: &dyn Provider, profile: &Profile) -> Result<(), SubmitError> {
+    provider.check_profile(profile).map_err(SubmitError::Invalid)?;
+    match provider.admit(profile).await {
+        Err(missing) if !missing.transient => Err(SubmitError::Missing(missing)),
+        _ => Ok(()),
+    }
+}
+
+impl Engine {
+    /// Refuses a change to another recipe that nodes cannot follow.
+    pub(super) async fn admit_recipe(
+        &self,
+        instance: &InstanceId,
+        present: ProfileId,
+        inputs: &Value,
+    ) -> Result<(), SubmitError> {
+        let asked = inputs.get("profile_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+        let Some((asked, provider)) = asked.zip(self.provider(instance)) else { return Ok(()) };
+        let (present, asked) =
+            (self.inner.store.profile(present).await?, self.inner.store.profile(asked).await?);
+        let Some(asked) = asked else { return Ok(()) };
+        let stays = inputs.get("profile_only").and_then(Value::as_bool) == Some(true);
+        if let Some(present) = present.filter(|_| !stays) {
+            let fixed = frozen(&present, &asked);
+            if !fixed.is_empty() {
+                let why = format!(
+                    "The following properties are not updatable: {}: pass profile_only, and make nodes anew",
+                    fixed.join(", ")
+                );
+                return Err(SubmitError::Invalid(why));
+            }
+        }
+        admit(provider.as_ref(), &asked).await
+    }
+}
+
+/// Properties that differ and that nodes cannot follow.
+fn frozen(present: &Profile, asked: &Profile) -> Vec<&'static str> {
+    let known = profile_types::find(&asked.kind.name, &asked.kind.version);
+    known.map(|known| known.schema.frozen_changes(&present.properties, &asked.properties)).unwrap_or_default()
+}
