@@ -1,5 +1,6 @@
 //! A real server of its own, in a release build, with its database on a real disk.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -38,9 +39,20 @@ impl Server {
 
     /// The same with variables of its own.
     pub async fn start_with(muster: &Path, data: &Path, variables: &[(&str, &Path)]) -> Result<Self> {
-        let started = Instant::now();
-        let mut command = serve(muster, data);
+        let mut command = serve(muster, data, "error");
         command.envs(variables.iter().copied());
+        Self::run(muster, data, command).await
+    }
+
+    /// The same, with every query to its database in a log of JSON lines.
+    pub async fn start_traced(muster: &Path, data: &Path, log: File) -> Result<Self> {
+        let mut command = serve(muster, data, "error,muster_store::queries=trace");
+        command.args(["--log-format", "json"]).stderr(log);
+        Self::run(muster, data, command).await
+    }
+
+    async fn run(muster: &Path, data: &Path, mut command: Command) -> Result<Self> {
+        let started = Instant::now();
         let child = command.spawn().with_context(|| format!("cannot run {}", muster.display()))?;
         let mut server = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), took: PATIENCE };
         while started.elapsed() < PATIENCE {
@@ -62,6 +74,11 @@ impl Server {
     /// How long it took from its start to `/readyz`.
     pub const fn took(&self) -> Duration {
         self.took
+    }
+
+    /// Where it answers.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// One more connection.
@@ -109,10 +126,10 @@ fn is_setting(variable: &str) -> bool {
     variable.starts_with("MUSTER_") || variable == "VIRTUAL_ENV"
 }
 
-fn serve(program: &Path, data: &Path) -> Command {
+fn serve(program: &Path, data: &Path, log: &str) -> Command {
     let mut command = muster(program);
     command
-        .args(["serve", "--dev", "--log", "error", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"])
+        .args(["serve", "--dev", "--log", log, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"])
         .args(["--max-clusters-per-project", MOST_CLUSTERS, "--max-nodes-per-cluster", MOST_NODES])
         .arg("--data-dir")
         .arg(data)

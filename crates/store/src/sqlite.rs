@@ -55,9 +55,16 @@ pub(crate) fn execute(to: &Connection, sql: &str, arguments: Vec<Value>) -> Resu
     Ok(u64::try_from(statement.raw_execute()?).unwrap_or_default())
 }
 
+/// The name under which the log has every query, where that is asked for.
+const QUERIES: &str = "muster_store::queries";
+
 /// Runs a query and collects its rows.
 pub(crate) fn rows(of: &Connection, sql: &str, arguments: Vec<Value>) -> Result<Vec<Vec<Cell>>, StoreError> {
     let mut statement = prepare(of, sql, arguments)?;
+    if tracing::enabled!(target: QUERIES, tracing::Level::TRACE) {
+        // With its arguments, so that it can be run again as it is.
+        tracing::trace!(target: QUERIES, sql = statement.expanded_sql().unwrap_or_default(), "asked");
+    }
     let columns = statement.column_count();
     let mut found = Vec::new();
     let mut rows = statement.raw_query();

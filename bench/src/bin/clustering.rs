@@ -1,0 +1,177 @@
+//! The clustering API: 200 nodes to ACTIVE beside the core API, and reads beside raw ones.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use muster_bench::client::{self, Client};
+use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, tell};
+use muster_bench::reads::{self, Floor};
+use muster_bench::server::{self, Server};
+use muster_bench::{copies, load, machine, run};
+use serde_json::{Value, json};
+
+/// The clustering API beside the core API, and its reads beside raw ones
+#[derive(Debug, Parser)]
+struct Args {
+    /// The server to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+    /// Be the floor of the reads
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    floor: Option<PathBuf>,
+}
+
+const NODES: u32 = 200;
+const ROUNDS: usize = 30;
+/// Rounds that do not count.
+const WARM_UP: usize = 10;
+
+/// One node each.
+const CLUSTERS: u32 = 500;
+const CONNECTIONS: usize = 16;
+/// How many different clusters are read.
+const READ: usize = 50;
+/// Each kind of read, in turn with its floor.
+const TURNS: usize = 5;
+const TURN: Duration = Duration::from_secs(2);
+
+/// How often is looked whether it is ACTIVE.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(5);
+
+const V1: &str = "/clustering/v1";
+
+fn main() -> Result<()> {
+    let Args { muster, floor } = Args::parse();
+    if let Some(data) = floor {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(reads::serve(data));
+    }
+    let muster = server::program(muster)?;
+    machine::tell()?;
+    run::run(LIMIT, async {
+        creates(&muster).await?;
+        reads_of(&muster).await
+    })
+}
+
+/// The same cluster through both doors, in turn; both are asked until it is ACTIVE.
+async fn creates(muster: &Path) -> Result<()> {
+    let folder = server::folder()?;
+    let server = Server::start(muster, folder.path()).await?;
+    let mut client = server.connect().await?;
+    let profile = profile(&mut client).await?;
+    let (mut ours, mut core) = (Vec::new(), Vec::new());
+    for round in 0..WARM_UP + ROUNDS {
+        let through_core = core_round(&mut client, round).await?;
+        let started = Instant::now();
+        create(&mut client, &format!("c-{round}"), &profile, NODES).await?;
+        let through_clustering = started.elapsed();
+        if round >= WARM_UP {
+            core.push(through_core);
+            ours.push(through_clustering);
+        }
+    }
+    let (ours, core) = (median(ours), median(core));
+    println!("{NODES} nodes from POST to ACTIVE, {ROUNDS} rounds in turn");
+    tell("through the core API", milliseconds(core));
+    tell("through the clustering API", milliseconds(ours));
+    at_most("ratio", ratio(ours, core), 1.2, |ratio| format!("{ratio:.2}"));
+    Ok(())
+}
+
+async fn core_round(client: &mut Client, round: usize) -> Result<Duration> {
+    let body = json!({
+        "name": format!("core-{round}"),
+        "profile": "simulated.node-1.0",
+        "cluster_spec": {"worker_group_spec": [{"group_name": "workers", "replicas": NODES}]},
+    });
+    let started = Instant::now();
+    post(client, &client::clusters(), &body).await?;
+    let path = format!("{}/core-{round}", client::clusters());
+    until_active(client, &path, |cluster| &cluster["state"]).await?;
+    Ok(started.elapsed())
+}
+
+/// A recipe for simulated nodes.
+async fn profile(client: &mut Client) -> Result<String> {
+    let spec = json!({"type": "simulated.node", "version": "1.0", "properties": {"flavor": "small"}});
+    let profile = json!({"profile": {"name": "p", "spec": spec}});
+    let made = post(client, &format!("{V1}/profiles"), &profile).await?;
+    Ok(made["profile"]["id"].as_str().context("a profile without an id")?.to_owned())
+}
+
+/// Creates a cluster, waits until it is ACTIVE, and gives its id.
+async fn create(client: &mut Client, name: &str, profile: &str, nodes: u32) -> Result<String> {
+    let cluster = json!({"name": name, "profile_id": profile, "desired_capacity": nodes});
+    let made = post(client, &format!("{V1}/clusters"), &json!({"cluster": cluster})).await?;
+    let id = made["cluster"]["id"].as_str().context("a cluster without an id")?;
+    let path = format!("{V1}/clusters/{id}");
+    until_active(client, &path, |answer| &answer["cluster"]["status"]).await?;
+    Ok(id.to_owned())
+}
+
+async fn post(client: &mut Client, path: &str, body: &Value) -> Result<Value> {
+    let (status, answer) = client.post(path, serde_json::to_vec(body)?).await?;
+    ensure!(status.is_success(), "POST {path}: {status}: {}", String::from_utf8_lossy(&answer));
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+async fn until_active(client: &mut Client, path: &str, status: impl Fn(&Value) -> &Value) -> Result<()> {
+    loop {
+        let answer: Value = serde_json::from_slice(&client.get(path).await?)?;
+        if status(&answer) == "ACTIVE" {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Reads of one cluster, and of all, beside the same SELECTs without us.
+async fn reads_of(muster: &Path) -> Result<()> {
+    let folder = server::folder()?;
+    let server = Server::start(muster, folder.path()).await?;
+    let mut client = server.connect().await?;
+    let profile = profile(&mut client).await?;
+    let original = create(&mut client, "original", &profile, 1).await?;
+    drop((client, server));
+    copies::add(folder.path(), CLUSTERS - 1)?;
+    let one = |copy: usize| format!("{V1}/clusters/{}{copy:012x}", &original[..24]);
+    let (ones, all): (Vec<String>, _) = ((1..=READ).map(one).collect(), vec![format!("{V1}/clusters")]);
+    let paths: Vec<String> = ones.iter().chain(&all).cloned().collect();
+    let learned = reads::learn(muster, folder.path(), &paths).await?;
+    let server = Server::start(muster, folder.path()).await?;
+    let listed: Value = serde_json::from_slice(&server.connect().await?.get(&all[0]).await?)?;
+    let count = listed["clusters"].as_array().map_or(0, Vec::len);
+    ensure!(count == usize::try_from(CLUSTERS)?, "{count} clusters are on the list");
+    let floor = Floor::start(folder.path(), &learned).await?;
+    println!("reads over {CONNECTIONS} connections, {TURNS} turns of {} s", TURN.as_secs());
+    compare("GET of one cluster", &server, &floor, &ones).await?;
+    compare(&format!("list of {CLUSTERS} clusters"), &server, &floor, &all).await
+}
+
+async fn compare(what: &str, server: &Server, floor: &Floor, paths: &[String]) -> Result<()> {
+    let (mut ours, mut raw) = (Vec::new(), Vec::new());
+    for turn in 0..=TURNS {
+        let floor = load::reads(floor.address(), paths, CONNECTIONS, TURN).await?;
+        let server = load::reads(server.address(), paths, CONNECTIONS, TURN).await?;
+        if turn > 0 {
+            raw.push(floor);
+            ours.push(server);
+        }
+    }
+    let (ours, raw) = (middle(ours), middle(raw));
+    tell(&format!("{what}, raw"), format!("{raw:.0} a second"));
+    tell(what, format!("{ours:.0} a second"));
+    at_least("  ratio", ours / raw, 0.5, |ratio| format!("{ratio:.2}"));
+    Ok(())
+}
+
+fn middle(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,178 @@
+//! The floor of reads: the same HTTP stack runs the same SELECTs on the same database, and answers with bytes that are
+//! there already.
+//!
+//! Which SELECTs these are, the server itself says in its log. They are run with SQLite's own calls, every column of
+//! every row is read, and nothing is made of it. The floor is a process of its own, as the server is.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, ensure};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::client::Client;
+use crate::database;
+use crate::server::Server;
+
+/// Statements that are kept prepared: more than there are different ones.
+const STATEMENTS: usize = 2_000;
+
+/// What one request is answered with, and what is asked for that.
+struct Read {
+    queries: Vec<String>,
+    body: Bytes,
+}
+
+/// Has a server answer each path once, and learns what it asks its database for that.
+pub async fn learn(muster: &Path, data: &Path, paths: &[String]) -> Result<Value> {
+    let log = data.join("queries.log");
+    let server = Server::start_traced(muster, data, std::fs::File::create(&log)?).await?;
+    let mut client = server.connect().await?;
+    let mut learned = serde_json::Map::new();
+    for path in paths {
+        // The server asks for itself, too, now and then: what belongs to a request stands in its span.
+        let body = client.get(path).await?;
+        let queries = queries_of(&std::fs::read_to_string(&log)?, path);
+        ensure!(!queries.is_empty(), "the server asked nothing for {path}");
+        let body: Value = serde_json::from_slice(&body)?;
+        learned.insert(path.clone(), json!({"queries": queries, "body": body}));
+    }
+    Ok(learned.into())
+}
+
+/// The queries of the requests to a path.
+fn queries_of(log: &str, path: &str) -> Vec<String> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let here = lines.filter(|line| {
+        let spans = line["spans"].as_array().into_iter().flatten();
+        spans.into_iter().any(|span| span["path"].as_str() == path.split('?').next())
+    });
+    here.filter_map(|line| line["fields"]["sql"].as_str().map(str::to_owned)).collect()
+}
+
+/// The floor in a process of its own, which ends with this value.
+pub struct Floor {
+    _child: Child,
+    address: SocketAddr,
+}
+
+impl Floor {
+    /// Starts this program again as the floor.
+    pub async fn start(data: &Path, learned: &Value) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--floor").arg(data).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let mut input = child.stdin.take().context("no way in")?;
+        input.write_all(&serde_json::to_vec(learned)?).await?;
+        drop(input);
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no way out")?).read_line(&mut line).await?;
+        let address = line.trim().parse().with_context(|| format!("the floor said '{line}'"))?;
+        // It answers before it is measured.
+        let (status, _) = Client::connect(address).await?.try_get("/").await?;
+        ensure!(status == StatusCode::NOT_FOUND, "the floor answers {status}");
+        Ok(Self { _child: child, address })
+    }
+
+    /// Where it answers.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Is the floor, until it is killed.
+pub async fn serve(data: PathBuf) -> Result<()> {
+    let learned: HashMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
+    let read = |(path, value): (String, Value)| {
+        let queries = value["queries"].as_array().into_iter().flatten();
+        let queries = queries.filter_map(|query| query.as_str().map(str::to_owned)).collect();
+        (path, Read { queries, body: value["body"].to_string().into() })
+    };
+    let reads: HashMap<String, Read> = learned.into_iter().map(read).collect();
+    let state = Arc::new(Served { data, reads, idle: Mutex::default() });
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+    println!("{}", listener.local_addr()?);
+    let router = Router::new().fallback(answer).with_state(state);
+    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+        // As the server does.
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, router).await?;
+    Ok(())
+}
+
+struct Served {
+    data: PathBuf,
+    reads: HashMap<String, Read>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+async fn answer(State(served): State<Arc<Served>>, request: Request) -> Response {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let mut response = Response::new(axum::body::Body::empty());
+    let Some(read) = served.reads.get(path) else {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    };
+    match served.run(&read.queries) {
+        Ok(()) => *response.body_mut() = read.body.clone().into(),
+        Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+    }
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+impl Served {
+    fn run(&self, queries: &[String]) -> Result<()> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = idle.map_or_else(|| self.open(), Ok)?;
+        for query in queries {
+            let mut statement = connection.prepare_cached(query)?;
+            let columns = statement.column_count();
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                for column in 0..columns {
+                    std::hint::black_box::<ValueRef<'_>>(row.get_ref(column)?);
+                }
+            }
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        Ok(())
+    }
+
+    fn open(&self) -> Result<Connection> {
+        let connection = database::read(&self.data)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_ask_meanwhile_is_not_counted() {
+        let line = |path: &str, sql: &str| {
+            json!({"fields": {"sql": sql}, "spans": [{"name": "request", "path": path}]}).to_string()
+        };
+        let log = [
+            line("/a", "SELECT 1"),
+            json!({"fields": {"sql": "SELECT 2"}}).to_string(),
+            line("/b", "SELECT 3"),
+        ];
+        assert_eq!(queries_of(&log.join("\n"), "/a?limit=1"), ["SELECT 1"]);
+    }
+}
