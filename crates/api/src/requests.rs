@@ -20,13 +20,16 @@ use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use crate::error::ERROR_HEADER;
-use crate::{access, rest};
+use crate::{access, clustering, rest};
 
 #[cfg(test)]
 mod tests;
 
 /// The header and metadata that carry a request's id, in and out.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The same, under the name that clients of OpenStack services look for.
+const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// The longest id that is taken over from a caller.
 const LONGEST_ID: usize = 128;
@@ -102,6 +105,7 @@ async fn follow(
 ) -> Response {
     let begun = Instant::now();
     let id = id_of(request.headers());
+    let openstack = clustering::is_here(request.uri().path());
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
     let path: String = request.uri().path().chars().take(LONGEST_PATH).collect();
     let by = tracing::field::Empty;
@@ -120,6 +124,9 @@ async fn follow(
         let took = begun.elapsed();
         outcome.tell(took);
         requests.count(route, outcome.status, took);
+        if openstack {
+            response.headers_mut().insert(OPENSTACK_REQUEST_ID, as_openstack_writes(&id));
+        }
         response.headers_mut().insert(REQUEST_ID, id);
         response
     }
@@ -137,6 +144,11 @@ fn id_of(headers: &HeaderMap) -> HeaderValue {
         HeaderValue::from_str(&Uuid::now_v7().to_string())
             .unwrap_or_else(|_| HeaderValue::from_static("unknown"))
     })
+}
+
+/// Clients of OpenStack services know ids of requests by how they begin.
+fn as_openstack_writes(id: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(&[b"req-", id.as_bytes()].concat()).unwrap_or_else(|_| id.clone())
 }
 
 fn method_of(method: &Method) -> &'static str {

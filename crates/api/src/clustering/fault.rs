@@ -7,7 +7,8 @@ use muster_engine::SubmitError;
 use muster_store::StoreError;
 use serde_json::{Value, json};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ERROR_HEADER};
+use crate::requests::Sentence;
 
 /// Said of a body that is not what it has to be, where nothing more is known.
 pub(super) const MALFORMED: &str =
@@ -112,7 +113,10 @@ impl Fault {
     pub(super) fn response(&self) -> Response {
         let mut response = Response::new(self.body().to_string().into());
         *response.status_mut() = self.status;
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ERROR_HEADER, HeaderValue::from_static(self.kind));
+        response.extensions_mut().insert(Sentence(self.message.clone()));
         response
     }
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Method};
+use http::Method;
 use muster_core::principal::Role;
 
 use super::call::Call;
@@ -18,7 +18,6 @@ use super::{
     nodes, operations, policies, policy_types, profile_types, profiles, receivers, service, versions,
 };
 use crate::error::ApiError;
-use crate::requests::REQUEST_ID;
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,14 +157,12 @@ impl Clustering {
             let (door, route) = (self.clone(), std::sync::Arc::new(route));
             *methods = std::mem::take(methods).on(filter, move |path, request| {
                 let (door, route) = (door.clone(), std::sync::Arc::clone(&route));
-                async move { with_id(serve(door, &route, path, request).await) }
+                async move { serve(door, &route, path, request).await }
             });
         }
         let tls = self.tls;
-        let list =
-            move |request: Request| async move { with_id(versions::list(&request.into_parts().0, tls)) };
-        let one =
-            move |request: Request| async move { with_id(versions::show(&request.into_parts().0, tls)) };
+        let list = move |request: Request| async move { versions::list(&request.into_parts().0, tls) };
+        let one = move |request: Request| async move { versions::show(&request.into_parts().0, tls) };
         let mut router = Router::new();
         for path in ["", "/", "/versions"] {
             router = router.route(&format!("{ROOT}{path}"), axum::routing::get(list));
@@ -212,19 +209,9 @@ fn may_use(access: Access, call: &Call) -> Result<(), Fault> {
     if may { Ok(()) } else { Err(Fault::forbidden()) }
 }
 
-/// Every answer says which request it is to, under the name that clients of this door know.
-fn with_id(mut response: Response) -> Response {
-    let id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-    if let Ok(id) = HeaderValue::from_str(&format!("req-{id}")) {
-        response.headers_mut().insert("x-openstack-request-id", id);
-    }
-    response
-}
-
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error =
         ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
-    with_id(Fault::from(error).response())
+    Fault::from(error).response()
 }

@@ -24,7 +24,7 @@ fn tokens() -> String {
     PEOPLE.iter().map(entry).collect()
 }
 
-async fn service() -> Service {
+pub(crate) async fn service() -> Service {
     let write =
         |folder: &std::path::Path| std::fs::write(folder.join("tokens.toml"), tokens()).expect("a file");
     let arguments = ["--auth", "tokens:tokens.toml"];

@@ -11,6 +11,7 @@ mod openstack;
 mod policies;
 mod profiles;
 mod receivers;
+mod requests;
 mod resize;
 mod service;
 mod updates;

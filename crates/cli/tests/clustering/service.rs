@@ -49,7 +49,7 @@ impl Answer {
 
 /// A server of the test's own: own folder, own ports, own database, gone at the end.
 pub(crate) struct Service {
-    _process: Process,
+    process: Process,
     _folder: tempfile::TempDir,
     _database: Option<muster_testkit::Database>,
     client: reqwest::Client,
@@ -96,7 +96,7 @@ impl Service {
         let announced: Value = serde_json::from_slice(&announced).expect("JSON");
         let base = format!("http://{}", announced["rest"].as_str().expect("an address"));
         Some(Self {
-            _process: process,
+            process,
             _folder: folder,
             _database: database,
             client: reqwest::Client::new(),
@@ -104,6 +104,11 @@ impl Service {
             token: None,
             version: "clustering latest".to_owned(),
         })
+    }
+
+    /// The first line of its log with these words.
+    pub(crate) async fn says(&self, words: &str) -> String {
+        self.process.wait_for_line(words, PATIENCE).await
     }
 
     /// The same, as a client that knows this version.
