@@ -72,6 +72,11 @@ impl Filter {
         format!("${}", self.arguments.len())
     }
 
+    /// Where the next argument will stand.
+    pub(crate) fn next_place(&self) -> String {
+        format!("${}", self.arguments.len() + 1)
+    }
+
     pub(crate) fn add(&mut self, condition: impl Into<String>) {
         self.conditions.push(condition.into());
     }

@@ -26,14 +26,30 @@ const fn noun(thing: Thing) -> &'static str {
     }
 }
 
+fn at_most_one(given: &str, found: Found) -> Result<Option<Uuid>, Fault> {
+    match found {
+        Found::Nothing => Ok(None),
+        Found::One(id) => Ok(Some(id)),
+        Found::Several => Err(Fault::ambiguous(given)),
+    }
+}
+
 impl Call {
     /// The id of what is meant; nothing if there is no such thing.
     pub(super) async fn identify(&self, thing: Thing, given: &str) -> Result<Option<Uuid>, Fault> {
-        match self.engine().store().identify(thing, self.scope()?, given).await? {
-            Found::Nothing => Ok(None),
-            Found::One(id) => Ok(Some(id)),
-            Found::Several => Err(Fault::ambiguous(given)),
-        }
+        let found = self.engine().store().identify(thing, self.scope()?, given).await?;
+        at_most_one(given, found)
+    }
+
+    /// The same for many, in their order.
+    pub(super) async fn identify_all(
+        &self,
+        thing: Thing,
+        given: &[String],
+    ) -> Result<Vec<Option<Uuid>>, Fault> {
+        let texts: Vec<&str> = given.iter().map(String::as_str).collect();
+        let found = self.engine().store().identify_all(thing, self.scope()?, &texts).await?;
+        texts.into_iter().zip(found).map(|(given, found)| at_most_one(given, found)).collect()
     }
 
     /// The id of what a path names.

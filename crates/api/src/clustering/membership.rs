@@ -1,11 +1,13 @@
 //! Who is in a cluster, and which policies it follows: what requests check before actions check it again.
 
+use std::collections::{BTreeSet, HashMap};
+
 use muster_core::action::ActionKind;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ActionId, NodeId};
+use muster_core::ids::{ActionId, NodeId, ProfileId};
 use muster_core::membership::{self, Found};
 use muster_core::node::{Node, NodeRole};
-use muster_core::profile::Profile;
+use muster_core::profile::ProfileType;
 use muster_store::reads::Thing;
 use serde_json::{Map, Value, json};
 
@@ -27,7 +29,7 @@ const LIFECYCLE: Version = Version(9);
 /// Nodes by the names that a request gives them.
 struct Named {
     given: Vec<String>,
-    nodes: Vec<Option<(Node, Profile)>>,
+    nodes: Vec<Option<(Node, ProfileType)>>,
 }
 
 impl Named {
@@ -35,15 +37,19 @@ impl Named {
         self.given
             .iter()
             .zip(&self.nodes)
-            .map(|(given, node)| Found {
-                given,
-                node: node.as_ref().map(|(node, profile)| (node, &profile.kind)),
-            })
+            .map(|(given, node)| Found { given, node: node.as_ref().map(|(node, kind)| (node, kind)) })
             .collect()
     }
 
     fn ids(&self) -> Vec<NodeId> {
         self.nodes.iter().flatten().map(|(node, _)| node.id).collect()
+    }
+
+    /// Those that others depend on, by the names that the request gives them.
+    fn needed(&self) -> Vec<&str> {
+        let found = self.found().into_iter();
+        let needed = found.filter(|found| found.node.is_some_and(|(node, _)| !node.dependents.is_empty()));
+        needed.map(|found| found.given).collect()
     }
 
     fn heads(&self) -> bool {
@@ -53,21 +59,21 @@ impl Named {
 
 impl Call {
     async fn named_nodes(&self, given: Vec<String>) -> Result<Named, Fault> {
-        let mut nodes = Vec::with_capacity(given.len());
-        for name in &given {
-            let found = match self.identify(Thing::Node, name).await? {
-                Some(id) => self.engine().store().node(NodeId::from_uuid(id)).await?,
-                None => None,
-            };
-            nodes.push(match found {
-                Some(node) => {
-                    let profile = self.engine().store().profile(node.profile_id).await?;
-                    profile.map(|profile| (node, profile))
-                }
-                None => None,
-            });
-        }
-        Ok(Named { given, nodes })
+        let ids = self.identify_all(Thing::Node, &given).await?;
+        let ids: Vec<Option<NodeId>> = ids.into_iter().map(|id| id.map(NodeId::from_uuid)).collect();
+        let store = self.engine().store();
+        let there: Vec<NodeId> = ids.iter().flatten().copied().collect();
+        let nodes: HashMap<NodeId, Node> =
+            store.nodes_of(&there).await?.into_iter().map(|node| (node.id, node)).collect();
+        let profiles: BTreeSet<ProfileId> = nodes.values().map(|node| node.profile_id).collect();
+        let profiles = store.profiles_of(&profiles.into_iter().collect::<Vec<_>>()).await?;
+        let kinds: HashMap<ProfileId, ProfileType> =
+            profiles.into_iter().map(|profile| (profile.id, profile.kind)).collect();
+        let found = |id: Option<NodeId>| {
+            let node = nodes.get(&id?)?;
+            Some((node.clone(), kinds.get(&node.profile_id)?.clone()))
+        };
+        Ok(Named { nodes: ids.into_iter().map(found).collect(), given })
     }
 
     /// Whether nodes of a cluster's type may be in no cluster.
@@ -151,16 +157,9 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
         let kind = &cluster.profile_type;
         return Err(Fault::bad(format!("workers of {kind} cannot leave; pass destroy_after_deletion")));
     }
-    let dependents: Vec<&str> = named
-        .nodes
-        .iter()
-        .flatten()
-        .filter(|(node, _)| !node.dependents.is_empty())
-        .zip(&named.given)
-        .map(|(_, given)| given.as_str())
-        .collect();
-    if !dependents.is_empty() {
-        let nodes = muster_core::spec::listed(dependents);
+    let needed = named.needed();
+    if !needed.is_empty() {
+        let nodes = muster_core::spec::listed(needed);
         return Err(Fault::conflict(
             "ResourceInUse",
             format!("nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"),
@@ -264,4 +263,23 @@ pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> 
     let token = form.text("lifecycle_action_token")?;
     form.require("lifecycle_action_token").done()?;
     Ok(token.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+
+    use super::*;
+
+    #[test]
+    fn nodes_that_others_need_are_named_as_they_were_asked_for() {
+        let kind = sample::profile().kind;
+        let needed =
+            Node { dependents: Map::from_iter([("nodes".to_owned(), json!(["x"]))]), ..sample::node(2) };
+        let named = Named {
+            given: vec!["one".to_owned(), "gone".to_owned(), "two".to_owned()],
+            nodes: vec![Some((sample::node(1), kind.clone())), None, Some((needed, kind))],
+        };
+        assert_eq!(named.needed(), ["two"]);
+    }
 }

@@ -1,5 +1,7 @@
 //! Finding something by its id, its name, or the beginning of its id.
 
+use std::collections::{BTreeSet, HashMap};
+
 use uuid::Uuid;
 
 use crate::error::StoreError;
@@ -55,12 +57,9 @@ pub enum Found {
     Several,
 }
 
-/// How something is called.
-#[derive(Debug, Clone, Copy)]
-enum By {
-    Id,
-    Name,
-    BeginningOfId,
+/// Whether an id may be meant.
+fn looks_like_id(given: &str) -> bool {
+    given.parse::<Uuid>().is_ok()
 }
 
 impl Store {
@@ -72,57 +71,93 @@ impl Store {
         project: Option<&str>,
         given: &str,
     ) -> Result<Found, StoreError> {
-        // Every id begins with nothing.
-        if given.is_empty() {
-            return Ok(Found::Nothing);
-        }
-        let ways =
-            if given.parse::<Uuid>().is_ok() { [By::Id, By::Name] } else { [By::Name, By::BeginningOfId] };
-        self.read_many(async |tx| {
-            for way in ways {
-                match look(tx, thing, project, given, way).await?.as_slice() {
-                    [] => {}
-                    [one] => return Ok(Found::One(*one)),
-                    _ => return Ok(Found::Several),
+        let found = self.identify_all(thing, project, &[given]).await?;
+        Ok(found.first().copied().unwrap_or(Found::Nothing))
+    }
+
+    /// The same for many at once: what was found of each, in their order.
+    pub async fn identify_all(
+        &self,
+        thing: Thing,
+        project: Option<&str>,
+        given: &[&str],
+    ) -> Result<Vec<Found>, StoreError> {
+        let known = self
+            .read_many(async |tx| {
+                // Every id begins with nothing.
+                let mut open: BTreeSet<&str> =
+                    given.iter().copied().filter(|text| !text.is_empty()).collect();
+                let mut search = Search { tx, thing, project, known: HashMap::new() };
+                let ids: Vec<&str> = open.iter().copied().filter(|text| looks_like_id(text)).collect();
+                search.by("id", &ids).await?;
+                open.retain(|text| !search.known.contains_key(*text));
+                if thing.has_name() {
+                    search.by("name", &open.iter().copied().collect::<Vec<_>>()).await?;
+                    open.retain(|text| !search.known.contains_key(*text));
                 }
-            }
-            Ok(Found::Nothing)
-        })
-        .await
+                for text in open.into_iter().filter(|text| !looks_like_id(text)) {
+                    search.by_beginning(text).await?;
+                }
+                Ok(search.known)
+            })
+            .await?;
+        Ok(given.iter().map(|text| known.get(*text).copied().unwrap_or(Found::Nothing)).collect())
     }
 }
 
-async fn look(
-    tx: &mut Transaction<'_>,
+/// What was found so far, by what it was called.
+struct Search<'s, 'c> {
+    tx: &'s mut Transaction<'c>,
     thing: Thing,
-    project: Option<&str>,
-    given: &str,
-    way: By,
-) -> Result<Vec<Uuid>, StoreError> {
-    let mut filter = Filter::default();
-    match way {
-        By::Name if !thing.has_name() => return Ok(Vec::new()),
-        By::Name => {
-            let place = filter.place(given);
-            filter.add(format!("name = {place}"));
+    project: Option<&'s str>,
+    known: HashMap<String, Found>,
+}
+
+impl Search<'_, '_> {
+    /// Looks for all whose column is one of these, each of which may stand for several.
+    async fn by(&mut self, column: &str, given: &[&str]) -> Result<(), StoreError> {
+        if given.is_empty() {
+            return Ok(());
         }
-        By::Id => {
-            let place = filter.place(given);
-            filter.add(format!("id = {place}"));
+        let mut filter = self.scope();
+        let place = filter.next_place();
+        let (these, argument) = self.tx.dialect().any_of(column, &place, given);
+        filter.place(argument);
+        filter.add(these);
+        let (table, scope) = (self.thing.table(), filter.to_where());
+        let sql = format!("SELECT {column}, min(id), max(id) FROM {table} {scope} GROUP BY {column}");
+        for row in self.tx.rows(sql, filter.arguments).await? {
+            let (least, most): (Uuid, Uuid) = (row.parse(1)?, row.parse(2)?);
+            let found = if least == most { Found::One(least) } else { Found::Several };
+            self.known.insert(row.text(0)?, found);
         }
-        By::BeginningOfId => {
-            let (from, upto) = (filter.place(given), filter.place(format!("{given}\u{10ffff}")));
-            filter.add(format!("id >= {from} AND id < {upto}"));
+        Ok(())
+    }
+
+    async fn by_beginning(&mut self, given: &str) -> Result<(), StoreError> {
+        let mut filter = self.scope();
+        let (from, upto) = (filter.place(given), filter.place(format!("{given}\u{10ffff}")));
+        filter.add(format!("id >= {from} AND id < {upto}"));
+        let sql = format!("SELECT id FROM {} {} LIMIT 2", self.thing.table(), filter.to_where());
+        let found = match self.tx.rows(sql, filter.arguments).await?.as_slice() {
+            [] => return Ok(()),
+            [one] => Found::One(one.parse(0)?),
+            _ => Found::Several,
+        };
+        self.known.insert(given.to_owned(), found);
+        Ok(())
+    }
+
+    /// What may be found at all.
+    fn scope(&self) -> Filter {
+        let mut filter = Filter::default();
+        if let Some(project) = self.project {
+            let place = filter.place(project);
+            filter.add(format!("project = {place}"));
         }
+        if self.thing == Thing::Cluster {
+            filter.add("deleted_at IS NULL");
+        }
+        filter
     }
-    if let Some(project) = project {
-        let place = filter.place(project);
-        filter.add(format!("project = {place}"));
-    }
-    if thing == Thing::Cluster {
-        filter.add("deleted_at IS NULL");
-    }
-    let sql = format!("SELECT id FROM {} {} LIMIT 2", thing.table(), filter.to_where());
-    let rows = tx.rows(sql, filter.arguments).await?;
-    rows.iter().map(|row| row.parse(0)).collect()
 }

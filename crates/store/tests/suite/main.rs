@@ -7,6 +7,7 @@ mod children;
 mod claim;
 mod depend;
 mod fixture;
+mod identify;
 mod limits;
 mod lists;
 mod mirror;

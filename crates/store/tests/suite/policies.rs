@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::fixture::{self, Fixture, Kind, claim, living, record};
 
 /// A policy whose id begins with its number.
-fn policy(number: u128, name: &str, kind: &str) -> Policy {
+pub(crate) fn policy(number: u128, name: &str, kind: &str) -> Policy {
     Policy {
         id: PolicyId::from_uuid(Uuid::from_u128(number << 96)),
         name: name.to_owned(),
@@ -27,7 +27,7 @@ fn policy(number: u128, name: &str, kind: &str) -> Policy {
     }
 }
 
-async fn create(store: &Store, policy: &Policy) {
+pub(crate) async fn create(store: &Store, policy: &Policy) {
     let command = CreatePolicy { policy: policy.clone(), events: Vec::new() };
     store.create_policy(command).await.expect("a new policy");
 }
