@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::{Accounts, LoggedIn};
 use crate::clustering::{ROOT as CLUSTERING, base};
+use crate::rest;
 
 /// Where the door is.
 const ROOT: &str = "/identity";
@@ -187,11 +188,8 @@ fn service(kind: &str, name: &str, url: &str) -> Value {
 }
 
 fn answer(status: StatusCode, body: &Value) -> Response {
-    let mut response = Response::new(body.to_string().into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::VARY, HeaderValue::from_static("X-Auth-Token"));
+    let mut response = rest::json(status, body.to_string());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("X-Auth-Token"));
     response
 }
 

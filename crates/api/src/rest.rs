@@ -22,6 +22,7 @@ mod body;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use answer::json;
 pub use answer::refuse;
 pub use body::BODY_LIMIT;
 

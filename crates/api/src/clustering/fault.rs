@@ -1,7 +1,7 @@
 //! What this door says when it refuses: words that existing clients compare.
 
 use axum::response::Response;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode};
 use muster_core::action::{ActionKind, Target};
 use muster_engine::SubmitError;
 use muster_store::StoreError;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, ERROR_HEADER};
 use crate::requests::Sentence;
+use crate::rest;
 
 /// Said of a body that is not what it has to be, where nothing more is known.
 pub(super) const MALFORMED: &str =
@@ -111,11 +112,8 @@ impl Fault {
 
     /// As it is sent.
     pub(super) fn response(&self) -> Response {
-        let mut response = Response::new(self.body().to_string().into());
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ERROR_HEADER, HeaderValue::from_static(self.kind));
+        let mut response = rest::json(self.status, self.body().to_string());
+        response.headers_mut().insert(ERROR_HEADER, HeaderValue::from_static(self.kind));
         response.extensions_mut().insert(Sentence(self.message.clone()));
         response
     }

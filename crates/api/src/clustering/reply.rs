@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::version::{self, Version};
+use crate::rest;
 
 /// An answer.
 #[derive(Debug)]
@@ -48,10 +49,8 @@ impl Reply {
     /// As it is sent.
     pub(super) fn response(self, version: Version) -> Response {
         let body = self.body.map(|body| body.to_string()).unwrap_or_default();
-        let mut response = Response::new(body.into());
-        *response.status_mut() = self.status;
+        let mut response = rest::json(self.status, body);
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::VARY, HeaderValue::from_static("OpenStack-API-Version"));
         if let Ok(version) = version.header().parse() {
             headers.insert(version::HEADER, version);

@@ -1,22 +1,23 @@
 //! The documents by which clients find out what is spoken here.
 
 use axum::response::Response;
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::V1;
 use super::call::base;
 use super::version::Version;
+use crate::rest;
 
 /// All major versions there are.
 pub(super) fn list(parts: &Parts, tls: bool) -> Response {
-    answer(StatusCode::MULTIPLE_CHOICES, &json!({"versions": [document(parts, tls)]}))
+    rest::json(StatusCode::MULTIPLE_CHOICES, json!({"versions": [document(parts, tls)]}).to_string())
 }
 
 /// The one that there is.
 pub(super) fn show(parts: &Parts, tls: bool) -> Response {
-    answer(StatusCode::OK, &json!({"version": document(parts, tls)}))
+    rest::json(StatusCode::OK, json!({"version": document(parts, tls)}).to_string())
 }
 
 fn document(parts: &Parts, tls: bool) -> Value {
@@ -34,11 +35,4 @@ fn document(parts: &Parts, tls: bool) -> Value {
         "min_version": Version::OLDEST.to_string(),
         "max_version": Version::NEWEST.to_string(),
     })
-}
-
-fn answer(status: StatusCode, body: &Value) -> Response {
-    let mut response = Response::new(body.to_string().into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

@@ -7,7 +7,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use muster_proto::rest::{Answer, Content};
 use muster_proto::rpc::ERROR_INFO;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
 /// Writes an answer; a stream in the form that the caller accepts.
 pub(super) fn answer(path: &str, headers: &HeaderMap, answer: Answer) -> Response {
     let mut response = match answer.content {
-        Content::One(json) => typed(JSON, json.into()),
+        Content::One(body) => json(StatusCode::OK, body),
         Content::Stream(messages) if accepts_events(headers) => {
             let events = Sse::new(events(path.to_owned(), messages));
             events.keep_alive(KeepAlive::default()).into_response()
@@ -53,8 +53,7 @@ pub fn refuse(path: &str, headers: &HeaderMap, status: &Status) -> Response {
     if clustering::is_here(path) {
         return clustering::refuse(error);
     }
-    let mut response = typed(JSON, refusal(path, &error).to_string().into());
-    *response.status_mut() = error.status;
+    let mut response = json(error.status, refusal(path, &error).to_string());
     response.extensions_mut().insert(Sentence(error.sentence));
     copy_metadata(status.metadata().clone(), response.headers_mut());
     response
@@ -67,6 +66,13 @@ fn refusal(path: &str, error: &ApiError) -> Value {
     }
     let details = json!([{"@type": ERROR_INFO, "reason": error.word, "domain": DOMAIN}]);
     json!({"code": code, "message": message, "error": message, "details": details})
+}
+
+/// An answer of one JSON text.
+pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = typed(JSON, body.into());
+    *response.status_mut() = status;
+    response
 }
 
 fn typed(content_type: HeaderValue, body: Body) -> Response {
