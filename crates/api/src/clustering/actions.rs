@@ -3,7 +3,6 @@
 use http::StatusCode;
 use muster_core::action::Action;
 use muster_core::ids::ActionId;
-use muster_store::Direction;
 use muster_store::StoreError;
 use muster_store::commands::SignalKind;
 use muster_store::reads::{ActionQuery, ActionSort};
@@ -39,10 +38,10 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         filters.push("cluster_id");
     }
     query.only(&keys(&filters), false)?;
-    let mut wanted = ActionQuery {
+    let wanted = ActionQuery {
         limit: query.limit()?,
         marker: query.marker()?,
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, ActionSort::CreatedAt)?,
         project: call.listed_project()?,
         names: query.texts("name"),
         targets: query.texts("target"),
@@ -51,9 +50,6 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         statuses: query.words("status")?,
         ..ActionQuery::default()
     };
-    if wanted.sort.is_empty() {
-        wanted.sort.push((ActionSort::CreatedAt, Direction::Ascending));
-    }
     let store = call.engine().store();
     let page = store.actions(&wanted).await?;
     let ids: Vec<ActionId> = page.items.iter().map(|action| action.id).collect();

@@ -6,7 +6,6 @@ use http::StatusCode;
 use muster_core::action::{ActionKind, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_engine::Change;
-use muster_store::Direction;
 use muster_store::reads::{ClusterQuery, ClusterSort};
 use serde_json::{Map, Value, json};
 
@@ -55,18 +54,15 @@ impl Call {
 pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     let query = &call.query;
     query.only(&keys(&["name", "status"]), true)?;
-    let mut wanted = ClusterQuery {
+    let wanted = ClusterQuery {
         limit: query.limit()?,
         marker: query.marker()?,
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, ClusterSort::InitAt)?,
         project: call.listed_project()?,
         names: query.texts("name"),
         statuses: query.words("status")?,
         ..ClusterQuery::default()
     };
-    if wanted.sort.is_empty() {
-        wanted.sort.push((ClusterSort::InitAt, Direction::Ascending));
-    }
     let page = call.engine().store().clusters(&wanted).await?;
     let with = call.belongings(&page.items).await?;
     let shown = page.items.iter().map(|cluster| show::cluster(cluster, &with));

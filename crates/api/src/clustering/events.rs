@@ -1,6 +1,5 @@
 //! Events: what happened.
 
-use muster_store::Direction;
 use muster_store::reads::{EventQuery, EventSort};
 use serde_json::Value;
 
@@ -24,10 +23,10 @@ const SORTS: [(&str, EventSort); 8] = [
 pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     let query = &call.query;
     query.only(&keys(&["oname", "otype", "oid", "cluster_id", "action", "level"]), false)?;
-    let mut wanted = EventQuery {
+    let wanted = EventQuery {
         limit: query.limit()?,
         marker: query.marker()?,
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, EventSort::At)?,
         project: call.listed_project()?,
         object_names: query.texts("oname"),
         object_kinds: query.texts("otype"),
@@ -37,9 +36,6 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         levels: query.words("level")?,
         ..EventQuery::default()
     };
-    if wanted.sort.is_empty() {
-        wanted.sort.push((EventSort::At, Direction::Ascending));
-    }
     let page = call.engine().store().events(&wanted).await?;
     Ok(Reply::of("events", page.items.iter().map(show::event).collect::<Vec<Value>>()))
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::node::Node;
-use muster_store::Direction;
 use muster_store::reads::{NodeQuery, NodeSort, Thing};
 use serde_json::Value;
 
@@ -57,15 +56,12 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     let mut wanted = NodeQuery {
         limit: query.limit()?,
         marker: query.marker()?,
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, NodeSort::InitAt)?,
         project: call.listed_project()?,
         names: query.texts("name"),
         statuses: query.words("status")?,
         ..NodeQuery::default()
     };
-    if wanted.sort.is_empty() {
-        wanted.sort.push((NodeSort::InitAt, Direction::Ascending));
-    }
     if let Some(given) = query.last("cluster_id") {
         let found = call.identify(Thing::Cluster, given).await?;
         let id = found.ok_or_else(|| Fault::bad(format!("Cannot find the given cluster: {given}")))?;

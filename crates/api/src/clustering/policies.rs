@@ -87,7 +87,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     let wanted = PolicyQuery {
         limit: query.limit()?,
         marker: query.marker()?.and_then(|marker| marker.parse().ok()),
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, PolicySort::CreatedAt)?,
         project: call.listed_project()?,
         names: query.texts("name"),
         types: query.texts("type"),
@@ -170,7 +170,7 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, Fault> {
         enabled: query.truth("enabled")?,
         policy_names: query.texts("policy_name"),
         policy_types: query.texts("policy_type"),
-        by_enabled: query.sort(&[("enabled", ())])?.first().map(|((), direction)| *direction),
+        by_enabled: query.given_sort(&[("enabled", ())])?.first().map(|((), direction)| *direction),
     };
     let cluster = call.cluster(call.path(0)).await?;
     let bindings = call.engine().store().list_bindings(cluster.id, &wanted).await?;

@@ -5,7 +5,6 @@ use muster_core::ids::ProfileId;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::spec::{Envelope, SpecError};
 use muster_engine::new_id;
-use muster_store::Direction;
 use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
 use muster_store::reads::{ProfileQuery, ProfileSort};
 use serde_json::{Map, Value};
@@ -27,17 +26,14 @@ const SORTS: [(&str, ProfileSort); 4] = [
 pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
-    let mut wanted = ProfileQuery {
+    let wanted = ProfileQuery {
         limit: query.limit()?,
         marker: query.marker()?,
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, ProfileSort::CreatedAt)?,
         project: call.listed_project()?,
         names: query.texts("name"),
         kinds: query.texts("type"),
     };
-    if wanted.sort.is_empty() {
-        wanted.sort.push((ProfileSort::CreatedAt, Direction::Ascending));
-    }
     let page = call.engine().store().profiles(&wanted).await?;
     Ok(Reply::of("profiles", page.items.iter().map(show::profile).collect::<Vec<_>>()))
 }

@@ -74,8 +74,14 @@ impl Query {
         }
     }
 
-    /// The order, by keys that the list knows.
-    pub(super) fn sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, Fault> {
+    /// The order, by keys that the list knows; of those who do not say, upwards by one of them.
+    pub(super) fn sort<T: Copy>(&self, keys: &[(&str, T)], default: T) -> Result<Vec<(T, Direction)>, Fault> {
+        let given = self.given_sort(keys)?;
+        Ok(if given.is_empty() { vec![(default, Direction::Ascending)] } else { given })
+    }
+
+    /// The order as it is asked for, by keys that the list knows.
+    pub(super) fn given_sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, Fault> {
         let Some(given) = self.last("sort") else { return Ok(Vec::new()) };
         let one = |part: &str| {
             let (key, direction) = part.trim().split_once(':').unwrap_or((part.trim(), "asc"));
@@ -122,13 +128,14 @@ mod tests {
     #[case("sort=:asc", "Missing sort key for 'sort'.")]
     #[case("sort=", "Missing sort key for 'sort'.")]
     fn bad_orders_are_refused(#[case] query: &str, #[case] message: &str) {
-        assert_eq!(said(Query::read(query).sort(&SORTS)), message);
+        assert_eq!(said(Query::read(query).sort(&SORTS, 1)), message);
     }
 
     #[test]
     fn an_order_has_keys_and_directions() {
-        let sort = Query::read("sort=name,init_at:desc").sort(&SORTS).unwrap();
-        assert_eq!(sort, [(1, Direction::Ascending), (2, Direction::Descending)]);
+        let sort = |query| Query::read(query).sort(&SORTS, 2).unwrap();
+        assert_eq!(sort("sort=name,init_at:desc"), [(1, Direction::Ascending), (2, Direction::Descending)]);
+        assert_eq!(sort(""), [(2, Direction::Ascending)]);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use muster_core::principal::Door;
 use muster_core::receiver::{Receiver, ReceiverKind};
 use muster_core::spec::listed;
 use muster_engine::{Caller, Change, new_id};
-use muster_store::Direction;
 use muster_store::commands::{DeleteReceiver, PutReceiver};
 use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
 use serde_json::Value;
@@ -42,10 +41,10 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         filters.push("user");
     }
     query.only(&keys(&filters), false)?;
-    let mut wanted = ReceiverQuery {
+    let wanted = ReceiverQuery {
         limit: query.limit()?,
         marker: query.marker()?,
-        sort: query.sort(&SORTS)?,
+        sort: query.sort(&SORTS, ReceiverSort::Name)?,
         project: call.listed_project()?,
         names: query.texts("name"),
         kinds: query.words("type")?,
@@ -53,9 +52,6 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         actions: query.words("action")?,
         users: query.texts("user"),
     };
-    if wanted.sort.is_empty() {
-        wanted.sort.push((ReceiverSort::Name, Direction::Ascending));
-    }
     let page = call.engine().store().receivers(&wanted).await?;
     let shown = page.items.iter().map(|receiver| show::receiver(receiver, &call.base));
     Ok(Reply::of("receivers", shown.collect::<Vec<_>>()))

@@ -94,11 +94,6 @@ impl Store {
         filter.any_of("p.project", query.project.as_deref());
         filter.any_of("p.name", query.names.iter());
         filter.any_of("p.type", query.types.iter());
-        let mut sort: Vec<_> =
-            query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect();
-        if sort.is_empty() {
-            sort.push((PolicySort::CreatedAt.column(), Direction::Ascending));
-        }
         let marker = query.marker.map(|id| id.to_string());
         let listing = Listing {
             table: "policies p",
@@ -106,7 +101,7 @@ impl Store {
             width: policies::COLUMNS.len(),
             id: "p.id",
             filter,
-            sort,
+            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
             after: None,
             marker: marker.as_deref(),
             limit: query.limit,
