@@ -9,7 +9,7 @@ use crate::action::{ActionKind, Fence};
 use crate::ids::{ClusterId, InstanceId, ProfileId};
 use crate::limits::{Limits, Watched};
 use crate::principal::Owner;
-use crate::profile::ProfileType;
+use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
 use crate::time::{Span, Timestamp};
 use crate::words::words;
@@ -118,6 +118,9 @@ pub struct WorkerGroup {
 /// The name of the only group of a cluster whose door has no groups.
 pub const DEFAULT_GROUP: &str = "default";
 
+/// How long actions of a cluster may run if nothing else is said.
+pub const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
+
 /// A cluster as it should be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
@@ -192,6 +195,54 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// A cluster that is about to be stored: of nobody yet, without workers, and plain in all else.
+    pub fn new(
+        id: ClusterId,
+        name: impl Into<String>,
+        project: impl Into<String>,
+        instance: InstanceId,
+        profile: &Profile,
+        init_at: Timestamp,
+    ) -> Self {
+        let (name, project) = (name.into(), project.into());
+        Self {
+            id,
+            object_name: name.clone(),
+            name,
+            namespace: project.clone(),
+            project,
+            instance,
+            owner: Owner::default(),
+            user: String::new(),
+            profile_id: profile.id,
+            profile_type: profile.kind.clone(),
+            framework: None,
+            flavor: None,
+            has_head: false,
+            groups: Vec::new(),
+            status: ClusterStatus::Init,
+            status_reason: "Initializing".to_owned(),
+            timeout: DEFAULT_TIMEOUT,
+            limits: Limits::default(),
+            watched: Watched::default(),
+            metadata: Map::new(),
+            config: Map::new(),
+            data: Map::new(),
+            dependents: Map::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            spec: Map::new(),
+            generation: 1,
+            incarnation: 1,
+            next_index: 1,
+            observed: ObservedSummary::default(),
+            init_at,
+            created_at: None,
+            updated_at: None,
+            deleted_at: None,
+        }
+    }
+
     /// How many workers there should be.
     pub fn desired(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.desired))

@@ -4,11 +4,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::action::{Action, ActionKind, ActionStatus, Cause, Fence, Target};
-use crate::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, ObservedSummary, WorkerGroup};
+use crate::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
 use crate::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
-use crate::limits::{Limits, Watched};
 use crate::node::{Node, NodeRole, NodeStatus};
-use crate::principal::{Door, Owner, Principal, Role};
+use crate::principal::{Door, Principal, Role};
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
 use crate::time::{Span, Timestamp};
@@ -31,20 +30,10 @@ pub fn instance() -> InstanceId {
 
 /// A cluster of one group without a head.
 pub fn cluster(desired: u32, min: u32, max: Option<u32>) -> Cluster {
+    let id = ClusterId::from_uuid(Uuid::from_u128(0xc1));
     Cluster {
-        id: ClusterId::from_uuid(Uuid::from_u128(0xc1)),
-        name: "fred".to_owned(),
-        object_name: "fred".to_owned(),
-        namespace: "demo".to_owned(),
-        project: "demo".to_owned(),
-        instance: instance(),
-        owner: Owner { scheme: "sample".to_owned(), id: "ann".to_owned(), name: "Ann".to_owned() },
+        owner: principal().as_owner(),
         user: "ann".to_owned(),
-        profile_id: profile().id,
-        profile_type: profile().kind,
-        framework: None,
-        flavor: None,
-        has_head: false,
         groups: vec![WorkerGroup {
             name: DEFAULT_GROUP.to_owned(),
             desired,
@@ -53,26 +42,8 @@ pub fn cluster(desired: u32, min: u32, max: Option<u32>) -> Cluster {
             shape: Shape::default(),
             spec: Map::new(),
         }],
-        status: ClusterStatus::Init,
         status_reason: String::new(),
-        timeout: Span::from_secs(3600),
-        limits: Limits::default(),
-        watched: Watched::default(),
-        metadata: Map::new(),
-        config: Map::new(),
-        data: Map::new(),
-        dependents: Map::new(),
-        labels: std::collections::BTreeMap::new(),
-        annotations: std::collections::BTreeMap::new(),
-        spec: Map::new(),
-        generation: 1,
-        incarnation: 1,
-        next_index: 1,
-        observed: ObservedSummary::default(),
-        init_at: Timestamp::from_micros(1),
-        created_at: None,
-        updated_at: None,
-        deleted_at: None,
+        ..Cluster::new(id, "fred", "demo", instance(), &profile(), Timestamp::from_micros(1))
     }
 }
 

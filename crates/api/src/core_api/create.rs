@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, Framework, ObservedSummary, WorkerGroup};
+use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, WorkerGroup};
 use muster_core::ids::{ClusterId, ProfileId};
-use muster_core::limits::Watched;
 use muster_core::principal::{Owner, Principal};
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::shape::{InvalidShape, Shape};
@@ -26,9 +25,6 @@ const LONGEST_NAME: usize = 53;
 
 /// The longest namespace and group name: a DNS label.
 const LONGEST_LABEL: usize = 63;
-
-/// How long actions of a cluster may run if nothing else is said.
-const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
 
 /// What a create makes.
 pub(super) struct New {
@@ -120,7 +116,7 @@ impl CoreApi {
         let profile = Profile {
             id: ProfileId::from_uuid(new_id()),
             name: given.name.clone(),
-            kind: kind.clone(),
+            kind,
             project: namespace.clone(),
             user: principal.id.clone(),
             properties: recipe::properties(&given, framework)?,
@@ -130,41 +126,20 @@ impl CoreApi {
             created_at: now,
             updated_at: None,
         };
+        let id = ClusterId::from_uuid(new_id());
+        let new = Cluster::new(id, &given.name, namespace, instance, &profile, now);
         let cluster = Cluster {
-            id: ClusterId::from_uuid(new_id()),
-            name: given.name.clone(),
-            object_name: given.name.clone(),
-            project: namespace.clone(),
-            namespace,
-            instance,
             owner: principal.as_owner(),
             user: if given.user.is_empty() { principal.id.clone() } else { given.user.clone() },
-            profile_id: profile.id,
-            profile_type: kind,
             framework,
             flavor: optional(&given.flavor),
-            has_head: false,
             groups: groups(given.cluster_spec.as_ref())?,
-            status: ClusterStatus::Init,
-            status_reason: "Initializing".to_owned(),
             timeout: timeout(&given)?,
             limits: recipe::limits(&given, &profile.properties, framework)?,
-            watched: Watched::default(),
-            metadata: Map::new(),
-            config: Map::new(),
-            data: Map::new(),
-            dependents: Map::new(),
             labels: given.labels.clone(),
             annotations: given.annotations.clone(),
             spec: kept(CLUSTER_SPEC, &without_rows(given)),
-            generation: 1,
-            incarnation: 1,
-            next_index: 1,
-            observed: ObservedSummary::default(),
-            init_at: now,
-            created_at: None,
-            updated_at: None,
-            deleted_at: None,
+            ..new
         };
         Ok(New { cluster, profile })
     }

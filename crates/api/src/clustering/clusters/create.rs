@@ -1,8 +1,8 @@
 //! From a request to a new cluster.
 
-use muster_core::cluster::{Cluster, ClusterStatus, DEFAULT_GROUP, ObservedSummary, WorkerGroup};
+use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, WorkerGroup};
 use muster_core::ids::ClusterId;
-use muster_core::limits::{Limits, Watched};
+use muster_core::limits::Limits;
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::Sizes;
@@ -17,9 +17,6 @@ use super::super::form::Form;
 use super::super::reply::Reply;
 use super::super::sizes::Asked;
 use crate::placement;
-
-/// How long actions of a cluster may run if nothing else is said.
-const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
 
 /// The longest name of objects: operators add to it.
 const LONGEST_OBJECT_NAME: usize = 44;
@@ -81,20 +78,15 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
     let id = ClusterId::from_uuid(new_id());
     let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
     let limits = limits_of(&recipe);
+    let (project, now) = (&principal.project, call.engine().now());
+    let new = Cluster::new(id, name, project, instance, profile, now);
     Ok(Cluster {
-        id,
-        name: name.to_owned(),
         object_name: object_name(name, id),
-        namespace: recipe.namespace.unwrap_or_else(|| principal.project.clone()),
-        project: principal.project.clone(),
-        instance,
+        namespace: recipe.namespace.unwrap_or_else(|| project.clone()),
         owner: principal.as_owner(),
         user: principal.id.clone(),
-        profile_id: profile.id,
-        profile_type: profile.kind.clone(),
         framework,
         flavor: recipe.flavor,
-        has_head: false,
         groups: vec![WorkerGroup {
             name: DEFAULT_GROUP.to_owned(),
             desired: sizes.size,
@@ -103,26 +95,12 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
             shape: Shape::default(),
             spec: Map::new(),
         }],
-        status: ClusterStatus::Init,
-        status_reason: "Initializing".to_owned(),
         timeout,
         limits,
-        watched: Watched::default(),
         metadata,
         config,
-        data: Map::new(),
         dependents,
-        labels: std::collections::BTreeMap::new(),
-        annotations: std::collections::BTreeMap::new(),
-        spec: Map::new(),
-        generation: 1,
-        incarnation: 1,
-        next_index: 1,
-        observed: ObservedSummary::default(),
-        init_at: call.engine().now(),
-        created_at: None,
-        updated_at: None,
-        deleted_at: None,
+        ..new
     })
 }
 
