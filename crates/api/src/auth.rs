@@ -12,6 +12,7 @@ mod accounts;
 mod authorize;
 mod local;
 mod none;
+mod reread;
 mod secret;
 mod tokens;
 

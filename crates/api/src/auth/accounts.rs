@@ -1,9 +1,9 @@
 //! Scheme `accounts:FILE`: names and passwords, for clients that log in and are given a token.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::{fs, io};
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordVerifier as _};
@@ -13,6 +13,7 @@ use muster_core::time::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
+use super::reread::Reread;
 use super::{AuthError, Authenticator, Caller};
 use crate::seal::Seal;
 
@@ -100,6 +101,10 @@ impl AccountsFile {
         }
         Ok(file)
     }
+
+    fn find(&self, name: &str) -> Option<&Account> {
+        self.account.iter().find(|account| account.name == name)
+    }
 }
 
 /// Somebody who has logged in, and until when.
@@ -122,9 +127,9 @@ struct Claims {
     until: i64,
 }
 
-/// Knows the accounts of a file, and signs and reads their tokens.
+/// Knows the accounts of a file, reads it again when it changes, and signs and reads their tokens.
 pub struct Accounts {
-    known: Vec<Account>,
+    file: Reread<AccountsFile>,
     /// What tokens are signed with; nobody logs in before it is there.
     seal: OnceLock<Seal>,
     now: fn() -> Timestamp,
@@ -133,12 +138,8 @@ pub struct Accounts {
 impl Accounts {
     /// Reads a file; it has to be there and right.
     pub fn open(path: &Path, now: fn() -> Timestamp) -> io::Result<Self> {
-        let within = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let text = fs::read_to_string(path).map_err(within)?;
-        let file = AccountsFile::parse(&text).map_err(|why| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
-        })?;
-        Ok(Self { known: file.account, seal: OnceLock::new(), now })
+        let file = Reread::open(path, "accounts", AccountsFile::parse)?;
+        Ok(Self { file, seal: OnceLock::new(), now })
     }
 
     /// From here on tokens are signed with this, the database's key: they are good on every replica.
@@ -148,7 +149,8 @@ impl Accounts {
 
     /// Logs somebody in, to the account's project or to no other.
     pub fn log_in(&self, name: &str, password: &str, project: Option<&str>) -> Option<LoggedIn> {
-        let account = self.known.iter().find(|account| account.name == name)?;
+        let file = self.file.current();
+        let account = file.find(name)?;
         let fits = project.is_none_or(|project| project == account.project);
         if !account.knows(password) || !fits {
             return None;
@@ -179,10 +181,8 @@ impl Authenticator for Accounts {
         if claims.until <= (self.now)().micros() {
             return Err(refused("the token is not valid any more"));
         }
-        let account = self.known.iter().find(|account| account.name == claims.name);
-        account
-            .map(|account| Some(account.principal()))
-            .ok_or_else(|| refused("the account is not there any more"))
+        let principal = self.file.current().find(&claims.name).map(Account::principal);
+        principal.map(Some).ok_or_else(|| refused("the account is not there any more"))
     }
 }
 
@@ -208,9 +208,17 @@ mod tests {
         at_noon().after(TOKEN_LIFE).after(Span::from_secs(1))
     }
 
+    fn opened(path: &Path, now: fn() -> Timestamp) -> Accounts {
+        let accounts = Accounts::open(path, now).expect("a right file");
+        accounts.sign_with("k");
+        accounts
+    }
+
+    /// Their file is gone at once: what was read holds.
     fn accounts(now: fn() -> Timestamp) -> Accounts {
-        let known = AccountsFile::parse(FILE).unwrap().account;
-        Accounts { known, seal: Seal::new("k").into(), now }
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), FILE).expect("a file of accounts");
+        opened(file.path(), now)
     }
 
     async fn who(accounts: &Accounts, token: &str) -> Result<Option<Principal>, AuthError> {
@@ -227,6 +235,30 @@ mod tests {
         assert!(who(&accounts(much_later), &logged_in.token).await.is_err());
         assert!(who(&accounts(at_noon), "mst_forged").await.is_err());
         assert_eq!(who(&accounts(at_noon), "another-scheme's").await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_change_of_the_file_counts_from_the_next_request_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("accounts.toml");
+        std::fs::write(&path, FILE).unwrap();
+        let accounts = opened(&path, at_noon);
+        let token = accounts.log_in("demo", "secret", None).unwrap().token;
+
+        std::fs::write(&path, FILE.replace("member", "reader").replace("secret", "changed")).unwrap();
+        assert!(accounts.log_in("demo", "secret", None).is_none());
+        assert!(accounts.log_in("demo", "changed", None).is_some());
+        let known = who(&accounts, &token).await.unwrap().unwrap();
+        assert_eq!(known.roles, [Role::Reader].into());
+
+        std::fs::write(&path, "[[account").unwrap();
+        assert!(who(&accounts, &token).await.is_ok(), "while the file is wrong the last one holds");
+
+        std::fs::write(&path, FILE.replace("demo", "other")).unwrap();
+        let AuthError::Refused(why) = who(&accounts, &token).await.unwrap_err();
+        assert_eq!(why, "the account is not there any more: log in again");
+        assert!(accounts.log_in("demo", "secret", None).is_none());
+        assert!(accounts.log_in("other", "secret", None).is_some());
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! Scheme `tokens:FILE`: bearer tokens whose hashes stand in a file.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
 
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use serde::{Deserialize, Serialize};
 
+use super::reread::Reread;
 use super::secret::{hash, same_hash};
 use super::{AuthError, Authenticator, Caller};
 
@@ -63,66 +61,15 @@ impl TokensFile {
     }
 }
 
-/// What a file looked like when it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp(u64, u64, i64, i64);
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        // One stat of a local file: shorter than a hand-over to another thread.
-        let data = fs::metadata(path)?;
-        Ok(Self(data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
-    }
-}
-
-#[derive(Debug)]
-struct Known {
-    stamp: Stamp,
-    file: Arc<TokensFile>,
-}
-
 /// Knows the tokens of a file, and reads it again when it changes.
 #[derive(Debug)]
-pub struct Tokens {
-    path: PathBuf,
-    known: Mutex<Known>,
-}
+pub struct Tokens(Reread<TokensFile>);
 
 impl Tokens {
     /// Reads a file; it has to be there and right.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let known = Mutex::new(read(path)?);
-        Ok(Self { path: path.to_owned(), known })
+        Reread::open(path, "tokens", TokensFile::parse).map(Self)
     }
-
-    /// What the file has now; while it cannot be read, what it had.
-    fn current(&self) -> Arc<TokensFile> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(&self.path);
-        if stamp.as_ref().ok() != Some(&known.stamp) {
-            match read(&self.path) {
-                Ok(new) => *known = new,
-                Err(error) => {
-                    tracing::error!(%error, "the tokens cannot be read again: those known before stay valid");
-                    // Said once for each state of the file, not at every request.
-                    if let Ok(stamp) = stamp {
-                        known.stamp = stamp;
-                    }
-                }
-            }
-        }
-        Arc::clone(&known.file)
-    }
-}
-
-fn read(path: &Path) -> io::Result<Known> {
-    let within = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    // The stamp first: a change after it is seen next time.
-    let stamp = Stamp::of(path).map_err(within)?;
-    let text = fs::read_to_string(path).map_err(within)?;
-    let file = TokensFile::parse(&text)
-        .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display())))?;
-    Ok(Known { stamp, file: Arc::new(file) })
 }
 
 #[async_trait]
@@ -133,7 +80,7 @@ impl Authenticator for Tokens {
 
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(token) = caller.token() else { return Ok(None) };
-        let (given, file) = (hash(token), self.current());
+        let (given, file) = (hash(token), self.0.current());
         // All are compared, whichever matches: the time says nothing about the place in the file.
         let matching = file
             .token
