@@ -3,6 +3,15 @@
 use crate::ids::ClusterId;
 use crate::node::{Node, NodeStatus};
 use crate::profile::ProfileType;
+use crate::spec::listed;
+
+/// Why a head is not removed by itself.
+pub const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
+
+/// Why workers of a type do not become orphans.
+pub fn cannot_leave(kind: &ProfileType) -> String {
+    format!("workers of {kind} cannot leave; pass destroy_after_deletion")
+}
 
 /// A node by the name that it was asked for, as it was found.
 #[derive(Debug, Clone, Copy)]
@@ -56,14 +65,10 @@ pub fn cannot_replace(
     all(lines)
 }
 
-/// As existing clients know lists: `['a', 'b']`.
-fn list(names: &[String]) -> String {
-    format!("[{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
-}
-
 fn line(before: &str, names: &[String], after: &str) -> Option<String> {
     let space = if after.starts_with('.') { "" } else { " " };
-    (!names.is_empty()).then(|| format!("{before} {}{space}{after}", list(names)))
+    (!names.is_empty())
+        .then(|| format!("{before} {}{space}{after}", listed(names.iter().map(String::as_str))))
 }
 
 fn all<const N: usize>(lines: [Option<String>; N]) -> Option<String> {

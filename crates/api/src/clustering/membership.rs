@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use muster_core::action::ActionKind;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, NodeId, ProfileId};
-use muster_core::membership::{self, Found};
+use muster_core::membership::{self, Found, HEAD_STAYS};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
 use muster_store::reads::Thing;
@@ -112,8 +112,6 @@ fn nodes(form: &mut Form<'_>) -> Result<Vec<String>, Fault> {
     }
 }
 
-const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
-
 pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
     let mut form = Form::new(data);
     let given = nodes(&mut form)?;
@@ -154,8 +152,7 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
         return Err(Fault::bad(HEAD_STAYS));
     }
     if destroy != Some(true) && !call.orphans(&cluster) {
-        let kind = &cluster.profile_type;
-        return Err(Fault::bad(format!("workers of {kind} cannot leave; pass destroy_after_deletion")));
+        return Err(Fault::bad(membership::cannot_leave(&cluster.profile_type)));
     }
     let needed = named.needed();
     if !needed.is_empty() {

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use muster_core::action::{ActionKind, OnConflict, Target};
 use muster_core::ids::{ActionId, ClusterId};
+use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::spec::listed;
 use muster_engine::{NewNode, NodeChange};
@@ -126,7 +127,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     let given = call.path(0);
     let node = call.node(given).await?;
     if node.role == NodeRole::Head {
-        return Err(Fault::bad("the head goes only with its cluster: delete that instead"));
+        return Err(Fault::bad(HEAD_STAYS));
     }
     if !force && BUSY.contains(&node.status) {
         return Err(Fault::conflict(

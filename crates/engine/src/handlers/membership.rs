@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::candidates;
 use muster_core::ids::NodeId;
-use muster_core::membership::{Found, cannot_add, cannot_replace};
+use muster_core::membership::{Found, HEAD_STAYS, cannot_add, cannot_leave, cannot_replace};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
 use serde::de::DeserializeOwned;
@@ -49,14 +49,13 @@ pub(super) async fn remove(work: &mut Work) -> Result<(), Stop> {
     let begun = work.action.applied_at.is_some();
     let chosen: Vec<Node> = work.nodes.iter().filter(|node| wanted.contains(&node.id)).cloned().collect();
     if chosen.iter().any(|node| node.role == NodeRole::Head) {
-        return Err(Stop::Failed("the head goes only with its cluster: delete that instead".to_owned()));
+        return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
     let deletion = Deletion::of(work);
     let asked = work.action.inputs.get("destroy_after_deletion").and_then(Value::as_bool);
     let destroy = deletion.destroy.or(asked).unwrap_or(false);
     if !destroy && !work.capabilities.orphans {
-        let kind = &work.cluster.profile_type;
-        return Err(Stop::Failed(format!("workers of {kind} cannot leave; pass destroy_after_deletion")));
+        return Err(Stop::Failed(cannot_leave(&work.cluster.profile_type)));
     }
     if !begun {
         shrink(work, &chosen, deletion.reduces)?;

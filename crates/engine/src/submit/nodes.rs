@@ -3,6 +3,7 @@
 use muster_core::action::{Action, ActionKind, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
+use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole, NodeStatus, ORPHAN_INDEX};
 use muster_core::profile::Profile;
 use muster_core::time::Span;
@@ -136,8 +137,7 @@ impl Engine {
     pub async fn submit_node(&self, change: NodeChange, caller: Caller) -> Result<Accepted, SubmitError> {
         let NodeChange { kind, node, inputs, on_conflict, timeout } = change;
         if node.role == NodeRole::Head && kind == ActionKind::NodeDelete {
-            let why = "the head goes only with its cluster: delete that instead";
-            return Err(SubmitError::NotSupported(why.to_owned()));
+            return Err(SubmitError::NotSupported(HEAD_STAYS.to_owned()));
         }
         let cluster = match node.cluster_id {
             Some(id) => self.inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()),

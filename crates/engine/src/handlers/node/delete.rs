@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use muster_core::candidates;
+use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole};
 
 use super::target;
@@ -15,7 +16,7 @@ use crate::work::{Stop, Work};
 pub(crate) async fn delete(work: &mut Work) -> Result<(), Stop> {
     let node = target(work)?;
     if node.role == NodeRole::Head {
-        return Err(Stop::Failed("the head goes only with its cluster: delete that instead".to_owned()));
+        return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
     let mut smaller = work.cluster.clone();
     if let Some(group) = node.group.as_deref().filter(|_| work.stored && !node.is_candidate()) {
