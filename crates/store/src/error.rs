@@ -74,12 +74,6 @@ pub enum StoreError {
         /// By which name or id.
         given: String,
     },
-    /// Several objects are meant by the same name, or the beginning of an id.
-    #[error("Multiple results found matching the query criteria '{given}'. Please be more specific.")]
-    Ambiguous {
-        /// The name, or the beginning of an id.
-        given: String,
-    },
     /// The action is a part of another one, which is what can be told this.
     #[error("action {id} is a part of action {parent} and cannot be {told} alone: tell {parent} instead")]
     PartOf {

@@ -206,7 +206,6 @@ impl From<StoreError> for ApiError {
                 "a value has characters that cannot be stored, such as the one of code 0: leave them out",
             ),
             StoreError::ForeignCursor => Self::invalid(format!("page_token: {sentence}")),
-            StoreError::Ambiguous { .. } => Self::invalid(sentence),
             StoreError::NameTaken { .. } => Self::exists(sentence).word("ClusterNameTaken"),
             StoreError::OverQuota { .. } => Self::quota(sentence),
             StoreError::RequestIdReused(_) => Self::reused(sentence),

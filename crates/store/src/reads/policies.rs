@@ -8,7 +8,6 @@ use muster_core::policy::{Binding, Policy};
 use crate::error::StoreError;
 use crate::keyset::{Direction, Filter, SortColumn, order_by};
 use crate::paging::Listing;
-use crate::reads::{Found, Thing};
 use crate::rows::policies;
 use crate::store::Store;
 use crate::value::args;
@@ -73,19 +72,6 @@ impl Store {
         let found =
             self.read(async |tx| policies::fetch(tx, "WHERE p.id = $1", args![id.to_string()]).await).await?;
         Ok(found.into_iter().next())
-    }
-
-    /// The policy that somebody means: by id or name if it looks like an id, else by name or the beginning of its id.
-    pub async fn find_policy(
-        &self,
-        project: Option<&str>,
-        given: &str,
-    ) -> Result<Option<Policy>, StoreError> {
-        match self.identify(Thing::Policy, project, given).await? {
-            Found::Nothing => Ok(None),
-            Found::One(id) => self.policy(PolicyId::from_uuid(id)).await,
-            Found::Several => Err(StoreError::Ambiguous { given: given.to_owned() }),
-        }
     }
 
     /// Policies, as many as were asked for.

@@ -5,7 +5,7 @@ use muster_core::ids::{BindingId, PolicyId};
 use muster_core::policy::{Binding, Policy};
 use muster_store::commands::{BindingChange, CreatePolicy, DeletePolicy, End, Removed, RenamePolicy};
 use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort};
-use muster_store::{Direction, Store, StoreError};
+use muster_store::{Direction, Store};
 use rstest::rstest;
 use serde_json::{Map, json};
 use uuid::Uuid;
@@ -46,36 +46,6 @@ fn binding(number: u128, policy: &Policy) -> Binding {
 
 fn put(binding: &Binding) -> BindingChange {
     BindingChange::Put(Box::new(binding.clone()))
-}
-
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policy_is_found_by_id_name_and_the_beginning_of_its_id(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    let one = policy(0x1234_0000, "one", "a-1.0");
-    let two = policy(0x1235_0000, "two", "a-1.0");
-    let other = Policy { project: "other".to_owned(), ..policy(0x2000_0000, "one", "a-1.0") };
-    // Named like the id of the first: what looks like an id is one, if there is such a row.
-    let named = policy(0x3000_0000, &one.id.to_string(), "a-1.0");
-    for policy in [&one, &two, &other, &named] {
-        create(store, policy).await;
-    }
-    let find = async |given: &str| store.find_policy(Some("demo"), given).await;
-    for given in [one.id.to_string(), "one".to_owned(), "1234".to_owned()] {
-        assert_eq!(find(&given).await.unwrap(), Some(one.clone()), "{given}");
-    }
-    assert!(matches!(find("123").await, Err(StoreError::Ambiguous { given }) if given == "123"));
-    for given in ["thr", "2000", "", "o_e", &one.id.to_string().replace('-', "")] {
-        assert_eq!(find(given).await.unwrap(), None, "{given}");
-    }
-    assert!(
-        matches!(store.find_policy(None, "one").await, Err(StoreError::Ambiguous { .. })),
-        "of all projects"
-    );
-    assert_eq!(store.find_policy(None, "2000").await.unwrap(), Some(other));
 }
 
 #[rstest]
