@@ -235,13 +235,25 @@ pub struct Action {
 }
 
 impl Action {
-    /// The name that existing clients know: the kind and the first eight characters of the target.
+    /// The name that existing clients know: what it does, and the first eight characters of its target.
     pub fn name(&self) -> String {
         let target = match self.target {
             Target::Cluster(id) => id.short(),
             Target::Node(id) => id.short(),
         };
-        format!("{}_{target}", self.kind.as_str().to_lowercase())
+        let verb = match self.kind {
+            ActionKind::ClusterAttachPolicy => "attach_policy".to_owned(),
+            ActionKind::ClusterDetachPolicy => "detach_policy".to_owned(),
+            ActionKind::ClusterUpdatePolicy => "update_policy".to_owned(),
+            ActionKind::ClusterOperation => format!("cluster_{}", self.operation()),
+            ActionKind::NodeOperation => format!("node_{}", self.operation()),
+            kind => kind.as_str().to_lowercase(),
+        };
+        format!("{verb}_{target}")
+    }
+
+    fn operation(&self) -> &str {
+        self.inputs.get("operation").and_then(Value::as_str).unwrap_or("operation")
     }
 
     /// Whether a milestone is behind it.

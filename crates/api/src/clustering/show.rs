@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use muster_core::action::{Action, ActionKind, Target};
+use muster_core::action::{Action, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId, PolicyId, ProfileId};
@@ -165,7 +165,7 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
     };
     let mut shown = json!({
         "id": action.id.to_string(),
-        "name": name(action),
+        "name": action.name(),
         "action": action.kind.as_str(),
         "target": target,
         "cause": action.cause.as_str(),
@@ -195,27 +195,6 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
 /// Clients expect a map where there is nothing, too.
 fn map(value: &Value) -> Value {
     if value.is_null() { Value::Object(Map::new()) } else { value.clone() }
-}
-
-/// What clients call an action.
-pub(super) fn name(action: &Action) -> String {
-    let short = match action.target {
-        Target::Cluster(id) => id.short(),
-        Target::Node(id) => id.short(),
-    };
-    let verb = match action.kind {
-        ActionKind::ClusterAttachPolicy => "attach_policy".to_owned(),
-        ActionKind::ClusterDetachPolicy => "detach_policy".to_owned(),
-        ActionKind::ClusterUpdatePolicy => "update_policy".to_owned(),
-        ActionKind::ClusterOperation => format!("cluster_{}", operation(action)),
-        ActionKind::NodeOperation => format!("node_{}", operation(action)),
-        kind => kind.as_str().to_lowercase(),
-    };
-    format!("{verb}_{short}")
-}
-
-fn operation(action: &Action) -> &str {
-    action.inputs.get("operation").and_then(Value::as_str).unwrap_or("operation")
 }
 
 /// An event.

@@ -6,6 +6,7 @@ use muster_core::action::{Action, ActionKind, ActionStatus, Control, Fence};
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 
 use crate::commands::RequestKey;
+use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
 use crate::paging::Listing;
@@ -13,8 +14,30 @@ use crate::rows::actions;
 use crate::store::Store;
 use crate::value::args;
 
-/// What clients call an action: what it does, and to what.
-const NAME: &str = "lower(a.kind) || '_' || substr(a.target, 1, 8)";
+/// What clients call an action, as [`Action::name`] says it; what is asked of its inputs is asked of each database in
+/// its own way.
+macro_rules! name {
+    ($operation:literal) => {
+        concat!(
+            "CASE a.kind \
+             WHEN 'CLUSTER_ATTACH_POLICY' THEN 'attach_policy' \
+             WHEN 'CLUSTER_DETACH_POLICY' THEN 'detach_policy' \
+             WHEN 'CLUSTER_UPDATE_POLICY' THEN 'update_policy' \
+             WHEN 'CLUSTER_OPERATION' THEN 'cluster_' || coalesce(",
+            $operation,
+            ", 'operation') WHEN 'NODE_OPERATION' THEN 'node_' || coalesce(",
+            $operation,
+            ", 'operation') ELSE lower(a.kind) END || '_' || substr(a.target, 1, 8)"
+        )
+    };
+}
+
+const fn name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Sqlite => name!("a.inputs ->> 'operation'"),
+        Dialect::Postgres => name!("a.inputs::json ->> 'operation'"),
+    }
+}
 
 /// What actions can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +55,9 @@ pub enum ActionSort {
 }
 
 impl ActionSort {
-    const fn column(self) -> SortColumn {
+    const fn column(self, dialect: Dialect) -> SortColumn {
         match self {
-            Self::Name => SortColumn { expression: NAME, is_text: true },
+            Self::Name => SortColumn { expression: name(dialect), is_text: true },
             Self::Kind => SortColumn { expression: "a.kind", is_text: true },
             Self::Target => SortColumn { expression: "a.target", is_text: true },
             Self::Status => SortColumn { expression: "a.status", is_text: true },
@@ -167,7 +190,7 @@ impl Store {
 
     /// A page of actions.
     pub async fn actions(&self, query: &ActionQuery) -> Result<Page<Action>, StoreError> {
-        let mut filter = Filter::default();
+        let (dialect, mut filter) = (self.dialect(), Filter::default());
         let equal = [
             ("a.project", query.project.clone()),
             ("a.cluster_id", query.cluster.map(|id| id.to_string())),
@@ -192,7 +215,7 @@ impl Store {
         }
         filter.any_of("a.cluster_id", query.clusters.iter());
         filter.any_of("a.target", query.targets.iter());
-        filter.any_of(NAME, query.names.iter());
+        filter.any_of(name(dialect), query.names.iter());
         filter.any_of("a.kind", query.kinds.iter().map(|kind| kind.as_str()));
         filter.any_of("a.status", query.statuses.iter().map(|status| status.as_str()));
         let listing = Listing {
@@ -201,7 +224,7 @@ impl Store {
             width: actions::COLUMNS.len(),
             id: "a.id",
             filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+            sort: query.sort.iter().map(|(sort, direction)| (sort.column(dialect), *direction)).collect(),
             after: query.after.as_ref(),
             marker: query.marker.as_deref(),
             limit: query.limit,

@@ -1,6 +1,6 @@
 //! Lists and history.
 
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::{EventId, NodeId};
@@ -13,7 +13,7 @@ use muster_store::reads::{
 };
 use muster_store::{Direction, Store};
 use rstest::rstest;
-use serde_json::Map;
+use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::fixture::{self, Fixture, Kind, claim, living, record};
@@ -154,6 +154,38 @@ async fn nodes_actions_and_events_are_listed_by_what_is_asked(#[case] kind: Kind
     let place = fixture::cluster(1).namespace;
     assert_eq!(store.actions(&namespace(&place)).await.unwrap().items.len(), 1);
     assert_eq!(store.actions(&namespace("nowhere")).await.unwrap().items, []);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn actions_are_found_and_sorted_by_the_names_that_they_show(#[case] kind: Kind) {
+    let Some(world) = Fixture::open(kind).await else { return };
+    let store = &world.store;
+    let mut all = Vec::new();
+    for (number, kind) in (1..).zip(ActionKind::ALL) {
+        // A cluster for each: a deletion would be in the way of the others.
+        all.push(world.create(number).await);
+        for (offset, inputs) in [(1_000, json!({})), (2_000, json!({"operation": "reboot"}))] {
+            let mut accept =
+                fixture::request(offset + number, *kind, fixture::cluster(number).id, OnConflict::Queue);
+            accept.action.inputs = inputs;
+            all.push(store.accept(accept).await.unwrap().action);
+        }
+    }
+    let mut names: Vec<String> = all.iter().map(Action::name).collect();
+    assert!(names.iter().any(|name| name.starts_with("cluster_reboot_")), "{names:?}");
+    for name in &names {
+        let named = ActionQuery { names: vec![name.clone()], ..ActionQuery::default() };
+        let found = store.actions(&named).await.unwrap().items;
+        assert!(!found.is_empty() && found.iter().all(|action| action.name() == *name), "{name}: {found:?}");
+    }
+    names.sort_unstable();
+    let by_name =
+        ActionQuery { sort: vec![(ActionSort::Name, Direction::Ascending)], ..ActionQuery::default() };
+    let sorted = store.actions(&by_name).await.unwrap().items;
+    assert_eq!(sorted.iter().map(Action::name).collect::<Vec<_>>(), names);
 }
 
 fn event(number: u32, level: Level) -> Event {
