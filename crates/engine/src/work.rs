@@ -1,6 +1,7 @@
 //! One action in the hands of an engine: what it works on.
 
 mod about;
+mod asked;
 mod children;
 mod commit;
 mod listen;
@@ -28,6 +29,7 @@ use about::About;
 use children::{Children, children_of};
 use listen::Told;
 
+pub(crate) use asked::read as read_inputs;
 pub(crate) use children::left_out;
 pub(crate) use listen::time_left;
 

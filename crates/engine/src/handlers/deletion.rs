@@ -157,12 +157,7 @@ impl Work {
             self.end_child(*id, succeeded("Node successfully left cluster."));
         }
         self.move_out(leaving);
-        let mut record = self.pending();
-        record.children = children;
-        record.applied = true;
-        record.data = self.kept();
-        record.cluster = self.row().filter(|_| intent);
-        self.record(record).await
+        self.commit_with(children, intent).await
     }
 }
 

@@ -162,12 +162,7 @@ async fn commit(
         said.insert("began".to_owned(), json!(now.micros()));
         said.insert("messages".to_owned(), json!(messages));
     }
-    let mut record = work.pending();
-    record.children = children;
-    record.applied = true;
-    record.data = work.kept();
-    record.cluster = work.row().filter(|_| intent);
-    work.record(record).await?;
+    work.commit_with(children, intent).await?;
     Ok(now)
 }
 

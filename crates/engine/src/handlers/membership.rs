@@ -4,29 +4,34 @@ mod join;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use muster_core::candidates;
 use muster_core::ids::NodeId;
 use muster_core::membership::{Found, HEAD_STAYS, cannot_add, cannot_leave, cannot_replace};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::deletion::{self, Deletion, Leaving};
 use super::resize;
 use crate::work::{Stop, Work};
 use join::Join;
 
+/// The nodes that an action is about.
+#[derive(Debug, Deserialize)]
+struct Inputs<T> {
+    nodes: T,
+    destroy_after_deletion: Option<bool>,
+}
+
 /// Orphans become members.
 pub(super) async fn add(work: &mut Work) -> Result<(), Stop> {
-    let wanted: Vec<NodeId> = input(work, "nodes")?;
+    let Inputs { nodes: wanted, .. } = work.inputs::<Inputs<Vec<NodeId>>>()?;
     let begun = work.action.applied_at.is_some();
-    let group = first_group(work)?;
+    let group = work.asked_group()?;
     if !begun {
         let kind = work.cluster.profile_type.clone();
         let found = Rows::read(work, &wanted).await?;
         refuse(cannot_add(&kind, &found.of(&wanted)))?;
-        let (members, limit) = (members(work, &group), work.inner.config.max_nodes_per_cluster);
+        let (members, limit) = (work.members_of(&group), work.inner.config.max_nodes_per_cluster);
         let more = i64::try_from(wanted.len()).unwrap_or(i64::MAX);
         resize::by(&mut work.cluster, &group, members, more, limit).map_err(Stop::Failed)?;
         work.cluster.generation += 1;
@@ -45,14 +50,13 @@ pub(super) async fn add(work: &mut Work) -> Result<(), Stop> {
 
 /// Members become orphans, or end. Whoever is no member is passed over.
 pub(super) async fn remove(work: &mut Work) -> Result<(), Stop> {
-    let wanted: HashSet<NodeId> = input::<Vec<NodeId>>(work, "nodes")?.into_iter().collect();
+    let Inputs { nodes: wanted, destroy_after_deletion: asked } = work.inputs::<Inputs<HashSet<NodeId>>>()?;
     let begun = work.action.applied_at.is_some();
     let chosen: Vec<Node> = work.nodes.iter().filter(|node| wanted.contains(&node.id)).cloned().collect();
     if chosen.iter().any(|node| node.role == NodeRole::Head) {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
     let deletion = Deletion::of(work);
-    let asked = work.action.inputs.get("destroy_after_deletion").and_then(Value::as_bool);
     let destroy = deletion.destroy.or(asked).unwrap_or(false);
     if !destroy && !work.capabilities.orphans {
         return Err(Stop::Failed(cannot_leave(&work.cluster.profile_type)));
@@ -73,7 +77,7 @@ fn shrink(work: &mut Work, chosen: &[Node], reduces: bool) -> Result<(), Stop> {
     let limit = work.inner.config.max_nodes_per_cluster;
     let mut smaller = work.cluster.clone();
     for (group, count) in counts {
-        let members = members(work, group);
+        let members = work.members_of(group);
         resize::by(&mut smaller, group, members, -count, limit).map_err(Stop::Failed)?;
     }
     if reduces {
@@ -85,7 +89,7 @@ fn shrink(work: &mut Work, chosen: &[Node], reduces: bool) -> Result<(), Stop> {
 
 /// Members are exchanged for orphans; whose replacement does not come, stays.
 pub(super) async fn replace(work: &mut Work) -> Result<(), Stop> {
-    let pairs: HashMap<NodeId, NodeId> = input(work, "nodes")?;
+    let Inputs { nodes: pairs, .. } = work.inputs::<Inputs<HashMap<NodeId, NodeId>>>()?;
     let begun = work.action.applied_at.is_some();
     let (old, new): (Vec<NodeId>, Vec<NodeId>) = pairs.iter().map(|(old, new)| (*old, *new)).unzip();
     if !begun {
@@ -99,25 +103,9 @@ pub(super) async fn replace(work: &mut Work) -> Result<(), Stop> {
         refuse(cannot_replace(about, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, instead_of: Some(old) }).collect();
-    let group = first_group(work)?;
+    let group = work.asked_group()?;
     let failed = join::all(work, joins, &group, !begun).await?;
     if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(crate::members::in_one(&failed))) }
-}
-
-fn input<T: DeserializeOwned>(work: &Work, key: &str) -> Result<T, Stop> {
-    let given = work.action.inputs.get(key).cloned().unwrap_or(Value::Null);
-    let unreadable = |error| Stop::Failed(format!("the inputs cannot be read: {key}: {error}"));
-    serde_json::from_value(given).map_err(unreadable)
-}
-
-fn first_group(work: &Work) -> Result<String, Stop> {
-    let asked = work.action.inputs.get("group").and_then(Value::as_str).map(str::to_owned);
-    let group = asked.or_else(|| work.cluster.groups.first().map(|group| group.name.clone()));
-    group.ok_or_else(|| Stop::Failed("its cluster has no workers".to_owned()))
-}
-
-fn members(work: &Work, group: &str) -> usize {
-    candidates::workers(&work.nodes, Some(group)).count()
 }
 
 fn refuse(why: Option<String>) -> Result<(), Stop> {

@@ -27,8 +27,7 @@ pub(crate) const fn is_about_policies(kind: ActionKind) -> bool {
 
 /// Does it, and says how it went.
 pub(super) async fn run(work: &mut Work) -> Result<String, Stop> {
-    let inputs: Inputs = serde_json::from_value(work.action.inputs.clone())
-        .map_err(|error| Stop::Failed(format!("the inputs cannot be read: {error}")))?;
+    let inputs: Inputs = work.inputs()?;
     match work.action.kind {
         ActionKind::ClusterAttachPolicy => attach(work, inputs).await,
         ActionKind::ClusterDetachPolicy => detach(work, inputs.policy_id).await,

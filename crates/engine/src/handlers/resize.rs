@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::deletion::{self, Deletion};
 use super::scale;
-use crate::work::{Stop, Work};
+use crate::work::{Stop, Work, read_inputs};
 
 /// What an action asks of the size of a group.
 #[derive(Debug)]
@@ -52,8 +52,7 @@ impl Request {
             ActionKind::ClusterScaleOut => Ask::Out(scale::count(data, "creation", inputs, "out")?),
             ActionKind::ClusterScaleIn => Ask::In(scale::count(data, "deletion", inputs, "in")?),
             _ => {
-                let unreadable = |error| format!("the inputs cannot be read: {error}");
-                let Inputs { group, resize } = serde_json::from_value(inputs.clone()).map_err(unreadable)?;
+                let Inputs { group, resize } = read_inputs(inputs)?;
                 return Ok(Self { group, ask: Ask::Resize(resize) });
             }
         };

@@ -172,12 +172,7 @@ async fn note(work: &mut Work, rolling: &mut Rolling, nodes: &[NodeId]) -> Resul
         }
     }
     rolling.keep(work);
-    let mut record = work.pending();
-    record.children = children;
-    record.applied = true;
-    record.data = work.kept();
-    record.cluster = work.row();
-    work.record(record).await
+    work.commit_with(children, true).await
 }
 
 type Outcome = (NodeId, Result<Updated, ProviderError>);

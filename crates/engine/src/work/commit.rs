@@ -1,5 +1,6 @@
 //! What an action writes.
 
+use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_store::commands::Record;
 use serde_json::Value;
@@ -51,7 +52,13 @@ impl Work {
 
     /// The commit before a step that is no change of nodes: what was decided, and the intent if it has changed.
     pub(crate) async fn commit(&mut self, intent: bool) -> Result<(), Stop> {
+        self.commit_with(Vec::new(), intent).await
+    }
+
+    /// The same, with the parts that begin with that step.
+    pub(crate) async fn commit_with(&mut self, children: Vec<Action>, intent: bool) -> Result<(), Stop> {
         let mut record = self.pending();
+        record.children = children;
         record.applied = true;
         record.data = self.kept();
         record.cluster = self.row().filter(|_| intent);

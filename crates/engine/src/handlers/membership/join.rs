@@ -90,12 +90,7 @@ async fn begin(work: &mut Work, ids: &[NodeId], intent: bool) -> Result<(), Stop
         return Ok(());
     }
     work.note_created(ids);
-    let mut record = work.pending();
-    record.children = children;
-    record.applied = true;
-    record.data = work.kept();
-    record.cluster = work.row();
-    work.record(record).await
+    work.commit_with(children, true).await
 }
 
 fn turn(row: Option<Node>) -> Turn {

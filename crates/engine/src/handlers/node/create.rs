@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use muster_core::candidates;
 use muster_core::node::{Node, NodeStatus};
 
 use super::target;
@@ -26,11 +25,8 @@ pub(crate) async fn create(work: &mut Work) -> Result<(), Stop> {
 
 /// Gives a node its place, if there is room; otherwise it stays outside.
 async fn take_in(work: &mut Work, node: Node) -> Result<(), Stop> {
-    let group = work.action.inputs.get("group").and_then(serde_json::Value::as_str).map(str::to_owned);
-    let group = group.or_else(|| work.cluster.groups.first().map(|group| group.name.clone()));
-    let group = group.ok_or_else(|| Stop::Failed("its cluster has no workers".to_owned()))?;
-    let members = candidates::workers(&work.nodes, Some(&group)).count();
-    let limit = work.inner.config.max_nodes_per_cluster;
+    let group = work.asked_group()?;
+    let (members, limit) = (work.members_of(&group), work.inner.config.max_nodes_per_cluster);
     if let Err(refused) = resize::by(&mut work.cluster, &group, members, 1, limit) {
         work.settle(node.id, NodeStatus::Error, &refused);
         work.move_out(&HashSet::from([node.id]));

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use muster_core::candidates;
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole};
 
@@ -20,8 +19,7 @@ pub(crate) async fn delete(work: &mut Work) -> Result<(), Stop> {
     }
     let mut smaller = work.cluster.clone();
     if let Some(group) = node.group.as_deref().filter(|_| work.stored && !node.is_candidate()) {
-        let members = candidates::workers(&work.nodes, Some(group)).count();
-        let limit = work.inner.config.max_nodes_per_cluster;
+        let (members, limit) = (work.members_of(group), work.inner.config.max_nodes_per_cluster);
         // Begun: it was looked at before, and the cluster may have other bounds by now.
         let fits = resize::by(&mut smaller, group, members, -1, limit);
         fits.or_else(|why| if work.action.applied_at.is_some() { Ok(()) } else { Err(Stop::Failed(why)) })?;

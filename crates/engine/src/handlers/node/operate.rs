@@ -35,11 +35,6 @@ pub(super) struct Deed {
 }
 
 impl Deed {
-    fn of(work: &Work) -> Result<Self, Stop> {
-        let unreadable = |error| Stop::Failed(format!("the inputs cannot be read: {error}"));
-        serde_json::from_value(work.action.inputs.clone()).map_err(unreadable)
-    }
-
     /// What nodes show meanwhile, and what their parts of the action are called.
     fn during(&self) -> (NodeStatus, ActionKind) {
         if self.recovers {
@@ -60,13 +55,13 @@ impl Deed {
 
 /// Does it to one node.
 pub(crate) async fn operate(work: &mut Work) -> Result<(), Stop> {
-    let (node, deed) = (target(work)?, Deed::of(work)?);
+    let (node, deed) = (target(work)?, work.inputs::<Deed>()?);
     run(work, Deed { nodes: Some(vec![node.id]), ..deed }).await
 }
 
 /// Does it to members.
 pub(crate) async fn operate_all(work: &mut Work) -> Result<(), Stop> {
-    let deed = Deed::of(work)?;
+    let deed = work.inputs()?;
     run(work, deed).await
 }
 
@@ -84,11 +79,7 @@ pub(super) async fn run(work: &mut Work, deed: Deed) -> Result<(), Stop> {
     for id in &nodes {
         work.settle(*id, status, &deed.words("in progress"));
     }
-    let mut record = work.pending();
-    record.children = children;
-    record.applied = true;
-    record.data = work.kept();
-    work.record(record).await?;
+    work.commit_with(children, false).await?;
     let failures = act(work, &deed, &nodes).await?;
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(in_one(&failures))) }
 }

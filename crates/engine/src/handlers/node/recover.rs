@@ -35,8 +35,7 @@ pub(crate) async fn recover(work: &mut Work) -> Result<(), Stop> {
     if node.role == NodeRole::Head {
         return restart(work).await;
     }
-    let Inputs { operation, operation_params, check, check_capacity: _ } =
-        serde_json::from_value(work.action.inputs.clone()).unwrap_or_default();
+    let Inputs { operation, operation_params, check, check_capacity: _ } = work.inputs()?;
     let begun = work.action.applied_at.is_some();
     if check == Some(true) && !begun && works(work, &node).await? {
         return Ok(());
@@ -82,7 +81,7 @@ async fn by_operation(
 
 /// Brings back what is lost of a cluster, and, unless it is told not to, its size to what it should be.
 pub(crate) async fn recover_all(work: &mut Work) -> Result<(), Stop> {
-    let inputs: Inputs = serde_json::from_value(work.action.inputs.clone()).unwrap_or_default();
+    let inputs: Inputs = work.inputs()?;
     let asked = operation(work, inputs.operation.as_deref())?;
     if inputs.check == Some(true) && work.action.applied_at.is_none() {
         check_all(work).await?;

@@ -31,8 +31,7 @@ struct Inputs {
 /// Changes what is said of a node, and what it is made from.
 pub(crate) async fn update(work: &mut Work) -> Result<(), Stop> {
     let before = target(work)?;
-    let unreadable = |error: serde_json::Error| Stop::Failed(format!("the inputs cannot be read: {error}"));
-    let inputs: Inputs = serde_json::from_value(work.action.inputs.clone()).map_err(unreadable)?;
+    let inputs: Inputs = work.inputs()?;
     if before.physical_id.is_none() && work.action.applied_at.is_none() {
         return Err(Stop::Failed(
             "Node update failed. It was never made, or is not there any more.".to_owned(),
