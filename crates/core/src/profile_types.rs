@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn names(schema: Schema) -> Vec<String> {
-        schema.0.iter().map(|(name, _)| (*name).to_owned()).collect()
+        schema.names().map(str::to_owned).collect()
     }
 
     #[test]

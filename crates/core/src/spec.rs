@@ -196,6 +196,11 @@ impl Literal {
 }
 
 impl Schema {
+    /// The names of all that it may hold, in order.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
     /// The property of this name.
     pub fn get(&self, name: &str) -> Option<&'static Property> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, property)| property)

@@ -17,8 +17,8 @@ use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::TakeDuty;
 
+use crate::ears::{Ears, Heard};
 use crate::engine::Inner;
-use crate::limits::ears::{Ears, Heard};
 use crate::provider::Provider;
 
 /// What came of asking a node by its URL.

@@ -9,6 +9,7 @@ pub mod clock;
 mod config;
 mod delegated;
 mod dispatcher;
+mod ears;
 mod engine;
 mod events;
 pub mod frameworks;

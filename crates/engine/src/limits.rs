@@ -4,7 +4,6 @@
 //! told by commits when that may have become earlier. What it decides is written only if nothing has changed meanwhile.
 
 mod decide;
-pub(crate) mod ears;
 mod timers;
 mod words;
 
@@ -23,11 +22,11 @@ use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::{Expire, Expired, NoteWatched, TakeDuty};
 
+use crate::ears::{Ears, Heard};
 use crate::engine::Inner;
 use crate::provider::{Call, Provider};
 use crate::submit;
 use decide::{Decision, Ending, Memory, asks, decide};
-use ears::{Ears, Heard};
 use timers::Timers;
 
 /// Clusters that are looked at together.

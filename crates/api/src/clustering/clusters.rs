@@ -79,11 +79,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     let limit = call.engine().config().max_nodes_per_cluster;
     let mut form = Form::new(call.changed_object("cluster")?);
     let name = form.name("name")?;
-    let profile = match form.text("profile_id")? {
-        Some(profile) => Some(profile),
-        None => form.text("profile")?,
-    };
-    form.any("profile");
+    let profile = form.profile()?;
     let metadata = form.map("metadata")?;
     let timeout = form.count("timeout")?;
     let profile_only = form.truth("profile_only")?.filter(|_| call.version >= PROFILE_ONLY);

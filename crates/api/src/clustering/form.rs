@@ -55,6 +55,12 @@ impl<'b> Form<'b> {
         }
     }
 
+    /// The profile that is meant, under either of the names that clients give it.
+    pub(super) fn profile(&mut self) -> Result<Option<&'b str>, Fault> {
+        let by_id = self.text("profile_id")?;
+        Ok(by_id.or(self.text("profile")?))
+    }
+
     /// What people call something.
     pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, Fault> {
         let Some(name) = self.text(key)? else { return Ok(None) };

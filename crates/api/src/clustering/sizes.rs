@@ -20,8 +20,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Reads the three fields.
     pub(super) fn read(form: &mut Form<'_>, limit: u32) -> Result<Self, Fault> {
-        let min = form.capacity("min_size", 0, limit)?.and_then(size);
-        let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
+        let (min, max) = bounds(form, limit)?;
         let desired = form.capacity("desired_capacity", 0, limit)?.and_then(size);
         Ok(Self { desired, min, max })
     }
@@ -54,6 +53,13 @@ impl Asked {
     }
 }
 
+/// The smallest and the largest size that a request names.
+fn bounds(form: &mut Form<'_>, limit: u32) -> Result<(Option<u32>, Option<MaxSize>), Fault> {
+    let min = form.capacity("min_size", 0, limit)?.and_then(size);
+    let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
+    Ok((min, max))
+}
+
 fn size(given: i64) -> Option<u32> {
     u32::try_from(given).ok()
 }
@@ -67,8 +73,7 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32) -> Result<Resize, Fa
     };
     form.any("adj_type");
     let number = form.number("number")?;
-    let min = form.capacity("min_size", 0, limit)?.and_then(size);
-    let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
+    let (min, max) = bounds(&mut form, limit)?;
     let min_step = form.count("min_step")?;
     let strict = form.truth("strict")?.unwrap_or(true);
     form.any("group");

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use muster_core::profile::Profile;
+use muster_core::profile_types;
 use muster_core::words::UnknownWord;
 use serde_json::Value;
 
-/// The properties that stand in for those of a server: kept, shown, and without effect.
-const KEPT: &[&str] = &["flavor", "name", "image", "networks", "key_name", "metadata"];
+use super::{SIMULATED_NODE, VERSION};
 
 /// What fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +39,13 @@ const LONGEST_WAIT: f64 = 86_400.0;
 impl Properties {
     /// Reads a profile; the sentence names what is wrong.
     pub(super) fn of(profile: &Profile) -> Result<Self, String> {
-        if let Some(unknown) = profile.properties.keys().find(|key| !KEPT.contains(&key.as_str())) {
+        // Those that stand in for a server's are kept and shown, without effect.
+        let known: Vec<&str> = profile_types::find(SIMULATED_NODE, VERSION)
+            .map_or_else(Vec::new, |of| of.schema.names().collect());
+        if let Some(unknown) = profile.properties.keys().find(|key| !known.contains(&key.as_str())) {
             return Err(format!(
                 "Unrecognizable spec item '{unknown}': one of {} is expected",
-                KEPT.join(", ")
+                known.join(", ")
             ));
         }
         let Some(metadata) = profile.properties.get("metadata").filter(|metadata| !metadata.is_null()) else {

@@ -35,8 +35,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
     let limit = call.engine().config().max_nodes_per_cluster;
     let mut form = Form::new(call.new_object("cluster")?);
     let name = form.name("name")?;
-    let by_id = form.text("profile_id")?;
-    let profile = by_id.or(form.text("profile")?);
+    let profile = form.profile()?;
     let asked = Asked::read(&mut form, limit)?;
     let metadata = form.map("metadata")?.unwrap_or_default();
     let timeout = form.count("timeout")?.filter(|timeout| *timeout > 0);
