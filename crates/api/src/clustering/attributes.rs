@@ -71,6 +71,11 @@ fn parse(given: &str) -> Result<JpQuery, Fault> {
     if given.contains('?') || given.matches("..").count() > 1 {
         return Err(invalid("filters, and more than one '..', are not possible here"));
     }
+    if let Some(letter) =
+        outside_brackets(given).find(|letter| !is_plain(*letter) && !".*$".contains(*letter))
+    {
+        return Err(invalid(&format!("'{letter}' cannot stand there")));
+    }
     let whole = if given.starts_with('$') { given.to_owned() } else { format!("$.{given}") };
     parse_json_path(&quoted(&whole)).map_err(|error| {
         let error = error.to_string();
@@ -78,9 +83,18 @@ fn parse(given: &str) -> Result<JpQuery, Fault> {
     })
 }
 
+fn is_plain(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '-' | '@')
+}
+
+fn outside_brackets(path: &str) -> impl Iterator<Item = char> {
+    let (before, rest) = path.split_once('[').unwrap_or((path, ""));
+    let after = rest.split('[').map(|part| part.split_once(']').map_or("", |(_, after)| after));
+    before.chars().chain(after.flat_map(str::chars))
+}
+
 /// Names with letters that a JSON path wants in quotes get them.
 fn quoted(path: &str) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '@');
     let (mut out, mut rest) = (String::new(), path);
     while let Some(start) = rest.find(['.', '[']) {
         let (before, from) = rest.split_at(start);
@@ -94,11 +108,11 @@ fn quoted(path: &str) -> String {
             continue;
         }
         let name = &from[1..];
-        let end = name.find(|letter| !plain(letter)).unwrap_or(name.len());
+        let end = name.find(|letter| !is_plain(letter)).unwrap_or(name.len());
         let (name, after) = name.split_at(end);
         if name.contains(['-', '@']) {
             let dots = if out.ends_with('.') { "." } else { "" };
-            out.push_str(&format!("{dots}['{name}']"));
+            out.extend([dots, "['", name, "']"]);
         } else {
             out.push('.');
             out.push_str(name);

@@ -7,7 +7,7 @@ use crate::service::{Database, Service};
 
 async fn profiles_of_nodes(service: &Service, cluster: &str) -> Vec<Value> {
     let nodes = service.get(&format!("/nodes?cluster_id={cluster}")).await.body["nodes"].clone();
-    nodes.as_array().unwrap().iter().map(|node| node["profile_id"].clone()).collect()
+    nodes.as_array().expect("a list").iter().map(|node| node["profile_id"].clone()).collect()
 }
 
 #[rstest]
