@@ -1,6 +1,7 @@
 //! What doors and engines read.
 
 mod actions;
+mod belongings;
 mod changes;
 mod clusters;
 mod engines;
@@ -13,13 +14,14 @@ mod profiles;
 mod receivers;
 
 pub use actions::{ActionQuery, ActionSort, Edges, Told};
+pub use belongings::Belongings;
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};
 pub use clusters::{ClusterQuery, ClusterSort, Deleted, Subject};
 pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};
 pub use identify::{Found, Thing};
-pub use nodes::{Belongings, NodeQuery, NodeSort};
+pub use nodes::{NodeQuery, NodeSort};
 pub use policies::{BindingQuery, PolicyQuery, PolicySort};
 pub use profiles::{ProfileQuery, ProfileSort};
 pub use receivers::{ReceiverQuery, ReceiverSort};

@@ -123,14 +123,22 @@ impl Row {
     }
 
     pub(crate) fn text(&self, column: usize) -> Result<String, StoreError> {
-        self.opt_text(column)?.ok_or_else(|| StoreError::corrupt(format!("column {column} is NULL")))
+        self.str(column).map(str::to_owned)
     }
 
     pub(crate) fn opt_text(&self, column: usize) -> Result<Option<String>, StoreError> {
+        Ok(self.opt_str(column)?.map(str::to_owned))
+    }
+
+    fn str(&self, column: usize) -> Result<&str, StoreError> {
+        self.opt_str(column)?.ok_or_else(|| StoreError::corrupt(format!("column {column} is NULL")))
+    }
+
+    fn opt_str(&self, column: usize) -> Result<Option<&str>, StoreError> {
         match self {
             Self::Sqlite(row) => match row.get(column) {
                 Some(Cell::Null) => Ok(None),
-                Some(Cell::Text(value)) => Ok(Some(value.clone())),
+                Some(Cell::Text(value)) => Ok(Some(value)),
                 other => Err(StoreError::corrupt(format!("column {column} is no text: {other:?}"))),
             },
             Self::Postgres(row) => Ok(row.try_get(column)?),
@@ -159,21 +167,21 @@ impl Row {
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
     {
-        self.text(column)?.parse().map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
+        self.str(column)?.parse().map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
     }
 
     pub(crate) fn opt_parse<T>(&self, column: usize) -> Result<Option<T>, StoreError>
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
     {
-        let parse = |text: String| {
+        let parse = |text: &str| {
             text.parse().map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
         };
-        self.opt_text(column)?.map(parse).transpose()
+        self.opt_str(column)?.map(parse).transpose()
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, StoreError> {
-        serde_json::from_str(&self.text(column)?)
+        serde_json::from_str(self.str(column)?)
             .map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
     }
 }

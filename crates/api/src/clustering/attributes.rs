@@ -28,7 +28,7 @@ pub(super) async fn collect(call: &Call) -> Result<Reply, Fault> {
     let path = parse(given)?;
     let cluster = call.cluster(call.path(0)).await?;
     let nodes = call.engine().store().members(cluster.id).await?;
-    let names = call.profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+    let names = call.engine().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
     let workers = nodes.into_iter().filter(|node| node.role == NodeRole::Worker);
     let shown = workers.map(|node| {
         let shown = show::node(&node, names.get(&node.profile_id).map(String::as_str), call.version);

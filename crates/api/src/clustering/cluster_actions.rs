@@ -113,7 +113,7 @@ async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> 
     asked.apply(present, limit).map_err(|refused| Fault::bad(refused.to_string()))?;
     let action = call.submit(ActionKind::ClusterResize, &cluster, sizes::inputs(&asked, group)).await?;
     let shown = call.shown_cluster(&cluster).await?;
-    Ok(Reply::whole(json!({"action": action.to_string(), "cluster": shown})).accepted(call, action))
+    Ok(Reply::whole(&json!({"action": action.to_string(), "cluster": shown})).accepted(call, action))
 }
 
 async fn scale(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Result<Reply, Fault> {

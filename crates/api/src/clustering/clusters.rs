@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::form::Form;
 use super::query::keys;
 use super::reply::Reply;
-use super::show::{self, Belongings};
+use super::show;
 use super::sizes::Asked;
 use super::version::Version;
 
@@ -35,19 +35,10 @@ const PROFILE_ONLY: Version = Version(6);
 const FORCE: Version = Version(8);
 
 impl Call {
-    /// What belongs to clusters beside their rows.
-    async fn belongings(&self, clusters: &[Cluster]) -> Result<Belongings, Fault> {
-        let ids: Vec<_> = clusters.iter().map(|cluster| cluster.id).collect();
-        let store = self.engine().store();
-        let profiles = self.profile_names(clusters.iter().map(|cluster| cluster.profile_id)).await?;
-        let (nodes, policies) = store.belongings(&ids).await?;
-        Ok(Belongings { profiles, nodes, policies })
-    }
-
     /// A cluster as it is shown.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, Fault> {
-        let with = self.belongings(std::slice::from_ref(cluster)).await?;
-        Ok(show::cluster(cluster, &with))
+        let with = self.engine().store().belongings(std::slice::from_ref(cluster)).await?;
+        Ok(json!(show::cluster(cluster, &with)))
     }
 }
 
@@ -64,14 +55,15 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         ..ClusterQuery::default()
     };
     let page = call.engine().store().clusters(&wanted).await?;
-    let with = call.belongings(&page.items).await?;
+    let with = call.engine().store().belongings(&page.items).await?;
     let shown = page.items.iter().map(|cluster| show::cluster(cluster, &with));
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
     let cluster = call.cluster(call.path(0)).await?;
-    Ok(Reply::of("cluster", call.shown_cluster(&cluster).await?))
+    let with = call.engine().store().belongings(std::slice::from_ref(&cluster)).await?;
+    Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 
 /// Changes properties, sizes and the profile, as far as the request names them.

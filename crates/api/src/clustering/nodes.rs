@@ -1,8 +1,6 @@
 //! Nodes: members of clusters, and orphans.
 
-use std::collections::HashMap;
-
-use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::ids::ClusterId;
 use muster_core::node::Node;
 use muster_store::reads::{NodeQuery, NodeSort, Thing};
 use serde_json::Value;
@@ -24,18 +22,6 @@ const SORTS: [(&str, NodeSort); 6] = [
 ];
 
 impl Call {
-    /// The names of profiles.
-    pub(super) async fn profile_names(
-        &self,
-        ids: impl IntoIterator<Item = ProfileId>,
-    ) -> Result<HashMap<ProfileId, String>, Fault> {
-        let mut ids: Vec<ProfileId> = ids.into_iter().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let profiles = self.engine().store().profiles_of(&ids).await?;
-        Ok(profiles.into_iter().map(|profile| (profile.id, profile.name)).collect())
-    }
-
     /// A node as it is shown.
     pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, Fault> {
         let mut shown = self.shown(std::slice::from_ref(node)).await?;
@@ -44,7 +30,7 @@ impl Call {
 
     /// Nodes as they are shown.
     async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, Fault> {
-        let names = self.profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+        let names = self.engine().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
         let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);
         Ok(nodes.iter().map(|node| show::node(node, name(node), self.version)).collect())
     }

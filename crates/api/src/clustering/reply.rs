@@ -1,9 +1,11 @@
 //! What this door answers.
 
+use std::collections::HashMap;
+
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use muster_core::ids::ActionId;
-use serde_json::{Map, Value};
+use serde::Serialize;
 
 use super::call::Call;
 use super::version::{self, Version};
@@ -13,24 +15,26 @@ use crate::rest;
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
-    body: Option<Value>,
+    body: String,
     location: Option<String>,
 }
 
 impl Reply {
     /// Something under one key.
-    pub(super) fn of(key: &str, value: impl Into<Value>) -> Self {
-        Self::whole(Value::Object(Map::from_iter([(key.to_owned(), value.into())])))
+    pub(super) fn of(key: &str, value: impl Serialize) -> Self {
+        Self::whole(&HashMap::from([(key, value)]))
     }
 
     /// A whole body.
-    pub(super) const fn whole(body: Value) -> Self {
-        Self { status: StatusCode::OK, body: Some(body), location: None }
+    pub(super) fn whole(body: &impl Serialize) -> Self {
+        // Maps with keys that are texts: there is nothing that could fail.
+        let body = serde_json::to_string(body).unwrap_or_default();
+        Self { status: StatusCode::OK, body, location: None }
     }
 
     /// Nothing.
     pub(super) const fn empty(status: StatusCode) -> Self {
-        Self { status, body: None, location: None }
+        Self { status, body: String::new(), location: None }
     }
 
     /// The same with another status.
@@ -48,8 +52,7 @@ impl Reply {
 
     /// As it is sent.
     pub(super) fn response(self, version: Version) -> Response {
-        let body = self.body.map(|body| body.to_string()).unwrap_or_default();
-        let mut response = rest::json(self.status, body);
+        let mut response = rest::json(self.status, self.body);
         let headers = response.headers_mut();
         headers.insert(header::VARY, HeaderValue::from_static("OpenStack-API-Version"));
         if let Ok(version) = version.header().parse() {

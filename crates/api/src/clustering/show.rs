@@ -1,15 +1,15 @@
 //! Things of the domain as this door shows them.
 
-use std::collections::HashMap;
-
 use muster_core::action::{Action, Target};
-use muster_core::cluster::Cluster;
+use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId, PolicyId, ProfileId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_core::time::Timestamp;
+use muster_store::reads::Belongings;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::V1;
@@ -23,7 +23,8 @@ const CLUSTER_OF_ACTION: Version = Version(14);
 
 /// A moment in whole seconds.
 pub(super) fn time(at: Timestamp) -> String {
-    formatted(at, "%Y-%m-%dT%H:%M:%SZ")
+    let at = jiff::Timestamp::from_second(at.micros().div_euclid(1_000_000)).unwrap_or_default();
+    at.to_string()
 }
 
 /// A moment, if it came.
@@ -42,46 +43,59 @@ fn seconds(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| json!(at.micros() as f64 / 1e6))
 }
 
-/// What belongs to clusters beside their rows.
-#[derive(Debug, Default)]
-pub(super) struct Belongings {
-    /// The names of profiles.
-    pub(super) profiles: HashMap<ProfileId, String>,
-    /// Workers.
-    pub(super) nodes: HashMap<ClusterId, Vec<NodeId>>,
-    /// Bound policies.
-    pub(super) policies: HashMap<ClusterId, Vec<PolicyId>>,
+/// A cluster as it is shown; in the order of letters, as all keys are.
+#[derive(Debug, Serialize)]
+pub(super) struct ShownCluster<'c> {
+    config: &'c Map<String, Value>,
+    created_at: Option<String>,
+    data: &'c Map<String, Value>,
+    dependents: &'c Map<String, Value>,
+    desired_capacity: u32,
+    domain: (),
+    id: ClusterId,
+    init_at: String,
+    max_size: i64,
+    metadata: &'c Map<String, Value>,
+    min_size: u32,
+    name: &'c str,
+    nodes: &'c [NodeId],
+    policies: &'c [PolicyId],
+    profile_id: ProfileId,
+    profile_name: Option<&'c str>,
+    project: &'c str,
+    status: ClusterStatus,
+    status_reason: &'c str,
+    timeout: i64,
+    updated_at: Option<String>,
+    user: &'c str,
 }
 
-/// A cluster.
-pub(super) fn cluster(cluster: &Cluster, with: &Belongings) -> Value {
-    let ids = |ids: Vec<String>| Value::from(ids);
-    let nodes = with.nodes.get(&cluster.id).into_iter().flatten().map(ToString::to_string).collect();
-    let policies = with.policies.get(&cluster.id).into_iter().flatten().map(ToString::to_string).collect();
-    json!({
-        "id": cluster.id.to_string(),
-        "name": cluster.name,
-        "profile_id": cluster.profile_id.to_string(),
-        "profile_name": with.profiles.get(&cluster.profile_id),
-        "user": cluster.user,
-        "project": cluster.project,
-        "domain": null,
-        "init_at": time(cluster.init_at),
-        "created_at": maybe_time(cluster.created_at),
-        "updated_at": maybe_time(cluster.updated_at),
-        "min_size": cluster.min_size(),
-        "max_size": cluster.max_size().map_or(-1, i64::from),
-        "desired_capacity": cluster.desired(),
-        "timeout": cluster.timeout.secs(),
-        "status": cluster.status.as_str(),
-        "status_reason": cluster.status_reason,
-        "metadata": cluster.metadata,
-        "data": cluster.data,
-        "dependents": cluster.dependents,
-        "config": cluster.config,
-        "nodes": ids(nodes),
-        "policies": ids(policies),
-    })
+/// A cluster, with what belongs to it.
+pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c Belongings) -> ShownCluster<'c> {
+    ShownCluster {
+        config: &cluster.config,
+        created_at: cluster.created_at.map(time),
+        data: &cluster.data,
+        dependents: &cluster.dependents,
+        desired_capacity: cluster.desired(),
+        domain: (),
+        id: cluster.id,
+        init_at: time(cluster.init_at),
+        max_size: cluster.max_size().map_or(-1, i64::from),
+        metadata: &cluster.metadata,
+        min_size: cluster.min_size(),
+        name: &cluster.name,
+        nodes: with.nodes.get(&cluster.id).map_or(&[], Vec::as_slice),
+        policies: with.policies.get(&cluster.id).map_or(&[], Vec::as_slice),
+        profile_id: cluster.profile_id,
+        profile_name: with.profiles.get(&cluster.profile_id).map(String::as_str),
+        project: &cluster.project,
+        status: cluster.status,
+        status_reason: &cluster.status_reason,
+        timeout: cluster.timeout.secs(),
+        updated_at: cluster.updated_at.map(time),
+        user: &cluster.user,
+    }
 }
 
 /// A node.

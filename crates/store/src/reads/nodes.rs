@@ -1,8 +1,6 @@
 //! Nodes, one or many.
 
-use std::collections::HashMap;
-
-use muster_core::ids::{ClusterId, InstanceId, NodeId, PolicyId};
+use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 
 use crate::error::StoreError;
@@ -69,9 +67,6 @@ pub struct NodeQuery {
     pub with_total: bool,
 }
 
-/// What belongs to clusters: workers, and bound policies.
-pub type Belongings = (HashMap<ClusterId, Vec<NodeId>>, HashMap<ClusterId, Vec<PolicyId>>);
-
 impl Store {
     /// The node of this id.
     pub async fn node(&self, id: NodeId) -> Result<Option<Node>, StoreError> {
@@ -114,27 +109,6 @@ impl Store {
             "SELECT count(*) FROM nodes WHERE cluster_id = $1 AND group_name = $2 AND role = $3";
         let arguments = args![cluster.to_string(), group, NodeRole::Worker.as_str()];
         self.read(async |tx| tx.one(COUNT, arguments).await?.number(0)).await
-    }
-
-    /// The workers of clusters, and the policies that are bound to them.
-    pub async fn belongings(&self, clusters: &[ClusterId]) -> Result<Belongings, StoreError> {
-        self.read_many(async |tx| {
-            let mut found = Belongings::default();
-            let (these, ids) = tx.dialect().any_of("cluster_id", "$1", clusters);
-            let sql =
-                format!("SELECT cluster_id, id FROM nodes WHERE {these} AND role = $2 ORDER BY idx, id");
-            for row in tx.rows(sql, args![ids, NodeRole::Worker.as_str()]).await? {
-                found.0.entry(row.parse(0)?).or_default().push(row.parse(1)?);
-            }
-            let (these, ids) = tx.dialect().any_of("cluster_id", "$1", clusters);
-            let sql =
-                format!("SELECT cluster_id, policy_id FROM bindings WHERE {these} ORDER BY priority, id");
-            for row in tx.rows(sql, args![ids]).await? {
-                found.1.entry(row.parse(0)?).or_default().push(row.parse(1)?);
-            }
-            Ok(found)
-        })
-        .await
     }
 
     /// A page of nodes.
