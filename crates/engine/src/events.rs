@@ -18,6 +18,8 @@ pub(crate) mod reason {
     pub(crate) const NODE_LOST: &str = "NodeLost";
     /// A health policy found a node that does not work.
     pub(crate) const NODE_UNHEALTHY: &str = "NodeUnhealthy";
+    /// Whoever has to let nodes go was not told that they wait.
+    pub(crate) const HOOK_NOT_TOLD: &str = "HookNotTold";
     /// A node ended with its machine, and is not brought back unasked.
     pub(crate) const HOST_RESTARTED: &str = "HostRestarted";
     /// Somebody changed the spec of record of a cluster, not through Muster.

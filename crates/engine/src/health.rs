@@ -11,7 +11,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use muster_core::ids::{ClusterId, NodeId};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use muster_core::ids::ClusterId;
 use muster_core::policy::health::{PollUrl, Settings};
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
@@ -20,21 +23,29 @@ use muster_store::commands::TakeDuty;
 use crate::ears::{Ears, Heard};
 use crate::engine::Inner;
 use crate::provider::Provider;
+use look::{Asked, Looked};
 
 /// What came of asking a node by its URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Polled {
     /// It answered as one that is well.
     Well,
-    /// It answered something else.
-    Unwell,
-    /// It could not be connected to.
-    Unreachable,
+    /// It answered something else, in words.
+    Unwell(String),
+    /// It could not be connected to, and why.
+    Unreachable(String),
+    /// It may not be asked: nobody knows how it is.
+    NotAsked,
 }
 
 /// The port through which nodes are asked by URL.
 #[async_trait]
 pub trait Probe: Send + Sync {
+    /// Looks whether such a URL could be asked at all, before a policy says so; the sentence says why not.
+    fn check_poll(&self, _url: &str, _options: &PollUrl) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Asks once, and looks for the policy's pattern in the answer. It bounds its own time.
     async fn poll(&self, url: &str, options: &PollUrl) -> Polled;
 }
@@ -43,7 +54,8 @@ pub trait Probe: Send + Sync {
 pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
     let mut ears = Ears::new(inner.store.subscribe());
     let duty = format!("health/{}", provider.instance());
-    let mut watch = Watch { inner: &inner, provider, duty, cared: HashMap::new() };
+    let looks = FuturesUnordered::new();
+    let mut watch = Watch { inner: Arc::clone(&inner), provider, duty, cared: HashMap::new(), looks };
     let mut heard = Heard { all: true, ..Heard::default() };
     loop {
         let working = inner.stopping.run_until_cancelled(Box::pin(watch.work(&heard)));
@@ -52,7 +64,7 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
             tracing::warn!(%error, "cannot look after the health of clusters");
             false
         });
-        let next = watch.cared.values().map(|cared| cared.at).min();
+        let next = watch.cared.values().filter(|cared| !cared.looking).map(|cared| cared.at).min();
         let moment = async {
             match next {
                 Some(at) if ours => inner.clock.sleep_until(at).await,
@@ -64,6 +76,7 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
         tokio::select! {
             () = ears.listen() => {}
             () = moment => {}
+            Some(looked) = watch.looks.next() => watch.take_in(looked),
             () = inner.stopping.cancelled() => return,
         }
         let more = ears.heard();
@@ -81,27 +94,32 @@ struct Cared {
     settings: Settings,
     /// When it is looked at next.
     at: Timestamp,
+    /// It is being looked at.
+    looking: bool,
+    /// It has changed since that began.
+    changed: bool,
     /// Something stood in the way: it is looked at as soon as the cluster has changed.
     open: bool,
     /// Nodes whose recovery was asked for; not again before the next look that is due by itself.
-    asked: HashMap<NodeId, Timestamp>,
+    asked: Asked,
 }
 
-struct Watch<'e> {
-    inner: &'e Inner,
+struct Watch {
+    inner: Arc<Inner>,
     provider: Arc<dyn Provider>,
     duty: String,
     cared: HashMap<ClusterId, Cared>,
+    /// Looks that are under way: a cluster whose nodes are slow to answer does not keep the others waiting.
+    looks: FuturesUnordered<BoxFuture<'static, Looked>>,
 }
 
-impl Watch<'_> {
-    /// Takes in what was heard, and looks at every cluster whose moment has come; false if another engine does.
+impl Watch {
+    /// Takes in what was heard, and begins to look at every cluster whose moment has come; false if another engine does.
     async fn work(&mut self, heard: &Heard) -> Result<bool, StoreError> {
         self.note(heard).await?;
         let now = self.inner.clock.now();
-        let due: Vec<ClusterId> =
-            self.cared.iter().filter(|(_, cared)| cared.at <= now).map(|(id, _)| *id).collect();
-        if due.is_empty() {
+        let due = |cared: &Cared| !cared.looking && cared.at <= now;
+        if !self.cared.values().any(due) {
             return Ok(true);
         }
         let take = TakeDuty { name: self.duty.clone(), engine: self.inner.life().id };
@@ -110,12 +128,32 @@ impl Watch<'_> {
         if !ours {
             return Ok(false);
         }
-        for id in due {
-            let Some(cared) = self.cared.get_mut(&id) else { continue };
-            cared.open = look::at(self.inner, self.provider.as_ref(), id, cared).await?;
-            cared.at = self.inner.clock.now().after(cared.settings.interval());
+        for (id, cared) in self.cared.iter_mut().filter(|(_, cared)| due(cared)) {
+            cared.looking = true;
+            let (settings, asked) = (cared.settings.clone(), std::mem::take(&mut cared.asked));
+            let look = look::at(Arc::clone(&self.inner), Arc::clone(&self.provider), *id, settings, asked);
+            self.looks.push(Box::pin(look));
         }
         Ok(true)
+    }
+
+    /// Takes in what came of a look.
+    fn take_in(&mut self, Looked { id, in_the_way, asked }: Looked) {
+        let now = self.inner.clock.now();
+        // Otherwise its policy is gone, or another one.
+        let Some(cared) = self.cared.get_mut(&id).filter(|cared| cared.looking) else { return };
+        let pause = match &in_the_way {
+            Ok(_) => cared.settings.interval(),
+            Err(error) => {
+                tracing::warn!(cluster = %id, %error, "cannot look after its health");
+                cared.settings.interval().min(self.inner.config.safety_period)
+            }
+        };
+        cared.open = in_the_way.unwrap_or(false);
+        cared.asked = asked;
+        let heard = cared.changed && (cared.open || cared.settings.follows_events());
+        cared.at = if heard { now } else { now.after(pause) };
+        (cared.looking, cared.changed) = (false, false);
     }
 
     /// Reads which policies there are now, of the clusters that have changed.
@@ -132,17 +170,24 @@ impl Watch<'_> {
         for (id, binding) in bindings {
             let Ok(settings) = binding.policy.settings::<Settings>() else { continue };
             let before = self.cared.remove(&id).filter(|cared| cared.settings == settings);
-            let open = before.as_ref().is_some_and(|cared| cared.open);
-            // Those that tell by themselves are not waited for, nor is what could not be done before.
-            let at = match &before {
-                _ if open || settings.follows_events() => now,
-                Some(cared) => cared.at,
-                None => now.after(settings.interval()),
-            };
-            let asked = before.map(|cared| cared.asked).unwrap_or_default();
-            known.insert(id, Cared { settings, at, open, asked });
+            known.insert(id, Cared::again(before, settings, now));
         }
         self.cared.extend(known);
         Ok(())
+    }
+}
+
+impl Cared {
+    /// A cluster that has changed, or is new.
+    fn again(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
+        let Some(before) = before else {
+            // Those that tell by themselves are not waited for.
+            let at = if settings.follows_events() { now } else { now.after(settings.interval()) };
+            let (looking, changed, open) = (false, false, false);
+            return Self { settings, at, looking, changed, open, asked: Asked::new() };
+        };
+        // Nor is what could not be done before.
+        let at = if before.open || settings.follows_events() { now } else { before.at };
+        Self { at, changed: before.looking, ..before }
     }
 }

@@ -25,6 +25,7 @@ pub use effects::Effects;
 pub(crate) use effects::keep;
 
 use crate::health::Probe;
+use crate::hooks::Hooks;
 use crate::provider::Capabilities;
 
 /// What a policy sees of an action.
@@ -39,8 +40,10 @@ pub struct PolicyContext<'a> {
     pub capabilities: Capabilities,
     /// When a node's recipe was made.
     pub recipe_made: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
-    /// Whether nodes can be asked by URL.
-    pub polls_urls: bool,
+    /// How nodes are asked by URL, if they can be.
+    pub probe: Option<&'a dyn Probe>,
+    /// Who is told that nodes are about to go.
+    pub hooks: &'a dyn Hooks,
     /// The most nodes that any cluster may have.
     pub limit: u32,
     /// What policies and the engine leave for each other: `creation`, `deletion`, `placement`, …

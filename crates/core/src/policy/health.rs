@@ -188,6 +188,13 @@ pub struct PollUrl {
     pub poll_url_retry_interval: i64,
 }
 
+impl PollUrl {
+    /// The URL by which a node of this name is asked.
+    pub fn url_of(&self, node: &str) -> String {
+        self.poll_url.replace("{nodename}", node)
+    }
+}
+
 /// What is done about a node that does not work.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Recovery {

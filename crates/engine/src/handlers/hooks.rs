@@ -3,12 +3,13 @@
 //! Each has a part of the action that waits; its id is the token by which the word is said. Who is to say it is told
 //! at least once, always with the same token.
 
+mod teller;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
+use muster_core::event::Level;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::{Span, Timestamp};
@@ -16,13 +17,15 @@ use muster_store::commands::EndWait;
 use muster_store::reads::ActionQuery;
 use serde_json::{Value, json};
 
+use crate::events::{self, reason};
 use crate::hub::Topic;
 use crate::work::{Stop, Work};
+use teller::Teller;
 
 /// Where policies say whom to ask, and steps what became of it.
 const KEY: &str = "hooks";
 
-/// A word may get lost with its connection: now and then it is looked for without one. Longer than telling may take.
+/// A word may get lost with its connection: now and then it is looked for without one.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Whom to ask, and for how long.
@@ -51,10 +54,9 @@ impl Hook {
 
 /// The members whose parts wait still.
 pub(super) struct Waiting {
-    hook: Hook,
     kind: ActionKind,
     until: Timestamp,
-    told: HashSet<ActionId>,
+    teller: Option<Teller>,
 }
 
 impl Waiting {
@@ -70,7 +72,8 @@ impl Waiting {
             Some(began) => began,
             None => commit(work, kind, leaving, intent).await?,
         };
-        Ok(Self { until: began.after(hook.timeout), hook, kind, told: HashSet::new() })
+        let teller = hook.url.map(|url| Teller::new(&work.inner, url));
+        Ok(Self { until: began.after(hook.timeout), kind, teller })
     }
 
     /// Waits until some may go that have not gone yet; nobody any more if all have.
@@ -79,7 +82,7 @@ impl Waiting {
             work.check()?;
             let follow = work.inner.hub.follow(Topic::Action(work.action.id));
             let version = follow.version();
-            let waiting = self.waiting(work).await?;
+            let waiting = waiting(work, self.kind).await?;
             let left_out: HashSet<NodeId> =
                 work.cancelled_children().into_iter().map(|(node, _)| node).collect();
             let free = |id: &NodeId| !waiting.iter().any(|(node, _)| node == id) || left_out.contains(id);
@@ -96,7 +99,7 @@ impl Waiting {
             let until = self.until;
             tokio::select! {
                 stop = work.interrupted_or_told() => stop?,
-                () = self.tell(work, &waiting) => {}
+                why = self.tell(work, &waiting) => complain(work, &why).await?,
                 () = follow.changed_since(version) => {}
                 () = work.inner.clock.sleep_until(until) => {}
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
@@ -104,47 +107,36 @@ impl Waiting {
         }
     }
 
-    /// Parts that wait, with their nodes.
-    async fn waiting(&self, work: &Work) -> Result<Vec<(NodeId, ActionId)>, Stop> {
-        let query = ActionQuery {
-            parent: Some(work.action.id),
-            kinds: vec![self.kind],
-            statuses: vec![ActionStatus::WaitingLifecycleCompletion],
-            ..ActionQuery::default()
-        };
-        let waiting: HashSet<ActionId> =
-            work.inner.store.actions(&query).await?.items.into_iter().map(|child| child.id).collect();
-        let children = work.children.iter().filter(|(_, child)| waiting.contains(child));
-        Ok(children.map(|(node, child)| (*node, *child)).collect())
+    /// Tells whoever has to say the word of all that wait; returns only with a reason why that does not work.
+    async fn tell(&mut self, work: &Work, waiting: &[(NodeId, ActionId)]) -> String {
+        let Some(teller) = &mut self.teller else { return std::future::pending().await };
+        let message = |(node, token): &(NodeId, ActionId)| Some((*token, message(work.node(*node)?, *token)));
+        let messages: Vec<(ActionId, Value)> = waiting.iter().filter_map(message).collect();
+        teller.tell(&messages).await
     }
+}
 
-    /// Tells whoever has to say the word, once for each that waits; never ends where there is nothing left to tell.
-    async fn tell(&mut self, work: &Work, waiting: &[(NodeId, ActionId)]) {
-        let Some(url) = self.hook.url.clone() else { return std::future::pending().await };
-        let untold = waiting.iter().filter(|(_, token)| !self.told.contains(token));
-        let messages: Vec<(ActionId, Value)> =
-            untold.filter_map(|(node, token)| Some((*token, message(work.node(*node)?, *token)))).collect();
-        let post = |(token, message): (ActionId, Value)| {
-            let (hooks, url) = (std::sync::Arc::clone(&work.inner.hooks), url.clone());
-            async move { (token, hooks.post(&url, &message).await) }
-        };
-        let mut posted: FuturesUnordered<_> = messages.into_iter().map(post).collect();
-        let mut failed = false;
-        while let Some((token, arrived)) = posted.next().await {
-            match arrived {
-                Ok(()) => drop(self.told.insert(token)),
-                Err(why) => {
-                    failed = true;
-                    tracing::warn!(%token, %url, why, "a hook was not told");
-                }
-            }
-        }
-        if failed {
-            tokio::time::sleep(work.inner.config.first_pause.into()).await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    }
+/// Parts that wait, with their nodes.
+async fn waiting(work: &Work, kind: ActionKind) -> Result<Vec<(NodeId, ActionId)>, Stop> {
+    let query = ActionQuery {
+        parent: Some(work.action.id),
+        kinds: vec![kind],
+        statuses: vec![ActionStatus::WaitingLifecycleCompletion],
+        ..ActionQuery::default()
+    };
+    let waiting: HashSet<ActionId> =
+        work.inner.store.actions(&query).await?.items.into_iter().map(|child| child.id).collect();
+    let children = work.children.iter().filter(|(_, child)| waiting.contains(child));
+    Ok(children.map(|(node, child)| (*node, *child)).collect())
+}
+
+/// Who waits for a word has to know that nobody heard that it is waited for.
+async fn complain(work: &mut Work, why: &str) -> Result<(), Stop> {
+    let message = format!("nodes wait to go, and whoever should let them was not told: {why}");
+    let (action, now) = (Some(&work.action), work.now());
+    let event = events::of_cluster(action, &work.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
+    work.events.push(event);
+    work.flush().await
 }
 
 async fn commit(

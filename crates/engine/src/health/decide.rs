@@ -32,11 +32,12 @@ pub(super) fn by_provider(node: &Node, seen: &Seen) -> Found {
 }
 
 /// What a node says of itself.
-pub(super) const fn by_url(polled: Polled, options: &PollUrl) -> Found {
+pub(super) const fn by_url(polled: &Polled, options: &PollUrl) -> Found {
     match polled {
-        Polled::Well => Found::Well,
-        Polled::Unreachable if !options.poll_url_conn_error_as_unhealthy => Found::Well,
-        Polled::Unwell | Polled::Unreachable => Found::Unwell,
+        // Nobody can tell how one is that may not be asked.
+        Polled::Well | Polled::NotAsked => Found::Well,
+        Polled::Unreachable(_) if !options.poll_url_conn_error_as_unhealthy => Found::Well,
+        Polled::Unwell(_) | Polled::Unreachable(_) => Found::Unwell,
     }
 }
 

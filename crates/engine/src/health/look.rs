@@ -1,31 +1,59 @@
 //! One look at a cluster, in all the ways that its policy says.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use futures::StreamExt as _;
 use futures::stream;
 use muster_core::action::Fence;
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::policy::health::{ModeType, PollUrl, Settings};
-use muster_core::time::Span;
+use muster_core::time::{Span, Timestamp};
 use muster_store::StoreError;
 
 use super::decide::{Found, by_provider, by_url, is_settled, needs_recovery};
-use super::{Cared, Polled, recover};
+use super::{Polled, recover};
 use crate::engine::Inner;
 use crate::provider::{Call, Observed, Provider};
 
 /// Nodes that are asked at the same time.
 const ASKED_AT_ONCE: usize = 16;
 
-/// Looks, and asks for recoveries; whether something stood in the way.
+/// The most tries of one look, and seconds between two: whatever a policy says, nobody is asked without an end.
+const TRIES: i64 = 100;
+const LONGEST_PAUSE: i64 = 3600;
+
+/// Nodes whose recovery was asked for, and when.
+pub(super) type Asked = HashMap<NodeId, Timestamp>;
+
+/// What came of a look.
+pub(super) struct Looked {
+    pub(super) id: ClusterId,
+    /// Whether something stood in the way.
+    pub(super) in_the_way: Result<bool, StoreError>,
+    pub(super) asked: Asked,
+}
+
+/// Looks, and asks for recoveries.
 pub(super) async fn at(
+    inner: Arc<Inner>,
+    provider: Arc<dyn Provider>,
+    id: ClusterId,
+    settings: Settings,
+    mut asked: Asked,
+) -> Looked {
+    let in_the_way = look(&inner, provider.as_ref(), id, &settings, &mut asked).await;
+    Looked { id, in_the_way, asked }
+}
+
+async fn look(
     inner: &Inner,
     provider: &dyn Provider,
     id: ClusterId,
-    cared: &mut Cared,
+    settings: &Settings,
+    asked: &mut Asked,
 ) -> Result<bool, StoreError> {
-    let Cared { settings, asked, .. } = cared;
-    let settings = &*settings;
     let Some(cluster) = inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()) else {
         return Ok(false);
     };
@@ -39,19 +67,19 @@ pub(super) async fn at(
     // Nobody can tell how it is: the last word stays.
     let Ok(observed) = provider.observe(call, &nodes).await else { return Ok(false) };
     let settled: Vec<&Node> = nodes.iter().filter(|node| is_settled(node)).collect();
-    let looks: Vec<_> = settled.iter().map(|node| found(inner, node, &observed, settings)).collect();
-    let found: Vec<Vec<Found>> = stream::iter(looks).buffered(ASKED_AT_ONCE).collect().await;
+    let looks: Vec<_> = settled.iter().map(|node| sight(inner, node, &observed, settings)).collect();
+    let sights: Vec<Sight> = stream::iter(looks).buffered(ASKED_AT_ONCE).collect().await;
     let now = inner.clock.now();
-    let unwell =
-        settled.into_iter().zip(found).filter(|(node, found)| needs_recovery(settings, node, found, now));
+    let unwell = settled.into_iter().zip(sights);
+    let unwell = unwell.filter(|(node, sight)| needs_recovery(settings, node, &sight.found, now));
     // One that cannot be recovered is not tried again at once, though its failure is heard of.
     asked.retain(|_, at| now.since(*at) < settings.interval());
     let mut in_the_way = false;
-    for (node, _) in unwell {
+    for (node, sight) in unwell {
         if asked.contains_key(&node.id) {
             continue;
         }
-        if recover::ask(inner, &cluster, node, settings).await? {
+        if recover::ask(inner, &cluster, node, settings, sight.why).await? {
             asked.insert(node.id, now);
         } else {
             in_the_way = true;
@@ -60,36 +88,51 @@ pub(super) async fn at(
     Ok(in_the_way)
 }
 
-/// What all ways to look found of a node.
-async fn found(inner: &Inner, node: &Node, observed: &Observed, settings: &Settings) -> Vec<Found> {
-    let mut all = Vec::new();
+/// What was seen of a node.
+#[derive(Default)]
+struct Sight {
+    /// What each way to look found.
+    found: Vec<Found>,
+    /// What it said of itself that is not well; what the provider sees is told elsewhere.
+    why: Option<String>,
+}
+
+/// Looks in all ways.
+async fn sight(inner: &Inner, node: &Node, observed: &Observed, settings: &Settings) -> Sight {
+    let mut sight = Sight::default();
     for mode in &settings.detection.detection_modes {
-        all.push(match mode.kind {
+        sight.found.push(match mode.kind {
             ModeType::LifecycleEvents | ModeType::NodeStatusPolling => {
                 by_provider(node, &observed.of(node.id))
             }
             ModeType::NodeStatusPollUrl if node.status == NodeStatus::Active => {
-                by_url(poll(inner, node, &mode.options).await, &mode.options)
+                let polled = poll(inner, node, &mode.options).await;
+                let found = by_url(&polled, &mode.options);
+                if let Polled::Unwell(why) | Polled::Unreachable(why) = polled {
+                    sight.why = Some(why);
+                }
+                found
             }
             // Refused at the attachment where it cannot be asked.
             ModeType::NodeStatusPollUrl | ModeType::HypervisorStatusPolling => Found::Well,
         });
     }
-    all
+    sight
 }
 
 /// Asks a node as often as it may fail.
 async fn poll(inner: &Inner, node: &Node, options: &PollUrl) -> Polled {
-    let Some(probe) = inner.policies.probe() else { return Polled::Well };
-    let url = options.poll_url.replace("{nodename}", &node.name);
+    let Some(probe) = inner.policies.probe() else { return Polled::NotAsked };
+    let url = options.url_of(&node.name);
+    let pause = options.poll_url_retry_interval.clamp(0, LONGEST_PAUSE);
     let mut polled = Polled::Well;
-    for attempt in 0..options.poll_url_retry_limit.max(1) {
+    for attempt in 0..options.poll_url_retry_limit.clamp(1, TRIES) {
         if attempt > 0 {
-            let pause = Span::from_micros(options.poll_url_retry_interval.saturating_mul(1_000_000));
+            let pause = Span::from_micros(pause.saturating_mul(1_000_000));
             inner.clock.sleep_until(inner.clock.now().after(pause)).await;
         }
         polled = probe.poll(&url, options).await;
-        if polled == Polled::Well {
+        if matches!(polled, Polled::Well | Polled::NotAsked) {
             return polled;
         }
     }

@@ -2,6 +2,7 @@
 
 use muster_core::action::{ActionKind, Cause, OnConflict};
 use muster_core::cluster::Cluster;
+use muster_core::event::Level;
 use muster_core::node::Node;
 use muster_core::policy::health::Settings;
 use muster_core::principal::{Door, Principal};
@@ -19,6 +20,7 @@ pub(super) async fn ask(
     cluster: &Cluster,
     node: &Node,
     settings: &Settings,
+    why: Option<String>,
 ) -> Result<bool, StoreError> {
     let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
     let reason = events::reason::NODE_UNHEALTHY.to_owned();
@@ -27,10 +29,15 @@ pub(super) async fn ask(
     action.cause = Cause::Healing;
     action.inputs = json!({
         "operation": settings.operation(),
-        "delete_timeout": settings.recovery.node_delete_timeout,
+        "delete_timeout": settings.recovery.node_delete_timeout.clamp(0, i64::from(u32::MAX)),
         "force_recreate": settings.recovery.node_force_recreate,
     });
-    let begun = events::of_action(&action, cluster, "start", &action.id.short(), action.created_at);
+    let at = action.created_at;
+    let begun = events::of_action(&action, cluster, "start", &action.id.short(), at);
+    let why = why.map(|why| {
+        let reason = events::reason::NODE_UNHEALTHY;
+        events::of_node(Some(&action), node, Level::Warn, reason, &why, at)
+    });
     let accept = Accept {
         action,
         on_conflict: OnConflict::Queue,
@@ -38,7 +45,7 @@ pub(super) async fn ask(
         nodes: Vec::new(),
         depends_on: Vec::new(),
         request: None,
-        events: vec![begun],
+        events: why.into_iter().chain([begun]).collect(),
     };
     match inner.store.accept(accept).await {
         Ok(_) => Ok(true),

@@ -47,6 +47,7 @@ impl PolicyType for Deletion {
                         .to_owned(),
                 );
             }
+            Some(hooks) if hooks.kind == HookType::Webhook => context.hooks.check_hook(&hooks.params.url)?,
             _ => {}
         }
         if settings.destroy_after_deletion == Some(false) && !context.capabilities.orphans {
@@ -74,7 +75,9 @@ impl PolicyType for Deletion {
         }
         say(context.data, "deletion", "grace_period", json!(settings.grace_period));
         say(context.data, "deletion", "reduce_desired_capacity", json!(settings.reduce_desired_capacity));
-        if let Some(hooks) = settings.hooks {
+        // Whoever deletes one node knows which; others are asked only about those that were chosen, or named by many.
+        let asks = context.action.kind != ActionKind::NodeDelete;
+        if let Some(hooks) = settings.hooks.filter(|_| asks) {
             context.data.insert("hooks".to_owned(), json!(hooks));
         }
         Ok(())

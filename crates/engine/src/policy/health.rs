@@ -37,8 +37,11 @@ impl PolicyType for Health {
                 "the machines below nodes of {kind} cannot be asked for: use another mode than HYPERVISOR_STATUS_POLLING"
             ));
         }
-        if modes().any(|mode| mode == ModeType::NodeStatusPollUrl) && !context.polls_urls {
-            return Err("this server polls no URLs: use another mode than NODE_STATUS_POLL_URL".to_owned());
+        for mode in
+            settings.detection.detection_modes.iter().filter(|mode| mode.kind == ModeType::NodeStatusPollUrl)
+        {
+            let none = || "this server polls no URLs: use another mode than NODE_STATUS_POLL_URL".to_owned();
+            context.probe.ok_or_else(none)?.check_poll(&mode.options.url_of("node"), &mode.options)?;
         }
         Ok(())
     }

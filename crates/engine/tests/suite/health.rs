@@ -180,7 +180,7 @@ impl Probe for Answers {
         self.urls.lock().expect("not poisoned").push(url.to_owned());
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.told.notify_one();
-        *self.answer.lock().expect("not poisoned")
+        self.answer.lock().expect("not poisoned").clone()
     }
 }
 
@@ -190,7 +190,7 @@ impl Probe for Answers {
 #[tokio::test]
 async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] kind: Kind) {
     let answers = Arc::new(Answers {
-        answer: Mutex::new(Polled::Unwell),
+        answer: Mutex::new(Polled::Unwell("it sulks".to_owned())),
         asked: AtomicUsize::new(0),
         told: Notify::new(),
         urls: Mutex::default(),
