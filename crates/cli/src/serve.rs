@@ -2,6 +2,7 @@
 
 mod data;
 mod doors;
+mod egress;
 mod local;
 mod logs;
 mod ports;
@@ -20,7 +21,6 @@ use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_core::policy::Rules;
 use muster_engine::clock::{Clock as _, SystemClock};
-use muster_engine::hooks::Nowhere;
 use muster_engine::policy::Policies;
 use muster_engine::provider::Provider;
 use muster_engine::{Config, Engine, Metrics, Parts};
@@ -32,6 +32,7 @@ use uuid::Uuid;
 use data::DataFolder;
 pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
 use doors::{Announced, Known};
+use egress::Egress;
 pub(crate) use local::clusters_folder;
 use settings::Settings;
 
@@ -172,11 +173,12 @@ async fn start_engine(
     metrics.register(&mut operations.registry);
     store.metrics().register(&mut operations.registry);
     let clock = Arc::new(SystemClock);
+    let egress = Arc::new(Egress::new(settings.egress())?);
     let parts = Parts {
         store,
         providers,
-        policies: Policies::standard(),
-        hooks: Arc::new(Nowhere),
+        policies: Policies::standard().with_probe(egress.clone()),
+        hooks: egress,
         clock,
         config,
         metrics,

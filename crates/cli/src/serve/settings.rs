@@ -12,6 +12,8 @@ use muster_core::time::Span;
 use muster_store::Store;
 use serde::Deserialize;
 
+use super::egress::{Network, Rule};
+
 /// What the file may say, with its defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -24,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) egress_allow: Vec<Network>,
+    pub(crate) egress_deny: Vec<Network>,
     pub(crate) max_nodes_per_cluster: Option<u32>,
     pub(crate) max_clusters_per_project: u32,
     pub(crate) parallel_actions: u32,
@@ -58,6 +62,8 @@ impl Default for Settings {
             tls_cert: None,
             tls_key: None,
             allowed_hosts: Vec::new(),
+            egress_allow: Vec::new(),
+            egress_deny: Vec::new(),
             max_nodes_per_cluster: None,
             max_clusters_per_project: 1_000,
             parallel_actions: 64,
@@ -102,6 +108,12 @@ pub(crate) struct Flags {
     /// Names by which the server may be called, where it listens beyond this machine
     #[arg(long, env = "MUSTER_ALLOWED_HOSTS", value_name = "HOST", value_delimiter = ',')]
     allowed_hosts: Option<Vec<String>>,
+    /// Where webhooks and poll URLs may go beside the outside world: addresses or networks such as 127.0.0.0/8
+    #[arg(long, env = "MUSTER_EGRESS_ALLOW", value_name = "NETWORK", value_delimiter = ',')]
+    egress_allow: Option<Vec<Network>>,
+    /// Where webhooks and poll URLs may not go; of all networks around an address the narrowest decides
+    #[arg(long, env = "MUSTER_EGRESS_DENY", value_name = "NETWORK", value_delimiter = ',')]
+    egress_deny: Option<Vec<Network>>,
     /// The most nodes that a cluster may have
     #[arg(long, env = "MUSTER_MAX_NODES_PER_CLUSTER", value_name = "N")]
     max_nodes_per_cluster: Option<u32>,
@@ -153,6 +165,8 @@ impl Flags {
             tls_cert,
             tls_key,
             allowed_hosts,
+            egress_allow,
+            egress_deny,
             max_nodes_per_cluster,
             max_clusters_per_project,
             parallel_actions,
@@ -174,6 +188,8 @@ impl Flags {
             tls_cert: tls_cert.or(file.tls_cert),
             tls_key: tls_key.or(file.tls_key),
             allowed_hosts: allowed_hosts.unwrap_or(file.allowed_hosts),
+            egress_allow: egress_allow.unwrap_or(file.egress_allow),
+            egress_deny: egress_deny.unwrap_or(file.egress_deny),
             max_nodes_per_cluster: max_nodes_per_cluster.or(file.max_nodes_per_cluster),
             max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
             parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
@@ -251,6 +267,11 @@ impl Settings {
     /// How long the history of what has ended is kept.
     pub(super) fn retention(&self) -> Span {
         Span::from_secs(self.retention_days.saturating_mul(86_400))
+    }
+
+    /// Where webhooks and poll URLs may go.
+    pub(super) fn egress(&self) -> Rule {
+        Rule::new(&self.egress_allow, &self.egress_deny, self.dev)
     }
 
     /// The schemes that are asked; a given one replaces the default.

@@ -3,7 +3,10 @@
 mod access;
 mod actions;
 mod clusters;
+mod health;
+mod hooks;
 mod identity;
+mod listener;
 mod lists;
 mod membership;
 mod nodes;

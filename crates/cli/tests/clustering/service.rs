@@ -50,7 +50,7 @@ impl Answer {
 /// A server of the test's own: own folder, own ports, own database, gone at the end.
 pub(crate) struct Service {
     process: Process,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     _database: Option<muster_testkit::Database>,
     client: reqwest::Client,
     pub(crate) base: String,
@@ -74,13 +74,29 @@ impl Service {
         arguments: &[&str],
         prepare: impl Fn(&std::path::Path),
     ) -> Option<Self> {
+        Self::launch(database, &[&["--dev"], arguments].concat(), prepare).await
+    }
+
+    /// A server as it is outside of development, called by the user that runs it.
+    pub(crate) async fn strict(arguments: &[&str]) -> Self {
+        let mut service = Self::launch(Database::Sqlite, arguments, |_| {}).await.expect("SQLite is there");
+        let token = std::fs::read_to_string(service.folder.path().join("data/token")).expect("a token");
+        service.token = Some(token.trim().to_owned());
+        service
+    }
+
+    async fn launch(
+        database: Database,
+        arguments: &[&str],
+        prepare: impl Fn(&std::path::Path),
+    ) -> Option<Self> {
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().expect("a temporary folder");
         prepare(folder.path());
         let data = folder.path().join("data");
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command.current_dir(folder.path());
-        command.args(["serve", "--dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]);
         command.arg("--data-dir").arg(&data).args(arguments);
         let database = match database {
             Database::Sqlite => None,
@@ -97,7 +113,7 @@ impl Service {
         let base = format!("http://{}", announced["rest"].as_str().expect("an address"));
         Some(Self {
             process,
-            _folder: folder,
+            folder,
             _database: database,
             client: reqwest::Client::new(),
             base,
@@ -109,6 +125,19 @@ impl Service {
     /// The first line of its log with these words.
     pub(crate) async fn says(&self, words: &str) -> String {
         self.process.wait_for_line(words, PATIENCE).await
+    }
+
+    /// Waits until the server has written so many such lines.
+    pub(crate) async fn wait_for_lines(&self, text: &str, count: usize) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let log = std::fs::read_to_string(self.process.log()).expect("a log");
+            if log.matches(text).count() >= count {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "{text:?} is not there {count} times:\n{log}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// The same, as a client that knows this version.

@@ -1,0 +1,120 @@
+//! Whom a URL means, and whether the server may connect there.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::rule::Rule;
+
+/// Why nothing is sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refused {
+    /// It is not called at all.
+    #[error(
+        "'{0}' cannot be called: a URL that begins with http:// or https:// and names a host is expected"
+    )]
+    NoUrl(String),
+    /// The rule forbids it.
+    #[error("this server does not connect to {host} ({address}): an admin can allow that by 'egress_allow'")]
+    Closed { host: String, address: IpAddr },
+}
+
+/// The URL, if it can be called and does not name a forbidden address; a name is looked at when it is connected to.
+pub(super) fn admit(rule: &Rule, text: &str) -> Result<Url, Refused> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let no_url = || Refused::NoUrl(without_secrets(text));
+    let url = url.ok_or_else(no_url)?;
+    let host = url.host_str().ok_or_else(no_url)?;
+    match host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(address) if !rule.allows(address) => Err(Refused::Closed { host: host.to_owned(), address }),
+        _ => Ok(url),
+    }
+}
+
+/// Where a URL points to: what stands behind the host may be known to few.
+pub(super) fn place(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// What can be shown of something that is no URL for us.
+fn without_secrets(text: &str) -> String {
+    const SHOWN: usize = 40;
+    let behind = text.rsplit('@').next().unwrap_or_default();
+    behind.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN).collect()
+}
+
+/// Looks names up, and hands out only addresses that may be connected to. What is connected to is what was looked at:
+/// nobody looks the name up once more in between.
+pub(super) struct Guard {
+    pub(super) rule: Arc<Rule>,
+}
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rule = Arc::clone(&self.rule);
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let (open, closed): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|address| rule.allows(address.ip()));
+            match closed.first().filter(|_| open.is_empty()) {
+                Some(address) => Err(Refused::Closed { host, address: address.ip() }.into()),
+                None => Ok(Box::new(open.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("http://127.0.0.1/x")]
+    #[case("http://127.1:8080/")]
+    #[case("http://0x7f000001/")]
+    #[case("http://2130706433/")]
+    #[case("https://[::1]/")]
+    #[case("http://[::ffff:127.0.0.1]:80/")]
+    #[case("http://user:secret@169.254.169.254/latest/meta-data")]
+    fn an_address_is_known_however_it_is_written(#[case] url: &str) {
+        let refused = admit(&Rule::new(&[], &[], false), url).unwrap_err();
+        assert!(matches!(refused, Refused::Closed { .. }), "{refused}");
+        assert!(admit(&Rule::new(&[], &[], true), url).is_ok());
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+    }
+
+    #[rstest]
+    #[case("file:///etc/passwd")]
+    #[case("ftp://example.org/")]
+    #[case("unix:/run/x.sock")]
+    #[case("example.org")]
+    #[case("http://")]
+    #[case("")]
+    fn only_the_web_is_called(#[case] url: &str) {
+        let refused = admit(&Rule::new(&[], &[], true), url).unwrap_err();
+        assert_eq!(refused, Refused::NoUrl(url.to_owned()));
+    }
+
+    #[test]
+    fn what_is_told_of_a_url_holds_no_secrets() {
+        let url = Url::parse("https://ann:secret@example.org/secret?token=secret").unwrap();
+        assert_eq!(place(&url), "https://example.org");
+        assert_eq!(without_secrets("ann:secret@example.org?token=secret"), "example.org");
+    }
+
+    #[tokio::test]
+    async fn a_name_is_worth_what_its_addresses_are() {
+        let look_up = async |dev: bool| {
+            let guard = Guard { rule: Arc::new(Rule::new(&[], &[], dev)) };
+            guard.resolve("localhost".parse().expect("a name")).await.map(Iterator::count)
+        };
+        let refused = look_up(false).await.unwrap_err();
+        assert!(refused.downcast_ref::<Refused>().is_some(), "{refused}");
+        assert!(look_up(true).await.unwrap() > 0);
+    }
+}

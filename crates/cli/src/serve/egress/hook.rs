@@ -1,0 +1,35 @@
+//! Hooks: whoever has to say that a node may go is told by a POST.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use muster_engine::hooks::Hooks;
+use serde_json::Value;
+
+use super::destination::{admit, place};
+use super::{Egress, reason, refusal};
+
+/// How long one message may take; the next try follows in a while.
+const WITHIN: Duration = Duration::from_secs(10);
+
+#[async_trait]
+impl Hooks for Egress {
+    fn check_hook(&self, url: &str) -> Result<(), String> {
+        admit(&self.rule, url).map(drop).map_err(|refused| refused.to_string())
+    }
+
+    async fn post(&self, url: &str, message: &Value) -> Result<(), String> {
+        let url = admit(&self.rule, url).map_err(|refused| refused.to_string())?;
+        let place = place(&url);
+        // What is answered beside the status is nobody's business, and is not read.
+        let answered = self.messages.post(url).json(message).timeout(WITHIN).send().await;
+        match answered {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => Err(format!("{place} answered {}: a status of 2xx is expected", answer.status())),
+            Err(error) => Err(match refusal(&error) {
+                Some(refused) => refused.to_string(),
+                None => format!("{place} cannot be told: {}", reason(&error)),
+            }),
+        }
+    }
+}

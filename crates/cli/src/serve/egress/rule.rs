@@ -1,0 +1,168 @@
+//! Where the server may connect to by itself. Pure: same inputs, same answer.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+/// Addresses, such as `10.0.0.0/8`, or one alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(in crate::serve) struct Network(IpNet);
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        network.map(|network: IpNet| Self(network.trunc())).map_err(|_| {
+            format!("'{text}' is no network: an address, or one with the length of its prefix such as 10.0.0.0/8, is expected")
+        })
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// What is closed unless somebody opens it: this machine, whoever is on the same wire (where clouds answer with
+/// credentials), nobody, and everybody.
+const CLOSED: [&str; 9] = [
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "224.0.0.0/4",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "fe80::/10",
+    "ff00::/8",
+];
+
+/// The narrowest network that an address is in decides; of two as narrow, the one that was configured, and the one
+/// that closes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Rule {
+    allowed: Vec<Network>,
+    denied: Vec<Network>,
+    closed: Vec<Network>,
+}
+
+impl Rule {
+    /// What was configured, on top of what is closed by itself; for development nothing is.
+    pub(in crate::serve) fn new(allowed: &[Network], denied: &[Network], dev: bool) -> Self {
+        let closed =
+            if dev { Vec::new() } else { CLOSED.iter().filter_map(|text| text.parse().ok()).collect() };
+        Self { allowed: allowed.to_vec(), denied: denied.to_vec(), closed }
+    }
+
+    /// Whether the server may connect to an address.
+    pub(super) fn allows(&self, address: IpAddr) -> bool {
+        let address = meant(address);
+        let narrowest = |networks: &[Network]| {
+            let around = networks.iter().filter(|network| network.0.contains(&address));
+            around.map(|network| network.0.prefix_len()).max()
+        };
+        let (allowed, denied) = (narrowest(&self.allowed), narrowest(&self.denied));
+        if allowed.is_none() && denied.is_none() {
+            return narrowest(&self.closed).is_none();
+        }
+        allowed > denied && allowed >= narrowest(&self.closed)
+    }
+}
+
+/// The address behind one of the newer kind that only stands for one of the older.
+fn meant(address: IpAddr) -> IpAddr {
+    /// Where networks without the older kind reach it (RFC 6052).
+    const TRANSLATED: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
+    match address.to_canonical() {
+        IpAddr::V6(six) if six.segments()[..6] == TRANSLATED => IpAddr::V4(last_four(six)),
+        address => address,
+    }
+}
+
+fn last_four(address: Ipv6Addr) -> Ipv4Addr {
+    let octets = address.octets();
+    Ipv4Addr::new(octets[12], octets[13], octets[14], octets[15])
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn networks(text: &str) -> Vec<Network> {
+        text.split_whitespace().map(|network| network.parse().expect("a network")).collect()
+    }
+
+    fn allows(allowed: &str, denied: &str, dev: bool, address: &str) -> bool {
+        Rule::new(&networks(allowed), &networks(denied), dev).allows(address.parse().expect("an address"))
+    }
+
+    #[rstest]
+    #[case("127.0.0.1")]
+    #[case("127.8.9.1")]
+    #[case("0.0.0.0")]
+    #[case("169.254.169.254")]
+    #[case("224.0.0.1")]
+    #[case("255.255.255.255")]
+    #[case("::")]
+    #[case("::1")]
+    #[case("fe80::1")]
+    #[case("ff02::1")]
+    #[case("::ffff:127.0.0.1")]
+    #[case("::ffff:169.254.169.254")]
+    #[case("64:ff9b::a9fe:a9fe")]
+    fn what_is_near_is_closed_except_for_development(#[case] address: &str) {
+        assert!(!allows("", "", false, address));
+        assert!(allows("", "", true, address));
+        assert!(!allows("0.0.0.0/0 ::/0", "", false, address), "all of the world is not this machine");
+    }
+
+    #[rstest]
+    #[case("192.0.2.1")]
+    #[case("10.0.0.1")]
+    #[case("2001:db8::1")]
+    #[case("fd00::1")]
+    fn what_is_far_is_open(#[case] address: &str) {
+        assert!(allows("", "", false, address));
+    }
+
+    #[rstest]
+    #[case("127.0.0.0/8", "", "127.0.0.1", true)]
+    #[case("127.0.0.1", "", "127.0.0.1", true)]
+    #[case("127.0.0.1", "", "127.0.0.2", false)]
+    #[case("127.0.0.1", "", "::ffff:127.0.0.1", true)]
+    #[case("", "10.0.0.0/8", "10.1.2.3", false)]
+    #[case("10.1.0.0/16", "10.0.0.0/8", "10.1.2.3", true)]
+    #[case("10.1.0.0/16", "10.1.0.0/16", "10.1.2.3", false)]
+    #[case("10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", false)]
+    #[case("192.0.2.0/24", "0.0.0.0/0 ::/0", "192.0.2.7", true)]
+    #[case("192.0.2.0/24", "0.0.0.0/0 ::/0", "198.51.100.1", false)]
+    #[case("192.0.2.0/24", "0.0.0.0/0 ::/0", "2001:db8::1", false)]
+    fn the_narrowest_network_decides(
+        #[case] allowed: &str,
+        #[case] denied: &str,
+        #[case] address: &str,
+        #[case] open: bool,
+    ) {
+        assert_eq!(allows(allowed, denied, false, address), open);
+    }
+
+    #[test]
+    fn development_keeps_what_is_denied_closed() {
+        assert!(!allows("", "127.0.0.0/8", true, "127.0.0.1"));
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused_by_name() {
+        let refused = "10.0.0.0/33".parse::<Network>().unwrap_err();
+        assert!(refused.starts_with("'10.0.0.0/33' is no network"), "{refused}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Nodes are asked how they are by a URL of their own, and recovered if they are not well.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::listener::Listener;
+use crate::service::{Database, Service};
+
+fn policy(url: &str, pattern: &str) -> Value {
+    let options = json!({"poll_url": url, "poll_url_healthy_response": pattern, "poll_url_retry_limit": 1});
+    let detection = json!({
+        "interval": 1, "node_update_timeout": 0,
+        "detection_modes": [{"type": "NODE_STATUS_POLL_URL", "options": options}],
+    });
+    let properties = json!({"detection": detection, "recovery": {"actions": [{"name": "RECREATE"}]}});
+    json!({"type": "senlin.policy.health", "version": "1.2", "properties": properties})
+}
+
+async fn attached(service: &Service, cluster: &Value, spec: Value) -> Value {
+    let made = service.post("/policies", json!({"policy": {"name": "polls", "spec": spec}})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    service.act(cluster, json!({"policy_attach": {"policy_id": made.body["policy"]["id"]}})).await
+}
+
+#[rstest]
+#[case::sqlite(Database::Sqlite)]
+#[case::postgres(Database::Postgres)]
+#[tokio::test]
+async fn a_node_whose_url_says_that_it_is_unwell_is_recovered(#[case] database: Database) {
+    let Some(service) = Service::start(database).await else { return };
+    let mut node = Listener::start(200, "all is well").await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+    let id = cluster["nodes"][0].as_str().unwrap();
+    let shown = async || service.get(&format!("/nodes/{id}")).await.body["node"].clone();
+    let before = shown().await;
+    let bound = attached(&service, &cluster, policy(&node.url("/of/{nodename}"), "well$")).await;
+    assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
+    let line = format!("GET /of/{}", before["name"].as_str().unwrap());
+    for _ in 0..2 {
+        assert_eq!(node.call().await.line, line);
+    }
+    assert_eq!(shown().await["physical_id"], before["physical_id"], "one that is well is left alone");
+    node.answers(200, "all is lost");
+    let healed = loop {
+        node.call().await;
+        let actions = service.get(&format!("/actions?action=NODE_RECOVER&target={id}")).await;
+        if let Some(action) = actions.body["actions"].as_array().and_then(|actions| actions.first()) {
+            break action["id"].as_str().unwrap().to_owned();
+        }
+    };
+    node.answers(200, "all is well");
+    assert_eq!(service.ended(&healed).await["status"], "SUCCEEDED");
+    let after = shown().await;
+    assert_eq!((&after["status"], &after["data"]["recovery"]), (&"ACTIVE".into(), &"RECREATE".into()));
+    assert_ne!(after["physical_id"], before["physical_id"], "it was made anew");
+    let events = service.get(&format!("/events?oid={id}&level=WARN")).await.body["events"].clone();
+    let told = events.as_array().unwrap().iter().find(|event| event["action"] == "NodeUnhealthy");
+    assert_eq!(told.expect("an event")["status_reason"], "it answers something else than its policy expects");
+}
+
+#[tokio::test]
+async fn what_may_not_be_asked_is_not_taken_for_dead() {
+    let closed = ["--egress-deny", "127.0.0.0/8,::1"];
+    let service = Service::start_with(Database::Sqlite, &closed, |_| {}).await.expect("SQLite is there");
+    let mut node = Listener::start(500, "").await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+    let refused = attached(&service, &cluster, policy(&node.url("/"), "")).await;
+    let words = refused["status_reason"].as_str().unwrap();
+    assert!(words.starts_with("this server does not connect to 127.0.0.1"), "{words}");
+    let by_name = format!("http://localhost:{}/", node.port);
+    let bound = attached(&service, &cluster, policy(&by_name, "")).await;
+    assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
+    service.wait_for_lines("a poll URL is not asked", 2).await;
+    assert!(node.heard_nothing());
+    let id = cluster["id"].as_str().unwrap();
+    let healings = service.get(&format!("/actions?action=NODE_RECOVER&cluster_id={id}")).await;
+    assert_eq!(healings.body["actions"], json!([]));
+}
+
+#[rstest]
+#[case(
+    "",
+    "",
+    "'' cannot be called: a URL that begins with http:// or https:// and names a host is expected"
+)]
+#[case(
+    "file:///etc/passwd",
+    "",
+    "'file:///etc/passwd' cannot be called: a URL that begins with http:// or https:// and names a host is expected"
+)]
+#[tokio::test]
+async fn what_cannot_be_asked_is_refused_at_the_attachment(
+    #[case] url: &str,
+    #[case] pattern: &str,
+    #[case] words: &str,
+) {
+    let service = Service::sqlite().await;
+    let cluster = service.cluster("c", json!({})).await;
+    let refused = attached(&service, &cluster, policy(url, pattern)).await;
+    assert_eq!((&refused["status"], refused["status_reason"].as_str().unwrap()), (&"FAILED".into(), words));
+}

@@ -1,0 +1,156 @@
+//! Members go once somebody outside has said so, or has been silent for long enough.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::listener::Listener;
+use crate::service::{Database, Service};
+
+/// A policy that asks a URL, attached to a cluster; how that went.
+async fn attached(service: &Service, cluster: &Value, url: &str, timeout: u32) -> Value {
+    let hooks = json!({"type": "webhook", "timeout": timeout, "params": {"url": url}});
+    let spec = json!({"type": "senlin.policy.deletion", "version": "1.1", "properties": {"hooks": hooks}});
+    let made = service.post("/policies", json!({"policy": {"name": "asks", "spec": spec}})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    service.act(cluster, json!({"policy_attach": {"policy_id": made.body["policy"]["id"]}})).await
+}
+
+#[rstest]
+#[case::sqlite(Database::Sqlite)]
+#[case::postgres(Database::Postgres)]
+#[tokio::test]
+async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(#[case] database: Database) {
+    let Some(service) = Service::start(database).await else { return };
+    let mut hook = Listener::start(503, "not now").await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    let bound = attached(&service, &cluster, &hook.url("/hook?key=k"), 600).await;
+    assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
+    let accepted = service.post("/clusters/c/actions", json!({"scale_in": {"count": 1}})).await;
+    let unheard = hook.call().await;
+    hook.answers(200, "");
+    let called = hook.call().await;
+    assert_eq!(called, unheard, "the same is told again");
+    assert_eq!((&*called.line, &*called.content_type), ("POST /hook?key=k", "application/json"));
+    let token = called.body["lifecycle_action_token"].as_str().expect("a token").to_owned();
+    let node = called.body["node_id"].as_str().expect("a node").to_owned();
+    let shown = service.get(&format!("/nodes/{node}")).await.body["node"].clone();
+    let message = json!({
+        "lifecycle_action_token": token,
+        "node_id": node,
+        "resource_id": shown["physical_id"],
+        "lifecycle_transition_type": "termination",
+    });
+    assert_eq!(called.body, message);
+    let part = service.get(&format!("/actions/{token}")).await.body["action"].clone();
+    assert_eq!(
+        (&part["status"], &part["action"], &part["cause"], &part["target"]),
+        (
+            &"WAITING_LIFECYCLE_COMPLETION".into(),
+            &"NODE_DELETE".into(),
+            &"Derived Action with Lifecycle Hook".into(),
+            &node.clone().into()
+        )
+    );
+    let word = json!({"complete_lifecycle": {"lifecycle_action_token": token}});
+    let said = service.post("/clusters/c/actions", word).await;
+    assert_eq!((said.status, said.action(), &said.body), (202, token.clone(), &json!({"action": token})));
+    let ended = service.ended(&accepted.action()).await;
+    assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
+    assert_eq!(service.ended(&token).await["status"], "SUCCEEDED");
+    assert_eq!(service.get(&format!("/nodes/{node}")).await.status, 404);
+    assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 1);
+    assert!(hook.heard_nothing(), "what was heard is not told again");
+}
+
+#[tokio::test]
+async fn a_webhook_is_asked_about_members_that_are_named() {
+    let service = Service::sqlite().await;
+    let mut hook = Listener::start(200, "").await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    attached(&service, &cluster, &hook.url("/"), 600).await;
+    let named = cluster["nodes"][0].clone();
+    let accepted = service.post("/clusters/c/actions", json!({"del_nodes": {"nodes": [named]}})).await;
+    let called = hook.call().await;
+    assert_eq!(called.body["node_id"], named);
+    let word = json!({"complete_lifecycle": called.body});
+    let refused = service.post("/clusters/c/actions", word).await;
+    assert_eq!(refused.status, 400, "a token is said, and nothing else: {}", refused.body);
+    let token = &called.body["lifecycle_action_token"];
+    service
+        .post("/clusters/c/actions", json!({"complete_lifecycle": {"lifecycle_action_token": token}}))
+        .await;
+    assert_eq!(service.ended(&accepted.action()).await["status"], "SUCCEEDED");
+    let left = service.get(&format!("/nodes/{}", named.as_str().unwrap())).await.body["node"].clone();
+    assert_eq!(left["cluster_id"], "", "it left, and was not destroyed");
+}
+
+#[tokio::test]
+async fn whoever_deletes_one_node_is_not_asked_about_it() {
+    let service = Service::sqlite().await;
+    let mut hook = Listener::start(200, "").await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    attached(&service, &cluster, &hook.url("/"), 600).await;
+    let deleted = service.delete(&format!("/nodes/{}", cluster["nodes"][0].as_str().unwrap())).await;
+    assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
+    assert!(hook.heard_nothing());
+}
+
+/// A server as it is outside of development, and a cluster of two plain processes.
+async fn strict(arguments: &[&str]) -> (Service, Value) {
+    let service = Service::strict(arguments).await;
+    let spec =
+        json!({"type": "local.process", "version": "1.0", "properties": {"command": ["sleep", "1000"]}});
+    let made = service.post("/profiles", json!({"profile": {"name": "naps", "spec": spec}})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let cluster = service.cluster("c", json!({"profile_id": "naps", "desired_capacity": 2})).await;
+    assert_eq!(cluster["status"], "ACTIVE", "{cluster}");
+    (service, cluster)
+}
+
+async fn deleted(service: &Service) {
+    let deleted = service.delete("/clusters/c").await;
+    assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
+}
+
+#[tokio::test]
+async fn this_machine_is_not_called_and_time_lets_nodes_go() {
+    let (service, cluster) = strict(&[]).await;
+    let mut hook = Listener::start(200, "").await;
+    let refused = attached(&service, &cluster, &hook.url("/"), 1).await;
+    assert_eq!(
+        (&refused["status"], refused["status_reason"].as_str().unwrap()),
+        (
+            &"FAILED".into(),
+            "this server does not connect to 127.0.0.1 (127.0.0.1): an admin can allow that by 'egress_allow'"
+        )
+    );
+    let by_name = format!("http://localhost:{}/?key=secret", hook.port);
+    let bound = attached(&service, &cluster, &by_name, 1).await;
+    assert_eq!(bound["status"], "SUCCEEDED", "a name may be another address tomorrow: {bound}");
+    let ended = service.act(&cluster, json!({"scale_in": {"count": 1}})).await;
+    assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
+    assert_eq!(service.get("/clusters/c").await.body["cluster"]["nodes"].as_array().unwrap().len(), 1);
+    assert!(hook.heard_nothing(), "it was called");
+    let id = cluster["id"].as_str().unwrap();
+    let events = service.get(&format!("/events?cluster_id={id}&level=WARN")).await.body["events"].clone();
+    let told = events.as_array().unwrap().iter().find(|event| event["action"] == "HookNotTold");
+    let words = told.expect("an event")["status_reason"].as_str().unwrap().to_owned();
+    assert!(words.contains("this server does not connect to localhost"), "{words}");
+    assert!(!words.contains("secret"), "{words}");
+    deleted(&service).await;
+}
+
+#[tokio::test]
+async fn an_admin_can_open_the_way() {
+    let (service, cluster) = strict(&["--egress-allow", "127.0.0.1"]).await;
+    let mut hook = Listener::start(200, "").await;
+    let bound = attached(&service, &cluster, &hook.url("/"), 600).await;
+    assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
+    let accepted = service.post("/clusters/c/actions", json!({"scale_in": {}})).await;
+    let token = hook.call().await.body["lifecycle_action_token"].clone();
+    service
+        .post("/clusters/c/actions", json!({"complete_lifecycle": {"lifecycle_action_token": token}}))
+        .await;
+    assert_eq!(service.ended(&accepted.action()).await["status"], "SUCCEEDED");
+    deleted(&service).await;
+}
