@@ -54,6 +54,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     if policies::is_about_policies(work.action.kind) {
         return policies::run(work).await;
     }
+    if deletes(&work.action) {
+        policies::detach_all(work).await?;
+    }
     if work.is_delegated() {
         delegated::run(work).await?;
     } else {

@@ -173,11 +173,25 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
         if !unknown.is_empty() {
             return Err(Fault::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
         }
-        let mut inputs = data.clone();
-        if let Some(operation) = data.get("operation").filter(|operation| !operation.is_null()) {
-            inputs.insert("operation".to_owned(), recovery(operation)?.into());
-        }
-        call.submit_node(ActionKind::NodeRecover, &node, Value::Object(inputs)).await?
+        call.submit_node(ActionKind::NodeRecover, &node, recovery_inputs(&data)?).await?
     };
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
+}
+
+/// What is said of a recovery, as the engine reads it.
+fn recovery_inputs(data: &Map<String, Value>) -> Result<Value, Fault> {
+    let mut form = Form::new(data);
+    let mut inputs = Map::new();
+    let mut say = |key: &str, value: Option<Value>| inputs.extend(value.map(|value| (key.to_owned(), value)));
+    say("operation", form.any("operation").map(recovery).transpose()?.map(Value::from));
+    let params = form.any("operation_params").cloned();
+    if params.as_ref().is_some_and(|params| !params.is_object()) {
+        return Err(Fault::form("The params provided is not a map."));
+    }
+    say("operation_params", params);
+    for key in ["check", "force_recreate"] {
+        say(key, form.truth(key)?.map(Value::from));
+    }
+    say("delete_timeout", form.count("delete_timeout")?.map(Value::from));
+    Ok(Value::Object(inputs))
 }

@@ -1,5 +1,6 @@
 //! What is done to single nodes, members and others.
 
+mod anew;
 mod check;
 mod create;
 mod delete;

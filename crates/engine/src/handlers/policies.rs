@@ -88,16 +88,33 @@ fn check(work: &Work, policy: &Policy) -> Result<(), String> {
 
 async fn detach(work: &mut Work, policy: PolicyId) -> Result<String, Stop> {
     let binding = bound(work, policy)?;
+    let_go(work, &binding).await.map_err(Stop::Failed)?;
+    Ok("Policy detached.".to_owned())
+}
+
+/// Lets go of all policies before their cluster goes.
+pub(super) async fn detach_all(work: &mut Work) -> Result<(), Stop> {
+    for binding in work.bindings.clone() {
+        if let Err(why) = let_go(work, &binding).await {
+            tracing::warn!(policy = %binding.policy.id, why, "cannot be detached");
+            return Err(Stop::Failed(format!("Unable to detach policy {} before deletion.", binding.id)));
+        }
+        work.bindings.retain(|other| other.id != binding.id);
+    }
+    Ok(())
+}
+
+async fn let_go(work: &mut Work, binding: &Binding) -> Result<(), String> {
     let mut effects = Effects::default();
     if let Some(acting) = work.inner.policies.get(&binding.policy.kind) {
         let mut data = std::mem::take(&mut work.data);
-        let detached = acting.detach(&binding, &mut work.policy_context(&mut data, &mut effects)).await;
+        let detached = acting.detach(binding, &mut work.policy_context(&mut data, &mut effects)).await;
         work.data = data;
-        detached.map_err(Stop::Failed)?;
+        detached?;
     }
     effects.bindings.push(BindingChange::Remove(binding.id));
     work.take_effects(effects);
-    Ok("Policy detached.".to_owned())
+    Ok(())
 }
 
 fn enable(work: &mut Work, Inputs { policy_id, enabled }: Inputs) -> Result<String, Stop> {

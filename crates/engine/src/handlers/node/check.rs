@@ -1,11 +1,13 @@
 //! Looking at nodes, and writing what is seen.
 
+use muster_core::action::ActionKind;
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
 
 use super::{target, target_id};
 use crate::events::{self, reason};
+use crate::members::succeeded;
 use crate::plan::HOST_RESTARTED;
 use crate::provider::Observed;
 use crate::work::{Stop, Work};
@@ -26,15 +28,40 @@ pub(crate) async fn check(work: &mut Work) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Looks at all members.
+/// Looks at all members, each by a part of the action.
 pub(crate) async fn check_all(work: &mut Work) -> Result<(), Stop> {
+    let ids: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
+    let children = work.children_for(ActionKind::NodeCheck, &ids);
+    if !children.is_empty() {
+        let mut record = work.pending();
+        record.children = children;
+        record.applied = true;
+        record.data = work.kept();
+        work.record(record).await?;
+    }
+    let seen = look_at_all(work).await?;
+    for id in ids {
+        let words = match seen.of(id) {
+            Seen::Unknown { reason } => {
+                format!("It is left as it was, since nobody can tell how it is: {reason}")
+            }
+            Seen::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
+            _ => "Node check succeeded.".to_owned(),
+        };
+        work.end_child(id, succeeded(&words));
+    }
+    Ok(())
+}
+
+/// Looks at all members, on the way to something else.
+pub(super) async fn look_at_all(work: &mut Work) -> Result<Observed, Stop> {
     let seen = sighted(work, None).await?;
     let ids: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
     for id in ids {
         note(work, id, &seen);
     }
-    work.cluster.observed.endpoints = seen.endpoints;
-    Ok(())
+    work.cluster.observed.endpoints.clone_from(&seen.endpoints);
+    Ok(seen)
 }
 
 /// What is seen now; an action whose provider cannot tell is tried again.

@@ -1,13 +1,14 @@
 //! Bringing a node back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::check::{check_all, sighted};
+use super::anew::{self, Patience};
+use super::check::{look_at_all, sighted};
 use super::operate::{self, Deed};
 use super::target;
 use crate::handlers::resize::surplus;
@@ -15,9 +16,6 @@ use crate::handlers::restart;
 use crate::members::Aim;
 use crate::provider::RECREATE;
 use crate::work::{Stop, Work};
-
-/// Where an action keeps what a node was before it was made anew.
-const KEY: &str = "recovery";
 
 /// What can be said about how.
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +25,8 @@ struct Inputs {
     operation_params: Option<Map<String, Value>>,
     check: Option<bool>,
     check_capacity: Option<bool>,
+    #[serde(flatten)]
+    patience: Patience,
 }
 
 /// Brings one node back: as its type can, or by making it anew. A head is restarted.
@@ -35,13 +35,13 @@ pub(crate) async fn recover(work: &mut Work) -> Result<(), Stop> {
     if node.role == NodeRole::Head {
         return restart(work).await;
     }
-    let Inputs { operation, operation_params, check, check_capacity: _ } = work.inputs()?;
+    let Inputs { operation, operation_params, check, check_capacity: _, patience } = work.inputs()?;
     let begun = work.action.applied_at.is_some();
     if check == Some(true) && !begun && works(work, &node).await? {
         return Ok(());
     }
     let Some(word) = self::operation(work, operation.as_deref())? else {
-        return make_anew(work, &node).await;
+        return anew::make(work, &node, patience).await;
     };
     if node.physical_id.is_none() {
         work.settle(node.id, NodeStatus::Error, "Recovery failed");
@@ -84,7 +84,7 @@ pub(crate) async fn recover_all(work: &mut Work) -> Result<(), Stop> {
     let inputs: Inputs = work.inputs()?;
     let asked = operation(work, inputs.operation.as_deref())?;
     if inputs.check == Some(true) && work.action.applied_at.is_none() {
-        check_all(work).await?;
+        look_at_all(work).await?;
     }
     if let Some(word) = asked {
         let bad = |node: &&Node| node.status != NodeStatus::Active && node.physical_id.is_some();
@@ -95,30 +95,4 @@ pub(crate) async fn recover_all(work: &mut Work) -> Result<(), Stop> {
     // What an action before left half removed is not brought back beyond the size.
     let leaving = if keep_size { HashSet::new() } else { surplus(work) };
     work.reach(&Aim { leaving, start: true, keep_size, ..Aim::default() }).await
-}
-
-/// Stops what is there and starts it anew. What it was is kept, so that only that is stopped, whoever goes on.
-async fn make_anew(work: &mut Work, node: &Node) -> Result<(), Stop> {
-    if !work.data.contains_key(KEY) {
-        let seen = sighted(work, Some(node.id)).await?;
-        let old = match seen.of(node.id) {
-            Seen::Running { physical_id } => Some(physical_id),
-            _ => None,
-        };
-        if let Some(node) = work.node_mut(node.id) {
-            // Asked for: it did not crash.
-            node.starts.clear();
-        }
-        work.data.insert(KEY.to_owned(), json!({"old": old}));
-        work.commit(true).await?;
-    }
-    let old = work.data.get(KEY).and_then(|kept| kept.get("old")).and_then(Value::as_str).map(str::to_owned);
-    let again: HashMap<_, _> = old.clone().map(|old| (node.id, old)).into_iter().collect();
-    work.reach(&Aim { start: true, only: Some(node.id), again, ..Aim::default() }).await?;
-    if let Some(made) = work.node_mut(node.id)
-        && made.physical_id != old
-    {
-        made.data.insert("recovery".to_owned(), json!(RECREATE));
-    }
-    Ok(())
 }
