@@ -35,7 +35,7 @@ pub use mirror::{Mirror, Mirrored};
 pub use observe::{Observe, SeenCluster};
 pub use policies::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
 pub use profile::{DeleteProfile, InsertProfile, UpdateProfile};
-pub use purge::{Purge, Purged};
+pub use purge::{ForgetChecks, Purge, Purged};
 pub use receiver::{DeleteReceiver, PutReceiver};
 pub use record::{End, PutBack, Record, Ticket};
 pub use signal::{Signal, SignalKind};

@@ -6,9 +6,9 @@ use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
     Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
-    DeleteProfile, DeleteReceiver, EndWait, Expire, Expired, Heartbeat, InsertProfile, Mirror, Mirrored,
-    NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record, Register, Removed, RenamePolicy,
-    Retire, Signal, TakeDuty, UpdateProfile,
+    DeleteProfile, DeleteReceiver, EndWait, Expire, Expired, ForgetChecks, Heartbeat, InsertProfile, Mirror,
+    Mirrored, NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record, Register, Removed,
+    RenamePolicy, Retire, Signal, TakeDuty, UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -142,6 +142,11 @@ impl Store {
     /// Deletes a cluster whose time is over.
     pub async fn expire(&self, command: Expire) -> Result<Expired, StoreError> {
         self.write("expire", command).await
+    }
+
+    /// Removes checks of a cluster that have ended.
+    pub async fn forget_checks(&self, command: ForgetChecks) -> Result<Purged, StoreError> {
+        self.write("forget_checks", command).await
     }
 
     /// Removes old history.

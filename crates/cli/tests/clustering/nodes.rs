@@ -125,3 +125,39 @@ async fn operations_are_told_with_what_they_take() {
     let unknown = service.post("/clusters/c/ops", json!({"dance": {}})).await;
     assert_eq!(unknown.status, 400);
 }
+
+#[tokio::test]
+async fn a_node_that_cannot_be_deleted_is_recreated_only_by_force() {
+    let service = Service::sqlite().await;
+    let clings = json!({"flavor": "small", "metadata": {"simulated_failure": "delete"}});
+    service.profile_with("clings", clings).await;
+    let made = create(&service, json!({"name": "n", "profile_id": "clings"})).await;
+    service.ended(&made.action()).await;
+    let node = async || service.get("/nodes/n").await.body["node"].clone();
+    let before = node().await;
+    let recovered = async |how: Value| {
+        let accepted = service.post("/nodes/n/actions", json!({"recover": how})).await;
+        assert_eq!(accepted.status, 202, "{}", accepted.body);
+        service.ended(&accepted.action()).await
+    };
+    let failed = recovered(json!({"operation": "RECREATE"})).await;
+    assert_eq!(failed["status"], "FAILED", "{failed}");
+    assert_eq!(failed["status_reason"], "n: the profile says that deletion fails (simulated_failure)");
+    assert_eq!(
+        (&node().await["status"], &node().await["physical_id"]),
+        (&"ERROR".into(), &before["physical_id"])
+    );
+    let forced = recovered(json!({"force_recreate": "true", "delete_timeout": "5"})).await;
+    assert_eq!(forced["status"], "SUCCEEDED", "{forced}");
+    let after = node().await;
+    assert_eq!((&after["status"], &after["data"]["recovery"]), (&"ACTIVE".into(), &"RECREATE".into()));
+    assert_ne!(after["physical_id"], before["physical_id"]);
+    for (how, words) in [
+        (json!({"delete_timeout": -1}), "Value must be >= 0 for field 'delete_timeout'."),
+        (json!({"operation_params": [1]}), "The params provided is not a map."),
+        (json!({"bogus": 1}), "Action parameter ['bogus'] is not recognizable."),
+    ] {
+        let refused = service.post("/nodes/n/actions", json!({"recover": how})).await;
+        assert_eq!((refused.status, refused.message()), (400, words));
+    }
+}

@@ -9,6 +9,7 @@ use muster_core::ids::ActionId;
 use muster_core::time::Span;
 use muster_engine::hooks::Hooks;
 use muster_engine::policy::Policies;
+use muster_store::reads::EventQuery;
 use muster_testkit::ManualClock;
 use muster_testkit::fake::Verb;
 use rstest::rstest;
@@ -24,12 +25,17 @@ struct Recorder {
     told: Mutex<Vec<Value>>,
     lost: Mutex<bool>,
     came: Notify,
+    /// Messages that are being told, and the most that ever were at once.
+    under_way: Mutex<(usize, usize)>,
 }
 
 #[async_trait]
 impl Hooks for Recorder {
     async fn post(&self, url: &str, message: &Value) -> Result<(), String> {
         assert_eq!(url, "http://hook/");
+        self.count(|now, most| (now + 1, most.max(now + 1)));
+        tokio::task::yield_now().await;
+        self.count(|now, most| (now - 1, most));
         if !std::mem::replace(&mut *self.lost.lock().expect("not poisoned"), true) {
             return Err("it got lost".to_owned());
         }
@@ -40,6 +46,11 @@ impl Hooks for Recorder {
 }
 
 impl Recorder {
+    fn count(&self, step: impl Fn(usize, usize) -> (usize, usize)) {
+        let mut under_way = self.under_way.lock().expect("not poisoned");
+        *under_way = step(under_way.0, under_way.1);
+    }
+
     /// Returns when so many different tokens were told.
     async fn tokens(&self, count: usize) -> Vec<Value> {
         loop {
@@ -71,10 +82,14 @@ struct Scene {
 
 impl Scene {
     async fn open(kind: Kind) -> Option<Self> {
+        Self::of(kind, 3).await
+    }
+
+    async fn of(kind: Kind, workers: u32) -> Option<Self> {
         let (clock, saying, recorder) = (ManualClock::default(), Saying::default(), Arc::default());
         let policies = Policies::default().with(saying.clone());
         let mut world = Fixture::open_policed(kind, &clock, policies.clone()).await?;
-        let (cluster, _) = world.created(3).await;
+        let (cluster, _) = world.created(workers).await;
         saying.bind(&world, cluster.id).await;
         saying.say(&hook());
         world.engine.stop().await;
@@ -83,7 +98,11 @@ impl Scene {
     }
 
     async fn scale_in(&self) -> ActionId {
-        self.world.submit(ActionKind::ClusterScaleIn, &self.cluster, json!({"count": 2})).await
+        self.scale_in_by(2).await
+    }
+
+    async fn scale_in_by(&self, count: u32) -> ActionId {
+        self.world.submit(ActionKind::ClusterScaleIn, &self.cluster, json!({"count": count})).await
     }
 
     async fn parts(&self, action: ActionId) -> Vec<Action> {
@@ -151,4 +170,24 @@ async fn an_unknown_token_is_not_found(#[case] kind: Kind) {
     let unknown = ActionId::from_uuid(uuid::Uuid::now_v7());
     let refused = world.engine.complete_lifecycle(unknown).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("the action '{unknown}' could not be found"));
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn many_are_told_of_a_few_at_a_time_and_what_gets_lost_is_an_event(#[case] kind: Kind) {
+    let Some(scene) = Scene::of(kind, 20).await else { return };
+    let action = scene.scale_in_by(20).await;
+    assert_eq!(scene.recorder.tokens(20).await.len(), 20);
+    let (_, most) = *scene.recorder.under_way.lock().expect("not poisoned");
+    assert!((2..=8).contains(&most), "{most} at once");
+    let query = EventQuery { cluster: Some(scene.cluster.id), ..EventQuery::default() };
+    let events = scene.world.store().events(&query).await.expect("the store answers").items;
+    let told: Vec<&str> =
+        events.iter().filter(|event| event.reason == "HookNotTold").map(|event| &*event.message).collect();
+    assert_eq!(told, ["nodes wait to go, and whoever should let them was not told: it got lost"]);
+    scene.clock.advance(Span::from_secs(61));
+    assert_eq!(scene.world.ended(action).await.status, ActionStatus::Succeeded);
+    scene.world.assert_agreement(scene.cluster.id).await;
 }

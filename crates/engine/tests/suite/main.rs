@@ -13,6 +13,7 @@ mod limits;
 mod membership;
 mod nodes;
 mod policies;
+mod recovery;
 mod retries;
 mod rolling;
 mod room;

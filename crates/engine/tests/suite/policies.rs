@@ -59,6 +59,7 @@ struct Chooser {
     victims: Arc<Mutex<Vec<NodeId>>>,
     refuse: Arc<Mutex<bool>>,
     told: Arc<Mutex<Vec<(ActionKind, bool)>>>,
+    detached: Arc<Mutex<Vec<BindingId>>>,
 }
 
 #[async_trait]
@@ -69,6 +70,14 @@ impl PolicyType for Chooser {
 
     fn checks(&self, kind: ActionKind) -> bool {
         kind == ActionKind::ClusterResize
+    }
+
+    async fn detach(&self, binding: &Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
+        if *self.refuse.lock().expect("not poisoned") {
+            return Err("not today".to_owned());
+        }
+        self.detached.lock().expect("not poisoned").push(binding.id);
+        Ok(())
     }
 
     async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
@@ -156,4 +165,27 @@ async fn a_policy_that_refuses_is_named_and_nothing_is_done(#[case] kind: Kind) 
         [(ActionKind::ClusterResize, false)],
         "it is told of failures too"
     );
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_cluster_goes_once_its_policies_let_go_of_it(#[case] kind: Kind) {
+    let chooser = Chooser::default();
+    let Some(world) = Fixture::open_with(kind, Policies::default().with(chooser.clone())).await else {
+        return;
+    };
+    let (cluster, _) = world.created(2).await;
+    let bound = binding(cluster.id);
+    world.store().bind(bound.clone()).await.unwrap();
+    *chooser.refuse.lock().expect("not poisoned") = true;
+    let refused = ended(&world, ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let why = format!("Unable to detach policy {} before deletion.", bound.id);
+    assert_eq!((refused.status, refused.status_reason), (ActionStatus::Failed, why));
+    assert_eq!(world.nodes(cluster.id).await.len(), 2, "nothing was deleted");
+    *chooser.refuse.lock().expect("not poisoned") = false;
+    let deleted = ended(&world, ActionKind::ClusterDelete, &cluster, json!({})).await;
+    assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+    assert_eq!(*chooser.detached.lock().expect("not poisoned"), [bound.id]);
 }

@@ -1,12 +1,18 @@
 //! History does not grow for ever.
 
 use futures::future::BoxFuture;
+use muster_core::action::ActionKind;
+use muster_core::ids::ClusterId;
 use muster_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::reads::FORGOTTEN;
 use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
+
+/// What actions that are gone waited for.
+const EDGES: &str = "DELETE FROM dependencies WHERE NOT EXISTS \
+                         (SELECT 1 FROM actions a WHERE a.id = dependencies.action_id)";
 
 /// Removes what ended before a moment.
 #[derive(Debug, Clone)]
@@ -34,8 +40,6 @@ impl Command for Purge {
     }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Purged, StoreError>> {
-        const EDGES: &str = "DELETE FROM dependencies WHERE NOT EXISTS \
-                                 (SELECT 1 FROM actions a WHERE a.id = dependencies.action_id)";
         // Whoever follows from before the newest of those that go would never hear of their end.
         const FORGET: &str = "INSERT INTO counters (name, value) \
                               SELECT $1, max(change) FROM clusters WHERE deleted_at < $2 HAVING count(*) > 0 \
@@ -53,6 +57,32 @@ impl Command for Purge {
             rows += tx.execute(EDGES, args![]).await?;
             let requests = "DELETE FROM idempotency WHERE created_at < $1";
             rows += tx.execute(requests, args![self.requests_before]).await?;
+            Ok(Purged { rows })
+        })
+    }
+}
+
+/// Removes the checks of a cluster and of its nodes that have ended: whoever checks every minute need not keep them.
+#[derive(Debug, Clone)]
+pub struct ForgetChecks {
+    /// The cluster.
+    pub cluster: ClusterId,
+}
+
+impl Command for ForgetChecks {
+    type Output = Purged;
+
+    fn rows(&self) -> usize {
+        MANY
+    }
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Purged, StoreError>> {
+        const CHECKS: &str =
+            "DELETE FROM actions WHERE cluster_id = $1 AND kind IN ($2, $3) AND ended_at IS NOT NULL";
+        Box::pin(async move {
+            let (all, one) = (ActionKind::ClusterCheck.as_str(), ActionKind::NodeCheck.as_str());
+            let rows = tx.execute(CHECKS, args![self.cluster.to_string(), all, one]).await?;
+            tx.execute(EDGES, args![]).await?;
             Ok(Purged { rows })
         })
     }

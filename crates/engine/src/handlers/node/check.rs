@@ -4,6 +4,8 @@ use muster_core::action::ActionKind;
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
+use muster_store::commands::ForgetChecks;
+use serde_json::Value;
 
 use super::{target, target_id};
 use crate::events::{self, reason};
@@ -30,6 +32,9 @@ pub(crate) async fn check(work: &mut Work) -> Result<(), Stop> {
 
 /// Looks at all members, each by a part of the action.
 pub(crate) async fn check_all(work: &mut Work) -> Result<(), Stop> {
+    if work.stored && work.action.inputs.get("delete_check_action").is_some_and(is_true) {
+        work.inner.store.forget_checks(ForgetChecks { cluster: work.cluster.id }).await?;
+    }
     let ids: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
     let children = work.children_for(ActionKind::NodeCheck, &ids);
     if !children.is_empty() {
@@ -51,6 +56,10 @@ pub(crate) async fn check_all(work: &mut Work) -> Result<(), Stop> {
         work.end_child(id, succeeded(&words));
     }
     Ok(())
+}
+
+fn is_true(given: &Value) -> bool {
+    given.as_bool() == Some(true) || given.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
 /// Looks at all members, on the way to something else.
