@@ -25,6 +25,9 @@ use crate::engine::Inner;
 use crate::provider::Provider;
 use look::{Asked, Looked};
 
+/// Clusters that are looked at at the same time.
+const AT_ONCE: usize = 64;
+
 /// What came of asking a node by its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Polled {
@@ -64,7 +67,7 @@ pub(crate) async fn run(inner: Arc<Inner>, provider: Arc<dyn Provider>) {
             tracing::warn!(%error, "cannot look after the health of clusters");
             false
         });
-        let next = watch.cared.values().filter(|cared| !cared.looking).map(|cared| cared.at).min();
+        let next = watch.next();
         let moment = async {
             match next {
                 Some(at) if ours => inner.clock.sleep_until(at).await,
@@ -114,6 +117,12 @@ struct Watch {
 }
 
 impl Watch {
+    /// When a cluster is to be looked at next; nothing while as many are looked at as can be.
+    fn next(&self) -> Option<Timestamp> {
+        let waiting = self.cared.values().filter(|cared| !cared.looking && self.looks.len() < AT_ONCE);
+        waiting.map(|cared| cared.at).min()
+    }
+
     /// Takes in what was heard, and begins to look at every cluster whose moment has come; false if another engine does.
     async fn work(&mut self, heard: &Heard) -> Result<bool, StoreError> {
         self.note(heard).await?;
@@ -128,7 +137,8 @@ impl Watch {
         if !ours {
             return Ok(false);
         }
-        for (id, cared) in self.cared.iter_mut().filter(|(_, cared)| due(cared)) {
+        let room = AT_ONCE.saturating_sub(self.looks.len());
+        for (id, cared) in self.cared.iter_mut().filter(|(_, cared)| due(cared)).take(room) {
             cared.looking = true;
             let (settings, asked) = (cared.settings.clone(), std::mem::take(&mut cared.asked));
             let look = look::at(Arc::clone(&self.inner), Arc::clone(&self.provider), *id, settings, asked);

@@ -95,6 +95,28 @@ mod tests {
     }
 
     #[rstest]
+    #[case(Polled::Well, true, Found::Well)]
+    #[case(Polled::Unwell(String::new()), false, Found::Unwell)]
+    #[case(Polled::Unreachable(String::new()), true, Found::Unwell)]
+    #[case(Polled::Unreachable(String::new()), false, Found::Well)]
+    #[case(Polled::NotAsked, true, Found::Well)]
+    fn a_node_that_may_not_be_asked_is_not_unwell(
+        #[case] polled: Polled,
+        #[case] conn_error_as_unhealthy: bool,
+        #[case] found: Found,
+    ) {
+        let options = PollUrl {
+            poll_url: String::new(),
+            poll_url_ssl_verify: true,
+            poll_url_conn_error_as_unhealthy: conn_error_as_unhealthy,
+            poll_url_healthy_response: String::new(),
+            poll_url_retry_limit: 1,
+            poll_url_retry_interval: 1,
+        };
+        assert_eq!(by_url(&polled, &options), found);
+    }
+
+    #[rstest]
     #[case("ANY_FAILED", &[Found::Dead], 0, true)]
     #[case("ANY_FAILED", &[Found::Unwell], 299, false)]
     #[case("ANY_FAILED", &[Found::Unwell], 300, true)]

@@ -217,3 +217,43 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] k
     let urls = answers.urls.lock().expect("not poisoned").clone();
     assert!(nodes.iter().all(|node| urls.contains(&format!("http://{}/", node.name))), "{urls:?}");
 }
+
+/// Never answers.
+#[derive(Default)]
+struct Silent(Notify);
+
+#[async_trait]
+impl Probe for Silent {
+    async fn poll(&self, _: &str, _: &PollUrl) -> Polled {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(#[case] kind: Kind) {
+    let silent = Arc::new(Silent::default());
+    let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": {"poll_url": "http://silent/"}});
+    let policies = Policies::standard().with_probe(silent.clone());
+    let Some(cared) = Cared::with(kind, FAKE_NODE, &mode, policies).await else { return };
+    cared.clock.somebody_sleeps().await;
+    cared.clock.advance(INTERVAL);
+    tokio::time::timeout(PATIENCE.into(), silent.0.notified()).await.expect("it is asked");
+    let other = fixture::cluster(FAKE_NODE, 1);
+    let created = cared.world.create(&other).await;
+    cared.world.ended(created).await;
+    let modes = json!({"detection_modes": [{"type": "NODE_STATUS_POLLING"}]});
+    let properties = json!({"detection": modes, "recovery": {"actions": [{"name": "RECREATE"}]}});
+    let policy = policy(&cared.world, "senlin.policy.health-1.2", properties).await;
+    attach(&cared.world, &other, &policy).await;
+    cared.clock.somebody_sleeps().await;
+    let [node] = &cared.world.nodes(other.id).await[..] else { panic!("one node") };
+    cared.world.world.kill(node.id, "killed by signal 9");
+    cared.world.until_status(other.id, ClusterStatus::Warning).await;
+    cared.clock.advance(INTERVAL);
+    cared.world.until_healed(other.id).await;
+    cared.world.until_status(other.id, ClusterStatus::Active).await;
+}

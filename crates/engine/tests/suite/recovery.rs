@@ -11,7 +11,7 @@ use muster_testkit::fake::Verb;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, Kind, caller};
+use crate::fixture::{Fixture, Kind, PATIENCE, caller};
 use crate::nodes::{orphan, row};
 
 async fn recover(world: &Fixture, node: &Node, inputs: Value) -> ActionId {
@@ -62,7 +62,8 @@ async fn one_that_is_forced_is_made_anew_as_soon_as_it_is_gone(#[case] kind: Kin
     let Some(world) = Fixture::open_by(kind, &clock).await else { return };
     let node = orphan(&world).await;
     let recovery = late(&world, &clock, &node, true).await;
-    world.world.begun(Verb::Stop, 2).await;
+    let again = tokio::time::timeout(PATIENCE.into(), world.world.begun(Verb::Stop, 2)).await;
+    again.expect("it goes on being stopped");
     world.world.release();
     let ended = world.ended(recovery).await;
     assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);
