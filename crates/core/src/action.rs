@@ -234,9 +234,15 @@ pub struct Action {
     pub updated_at: Timestamp,
 }
 
+/// How the reason of an action begins that a webhook brought; the id of its receiver follows.
+pub const WEBHOOK_REASON: &str = "receiver ";
+
 impl Action {
     /// The name that existing clients know: what it does, and the first eight characters of its target.
     pub fn name(&self) -> String {
+        if let Some(receiver) = self.reason.strip_prefix(WEBHOOK_REASON) {
+            return format!("webhook_{}", receiver.chars().take(8).collect::<String>());
+        }
         let target = match self.target {
             Target::Cluster(id) => id.short(),
             Target::Node(id) => id.short(),

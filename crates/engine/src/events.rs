@@ -8,7 +8,8 @@ use muster_core::node::Node;
 use muster_core::principal::Door;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
-use uuid::Uuid;
+
+use crate::fresh::new_id;
 
 /// Words that stand in events, status reasons, metrics and docs alike.
 pub(crate) mod reason {
@@ -135,7 +136,7 @@ pub(crate) fn of_node(
 /// Something that happened, still to nothing; outside any action it is ours.
 fn told(action: Option<&Action>, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
     Event {
-        id: EventId::from_uuid(Uuid::now_v7()),
+        id: EventId::from_uuid(new_id()),
         at,
         level,
         object_kind: ObjectKind::Cluster,

@@ -260,6 +260,11 @@ pub trait Provider: Send + Sync {
     /// write was acknowledged, what is seen is at least as new as that write.
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
 
+    /// The same for whoever asks whether nodes are well: what is there and does not do its work is not.
+    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.observe(call, nodes).await
+    }
+
     /// What a node wrote, in whole lines.
     async fn logs(
         &self,

@@ -233,6 +233,11 @@ impl Provider for Told {
         telling.end(self.provider.details(call, node).await)
     }
 
+    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let telling = self.begin("check", call, nodes.len());
+        telling.end(self.provider.check(call, nodes).await)
+    }
+
     async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let telling = self.begin("observe", call, nodes.len());
         telling.end(self.provider.observe(call, nodes).await)

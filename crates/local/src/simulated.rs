@@ -161,13 +161,9 @@ impl<C: Clock> Provider for Simulated<C> {
         Ok(operations::details(node))
     }
 
-    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
+    async fn observe(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let look = |node: &Node| {
             let seen = match (&node.physical_id, node.status) {
-                (Some(_), _) if failure == Some(Failure::Check) => {
-                    Seen::Exited { reason: "the profile says that it fails (simulated_failure)".to_owned() }
-                }
                 (Some(physical_id), _) => Seen::Running { physical_id: physical_id.clone() },
                 (None, NodeStatus::Creating | NodeStatus::Recovering) => Seen::Starting { physical_id: None },
                 (None, _) => Seen::Absent,
@@ -175,6 +171,18 @@ impl<C: Clock> Provider for Simulated<C> {
             (node.id, seen)
         };
         Ok(Observed { nodes: nodes.iter().map(look).collect::<HashMap<_, _>>(), ..Observed::default() })
+    }
+
+    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let mut observed = self.observe(call, nodes).await?;
+        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(Failure::Check) {
+            for seen in observed.nodes.values_mut().filter(|seen| matches!(seen, Seen::Running { .. })) {
+                let reason = "the profile says that it fails (simulated_failure)".to_owned();
+                *seen = Seen::Exited { reason };
+            }
+        }
+        Ok(observed)
     }
 
     async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {

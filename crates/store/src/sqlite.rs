@@ -7,11 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use rusqlite::types::Value as Cell;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::error::StoreError;
-use crate::value::Value;
+use crate::value::{Cells, Value};
 
 /// Statements that stay prepared: more than there are different ones.
 const STATEMENTS: usize = 256;
@@ -59,7 +58,7 @@ pub(crate) fn execute(to: &Connection, sql: &str, arguments: Vec<Value>) -> Resu
 const QUERIES: &str = "muster_store::queries";
 
 /// Runs a query and collects its rows.
-pub(crate) fn rows(of: &Connection, sql: &str, arguments: Vec<Value>) -> Result<Vec<Vec<Cell>>, StoreError> {
+pub(crate) fn rows(of: &Connection, sql: &str, arguments: Vec<Value>) -> Result<Vec<Cells>, StoreError> {
     let mut statement = prepare(of, sql, arguments)?;
     if tracing::enabled!(target: QUERIES, tracing::Level::TRACE) {
         // With its arguments, so that it can be run again as it is.
@@ -69,7 +68,7 @@ pub(crate) fn rows(of: &Connection, sql: &str, arguments: Vec<Value>) -> Result<
     let mut found = Vec::new();
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        found.push((0..columns).map(|column| row.get(column)).collect::<Result<_, _>>()?);
+        found.push(Cells::of(row, columns)?);
     }
     Ok(found)
 }
@@ -119,15 +118,17 @@ fn is_duplicate(error: ffi::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::args;
+    use crate::value::{Row, args};
 
     #[test]
     fn arguments_go_by_their_numbers_and_not_by_where_they_stand() {
         let database = Connection::open_in_memory().unwrap();
-        let found = rows(&database, "SELECT $2, $1, $2", args!["one", 2_i64]).unwrap();
-        assert_eq!(found, [[Cell::Integer(2), Cell::Text("one".to_owned()), Cell::Integer(2)]]);
-        let found = rows(&database, "SELECT ?, ?", args!["one", 2_i64]).unwrap();
-        assert_eq!(found, [[Cell::Text("one".to_owned()), Cell::Integer(2)]]);
+        let one = |sql| Row::Sqlite(rows(&database, sql, args!["one", 2_i64]).unwrap().remove(0));
+        let found = one("SELECT $2, $1, $2");
+        assert_eq!((found.int(0).unwrap(), &*found.text(1).unwrap(), found.int(2).unwrap()), (2, "one", 2));
+        let found = one("SELECT ?, ?");
+        assert_eq!((&*found.text(0).unwrap(), found.int(1).unwrap()), ("one", 2));
+        assert!(found.int(0).is_err() && found.text(1).is_err() && found.text(2).is_err());
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Store {
         self.measured(Answer::Many, query).await
     }
 
-    async fn measured<T>(
+    pub(crate) async fn measured<T>(
         &self,
         answer: Answer,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,

@@ -1,7 +1,7 @@
 //! The two kinds of values that columns have, and rows of them.
 
 use muster_core::time::Timestamp;
-use rusqlite::types::Value as Cell;
+use rusqlite::types::ValueRef;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row as _;
@@ -102,8 +102,63 @@ pub(crate) use args;
 
 /// One row of an answer; columns are read by position, in the order of the statement.
 pub(crate) enum Row {
-    Sqlite(Vec<Cell>),
+    Sqlite(Cells),
     Postgres(sqlx::postgres::PgRow),
+}
+
+/// The columns of a row of SQLite's. Its texts stand one after the other: rows are many, and most of them are texts.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    texts: String,
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug)]
+enum Cell {
+    Null,
+    Integer(i64),
+    /// From here to there.
+    Text(usize, usize),
+    /// Nothing that we write.
+    Other,
+}
+
+impl Cells {
+    pub(crate) fn of(row: &rusqlite::Row<'_>, columns: usize) -> Result<Self, StoreError> {
+        let mut read = Self { texts: String::new(), cells: Vec::with_capacity(columns) };
+        for column in 0..columns {
+            let cell = match row.get_ref(column)? {
+                ValueRef::Null => Cell::Null,
+                ValueRef::Integer(value) => Cell::Integer(value),
+                ValueRef::Text(text) => {
+                    let start = read.texts.len();
+                    let text = std::str::from_utf8(text)
+                        .map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))?;
+                    read.texts.push_str(text);
+                    Cell::Text(start, read.texts.len())
+                }
+                ValueRef::Real(_) | ValueRef::Blob(_) => Cell::Other,
+            };
+            read.cells.push(cell);
+        }
+        Ok(read)
+    }
+
+    fn text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        match self.cells.get(column) {
+            Some(Cell::Null) => Ok(None),
+            Some(Cell::Text(start, end)) => Ok(self.texts.get(*start..*end)),
+            other => Err(StoreError::corrupt(format!("column {column} is no text: {other:?}"))),
+        }
+    }
+
+    fn int(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        match self.cells.get(column) {
+            Some(Cell::Null) => Ok(None),
+            Some(Cell::Integer(value)) => Ok(Some(*value)),
+            other => Err(StoreError::corrupt(format!("column {column} is no number: {other:?}"))),
+        }
+    }
 }
 
 impl Row {
@@ -113,11 +168,7 @@ impl Row {
 
     pub(crate) fn opt_int(&self, column: usize) -> Result<Option<i64>, StoreError> {
         match self {
-            Self::Sqlite(row) => match row.get(column) {
-                Some(Cell::Null) => Ok(None),
-                Some(Cell::Integer(value)) => Ok(Some(*value)),
-                other => Err(StoreError::corrupt(format!("column {column} is no number: {other:?}"))),
-            },
+            Self::Sqlite(row) => row.int(column),
             Self::Postgres(row) => Ok(row.try_get(column)?),
         }
     }
@@ -136,11 +187,7 @@ impl Row {
 
     fn opt_str(&self, column: usize) -> Result<Option<&str>, StoreError> {
         match self {
-            Self::Sqlite(row) => match row.get(column) {
-                Some(Cell::Null) => Ok(None),
-                Some(Cell::Text(value)) => Ok(Some(value)),
-                other => Err(StoreError::corrupt(format!("column {column} is no text: {other:?}"))),
-            },
+            Self::Sqlite(row) => row.text(column),
             Self::Postgres(row) => Ok(row.try_get(column)?),
         }
     }

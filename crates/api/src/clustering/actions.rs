@@ -45,7 +45,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         project: call.listed_project()?,
         names: query.texts("name"),
         targets: query.texts("target"),
-        clusters: query.texts("cluster_id"),
+        clusters: call.listed_clusters().await?,
         kinds: query.words("action")?,
         statuses: query.words("status")?,
         ..ActionQuery::default()

@@ -2,7 +2,7 @@
 
 use muster_core::action::{ActionKind, OnConflict, Target};
 use muster_core::cluster::Cluster;
-use muster_core::ids::ActionId;
+use muster_core::ids::{ActionId, ClusterId};
 use muster_core::spec::listed;
 use muster_engine::Change;
 use serde_json::{Map, Value, json};
@@ -136,17 +136,21 @@ async fn scale(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Resu
             )));
         }
     }
-    if let Some(policy) = call.engine().cooling(cluster.id, kind).await? {
-        return Err(Fault::conflict(
-            "ActionCooldown",
-            format!(
-                "The {kind} action for cluster {} cannot be processed due to Policy {} cooldown still in progress",
-                cluster.id, policy.id
-            ),
-        ));
-    }
+    may_scale(call, cluster.id, kind).await?;
     let inputs = count.map_or_else(|| json!({}), |count| json!({"count": count}));
     Ok(accepted(call, call.submit(kind, &cluster, inputs).await?))
+}
+
+/// Whether no policy rests after the last scaling of this kind.
+pub(super) async fn may_scale(call: &Call, cluster: ClusterId, kind: ActionKind) -> Result<(), Fault> {
+    let Some(policy) = call.engine().cooling(cluster, kind).await? else { return Ok(()) };
+    Err(Fault::conflict(
+        "ActionCooldown",
+        format!(
+            "The {kind} action for cluster {cluster} cannot be processed due to Policy {} cooldown still in progress",
+            policy.id
+        ),
+    ))
 }
 
 async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, Fault> {
@@ -174,8 +178,8 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault>
     // Nodes are added or removed only if that is asked for.
     let capacity = form.truth("check_capacity")?.unwrap_or(false);
     inputs.insert("check_capacity".to_owned(), capacity.into());
-    if let Some(params) = form.any("operation_params") {
-        inputs.insert("operation_params".to_owned(), params.clone());
+    if let Some(params) = form.map("operation_params")? {
+        inputs.insert("operation_params".to_owned(), params.into());
     }
     Ok(accepted(call, call.submit(ActionKind::ClusterRecover, &cluster, Value::Object(inputs)).await?))
 }

@@ -31,6 +31,9 @@ const SORTS: [(&str, ClusterSort); 5] = [
 /// Since when only the profile's name can be changed.
 const PROFILE_ONLY: Version = Version(6);
 
+/// Since when the configuration can be changed.
+const CONFIG: Version = Version(7);
+
 /// Since when a deletion can be forced.
 const FORCE: Version = Version(8);
 
@@ -75,7 +78,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     let metadata = form.map("metadata")?;
     let timeout = form.count("timeout")?;
     let profile_only = form.truth("profile_only")?.filter(|_| call.version >= PROFILE_ONLY);
-    let config = form.map("config")?;
+    let config = form.map("config")?.filter(|_| call.version >= CONFIG);
     let asked = Asked::read(&mut form, limit)?;
     form.done()?;
     let cluster = call.cluster(call.path(0)).await?;

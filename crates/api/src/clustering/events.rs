@@ -1,5 +1,6 @@
 //! Events: what happened.
 
+use muster_core::action::ActionKind;
 use muster_store::reads::{EventQuery, EventSort};
 use serde_json::Value;
 
@@ -31,13 +32,22 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         object_names: query.texts("oname"),
         object_kinds: query.texts("otype"),
         objects: query.texts("oid"),
-        clusters: query.texts("cluster_id"),
-        reasons: query.texts("action"),
+        clusters: call.listed_clusters().await?,
+        reasons: query.texts("action").into_iter().map(known_word).collect::<Result<_, _>>()?,
         levels: query.words("level")?,
         ..EventQuery::default()
     };
     let page = call.engine().store().events(&wanted).await?;
     Ok(Reply::of("events", page.items.iter().map(show::event).collect::<Vec<Value>>()))
+}
+
+/// Names of actions are checked; events of our own have names in other letters, and providers may have more of them.
+fn known_word(given: String) -> Result<String, Fault> {
+    let like_action = given.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
+    if like_action && given.parse::<ActionKind>().is_err() {
+        return Err(Fault::form(format!("Field value {given} is invalid")));
+    }
+    Ok(given)
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {

@@ -101,6 +101,17 @@ impl Call {
         self.engine().store().event(id).await?.ok_or_else(|| Fault::missing("event", given))
     }
 
+    /// The clusters that a list is about: by id, also of one that is gone, by name, or by the beginning of an id.
+    pub(super) async fn listed_clusters(&self) -> Result<Vec<String>, Fault> {
+        let mut ids = Vec::new();
+        for given in self.query.texts("cluster_id") {
+            let found = self.identify(Thing::Cluster, &given).await?;
+            // What nobody knows belongs to nothing on the list.
+            ids.push(found.map_or(given, |id| id.to_string()));
+        }
+        Ok(ids)
+    }
+
     /// The project that a list is about; none is all. Only admins see beyond their own, and only if they ask.
     pub(super) fn listed_project(&self) -> Result<Option<String>, Fault> {
         let principal = self.principal()?;

@@ -32,14 +32,14 @@ impl<'b> Form<'b> {
         self.fields.get(key).filter(|value| !value.is_null())
     }
 
-    /// Says that a field has to be there, null or not.
+    /// Says that a field has to be there, and not as null.
     pub(super) fn require(&mut self, key: &'static str) -> &mut Self {
         self.required.push(key);
         self
     }
 
     /// Says that a field must not be null.
-    pub(super) fn not_null(&self, key: &str) -> Result<(), Fault> {
+    fn not_null(&self, key: &str) -> Result<(), Fault> {
         match self.fields.get(key) {
             Some(Value::Null) => Err(Fault::form(format!("Field `{key}' cannot be None"))),
             _ => Ok(()),
@@ -178,6 +178,7 @@ impl<'b> Form<'b> {
         if let Some(missing) = self.required.iter().find(|key| !self.fields.contains_key(**key)) {
             return Err(Fault::form(format!("'{missing}' is a required property")));
         }
+        self.required.iter().try_for_each(|key| self.not_null(key))?;
         let mut unknown: Vec<&str> =
             self.fields.keys().map(String::as_str).filter(|key| !self.known.contains(key)).collect();
         unknown.sort_unstable();

@@ -256,7 +256,6 @@ pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> 
         return Err(Fault::too_old(call.version));
     }
     let mut form = Form::new(data);
-    form.not_null("lifecycle_action_token")?;
     let token = form.text("lifecycle_action_token")?;
     form.require("lifecycle_action_token").done()?;
     Ok(token.unwrap_or_default())

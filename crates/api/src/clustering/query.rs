@@ -34,7 +34,7 @@ impl Query {
         match given.to_lowercase().as_str() {
             "true" => Ok(Some(true)),
             "false" => Ok(Some(false)),
-            _ => Err(Fault::bad(format!("Invalid value '{given}' specified for '{key}'"))),
+            _ => Err(Fault::form(format!("Invalid value '{given}' specified for '{key}'"))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Receivers: addresses by which others may change a cluster without an account.
 
 use http::StatusCode;
-use muster_core::action::{ActionKind, OnConflict, Target};
+use muster_core::action::{ActionKind, OnConflict, Target, WEBHOOK_REASON};
 use muster_core::ids::{ClusterId, ReceiverId};
 use muster_core::principal::Door;
 use muster_core::receiver::{Receiver, ReceiverKind};
@@ -12,6 +12,7 @@ use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
 use serde_json::Value;
 
 use super::call::Call;
+use super::cluster_actions::may_scale;
 use super::fault::Fault;
 use super::form::{Form, unacceptable};
 use super::query::keys;
@@ -166,11 +167,12 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
     let caller = Caller {
         principal: receiver.principal.clone(),
         door: Door::Webhook,
-        reason: format!("receiver '{}'", receiver.name),
+        reason: format!("{WEBHOOK_REASON}{}", receiver.id),
         request: None,
     };
     let (kind, on_conflict) = (receiver.action, OnConflict::Reject);
     let target = Target::Cluster(cluster.id);
+    may_scale(call, cluster.id, kind).await?;
     let change =
         Change { kind, cluster, node: None, inputs: Value::Object(inputs), on_conflict, timeout: None };
     let submitted = call.engine().submit(change, caller).await;

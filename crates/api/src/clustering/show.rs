@@ -1,6 +1,6 @@
 //! Things of the domain as this door shows them.
 
-use muster_core::action::{Action, Target};
+use muster_core::action::{Action, Cause, Target};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId, PolicyId, ProfileId};
@@ -182,7 +182,7 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
         "name": action.name(),
         "action": action.kind.as_str(),
         "target": target,
-        "cause": action.cause.as_str(),
+        "cause": cause(action.cause),
         "owner": action.owner.map(|id| id.to_string()),
         "interval": -1,
         "start_time": seconds(action.started_at),
@@ -204,6 +204,14 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
         shown["cluster_id"] = action.cluster_id.map(|id| id.to_string()).unwrap_or_default().into();
     }
     shown
+}
+
+/// What clients know: what Muster does by itself is a request to them.
+const fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Healing => Cause::Request.as_str(),
+        cause => cause.as_str(),
+    }
 }
 
 /// Clients expect a map where there is nothing, too.

@@ -65,7 +65,7 @@ async fn look(
     let nodes = inner.store.members(id).await?;
     let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
     // Nobody can tell how it is: the last word stays.
-    let Ok(observed) = provider.observe(call, &nodes).await else { return Ok(false) };
+    let Ok(observed) = provider.check(call, &nodes).await else { return Ok(false) };
     let settled: Vec<&Node> = nodes.iter().filter(|node| is_settled(node)).collect();
     let looks: Vec<_> = settled.iter().map(|node| sight(inner, node, &observed, settings)).collect();
     let sights: Vec<Sight> = stream::iter(looks).buffered(ASKED_AT_ONCE).collect().await;

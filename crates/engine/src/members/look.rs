@@ -4,21 +4,51 @@ use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 
-use crate::provider::{Observed, ProviderError};
+use crate::provider::{Call, Observed, Provider, ProviderError};
 use crate::work::Work;
+
+/// How closely is looked.
+#[derive(Debug, Clone, Copy)]
+enum Look {
+    Observe,
+    Check,
+}
+
+impl Look {
+    async fn run(
+        self,
+        provider: &dyn Provider,
+        call: Call<'_>,
+        nodes: &[Node],
+    ) -> Result<Observed, ProviderError> {
+        match self {
+            Self::Observe => provider.observe(call, nodes).await,
+            Self::Check => provider.check(call, nodes).await,
+        }
+    }
+}
 
 impl Work {
     /// Looks at all members, or at one and the head that it may need.
     pub(crate) async fn look(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
+        self.look_by(only, Look::Observe).await
+    }
+
+    /// Asks whether all members are well, or one.
+    pub(crate) async fn ask_whether_well(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
+        self.look_by(only, Look::Check).await
+    }
+
+    async fn look_by(&self, only: Option<NodeId>, how: Look) -> Result<Observed, ProviderError> {
         if only.is_none() && self.has_one_recipe() {
-            return self.provider.observe(self.call(), &self.nodes).await;
+            return how.run(self.provider.as_ref(), self.call(), &self.nodes).await;
         }
         let wanted = |node: &&Node| only.is_none_or(|only| node.id == only) || node.role == NodeRole::Head;
         let ids: Vec<NodeId> = self.nodes.iter().filter(wanted).map(|node| node.id).collect();
         let mut all = Observed::default();
         for (profile, nodes) in self.by_recipe(&ids) {
-            let call = crate::provider::Call { profile: &profile, ..self.call() };
-            let seen = self.provider.observe(call, &nodes).await?;
+            let call = Call { profile: &profile, ..self.call() };
+            let seen = how.run(self.provider.as_ref(), call, &nodes).await?;
             all.nodes.extend(seen.nodes);
             all.endpoints.extend(seen.endpoints);
         }

@@ -112,16 +112,16 @@ impl Engine {
         let flavor = cluster.and_then(|cluster| cluster.flavor.as_deref());
         let unknown =
             || SubmitError::UnknownType { provider: instance.provider().to_owned(), kind: kind.to_string() };
+        if cluster.is_some_and(|cluster| cluster.profile_type != *kind) {
+            let why = "Node and cluster have different profile type, operation aborted.";
+            return Err(SubmitError::Invalid(why.to_owned()));
+        }
         let capabilities = provider.capabilities(kind, flavor).ok_or_else(unknown)?;
         match cluster {
             None if !capabilities.orphans => {
                 return Err(SubmitError::NotSupported(format!(
                     "nodes of type {kind} are always in a cluster: name it in cluster_id"
                 )));
-            }
-            Some(cluster) if cluster.profile_type != *kind => {
-                let why = "Node and cluster have different profile type, operation aborted.";
-                return Err(SubmitError::Invalid(why.to_owned()));
             }
             Some(_) if matches!(capabilities.membership, Membership::Delegated(_)) => {
                 return Err(SubmitError::NotSupported(format!(

@@ -19,7 +19,7 @@ use crate::value::args;
 macro_rules! name {
     ($operation:literal) => {
         concat!(
-            "CASE a.kind \
+            "CASE WHEN a.reason LIKE 'receiver %' THEN 'webhook_' || substr(a.reason, 10, 8) ELSE CASE a.kind \
              WHEN 'CLUSTER_ATTACH_POLICY' THEN 'attach_policy' \
              WHEN 'CLUSTER_DETACH_POLICY' THEN 'detach_policy' \
              WHEN 'CLUSTER_UPDATE_POLICY' THEN 'update_policy' \
@@ -27,7 +27,7 @@ macro_rules! name {
             $operation,
             ", 'operation') WHEN 'NODE_OPERATION' THEN 'node_' || coalesce(",
             $operation,
-            ", 'operation') ELSE lower(a.kind) END || '_' || substr(a.target, 1, 8)"
+            ", 'operation') ELSE lower(a.kind) END || '_' || substr(a.target, 1, 8) END"
         )
     };
 }

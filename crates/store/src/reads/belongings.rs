@@ -7,9 +7,13 @@ use muster_core::ids::{ClusterId, NodeId, PolicyId, ProfileId};
 use muster_core::node::NodeRole;
 
 use crate::error::StoreError;
+use crate::readers::Answer;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::args;
+
+/// So many workers take a while to read.
+const MANY: u64 = 100;
 
 /// What belongs to clusters.
 #[derive(Debug, Default)]
@@ -27,7 +31,9 @@ impl Store {
     pub async fn belongings(&self, clusters: &[Cluster]) -> Result<Belongings, StoreError> {
         let ids: Vec<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let profiles = distinct(clusters.iter().map(|cluster| cluster.profile_id));
-        self.read_many(async |tx| {
+        let rows: u64 = clusters.iter().map(|cluster| u64::from(cluster.desired())).sum();
+        let answer = if rows < MANY { Answer::Few } else { Answer::Many };
+        self.measured(answer, async |tx| {
             let mut found = Belongings { profiles: names(tx, &profiles).await?, ..Belongings::default() };
             let (these, of) = tx.dialect().any_of("cluster_id", "$1", &ids);
             let sql =

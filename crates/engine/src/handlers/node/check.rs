@@ -76,7 +76,7 @@ pub(super) async fn look_at_all(work: &mut Work) -> Result<Observed, Stop> {
 /// What is seen now; an action whose provider cannot tell is tried again.
 pub(crate) async fn sighted(work: &mut Work, only: Option<NodeId>) -> Result<Observed, Stop> {
     debug_assert!(only.is_none() || only == target_id(work).ok(), "only a node's own action looks at one");
-    let seen = work.call_provider(work.look(only)).await?;
+    let seen = work.call_provider(work.ask_whether_well(only)).await?;
     seen.map_err(|error| Stop::NotNow(error.message))
 }
 
