@@ -36,6 +36,8 @@ struct Rolling {
     plan: Option<Vec<Vec<NodeId>>>,
     /// Seconds of rest after each batch.
     pause_time: u64,
+    /// There are as many members as there should be: what is left is that they follow.
+    begun: bool,
     /// Batches that are behind us.
     batches_done: usize,
     /// Until when it rests.
@@ -88,6 +90,11 @@ pub(super) async fn begin(work: &mut Work, id: ProfileId) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Whether an engine, this one or one before it, has begun to make members follow.
+pub(super) fn has_begun(work: &Work) -> bool {
+    Rolling::of(work).begun
+}
+
 /// Has the workers follow, batch by batch; the first batch in which one cannot is the last.
 pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
     let mut rolling = Rolling::of(work);
@@ -129,9 +136,11 @@ async fn update(work: &mut Work, rolling: &mut Rolling, batch: &[NodeId]) -> Res
         return Ok(failures);
     }
     note(work, rolling, &nodes).await?;
-    let mut anew = Vec::new();
+    // Whose row follows already was found to need it by an engine before us; the old recipe is nowhere any more.
+    let follows = |id: &NodeId| work.node(*id).is_some_and(|node| node.profile_id == work.profile.id);
+    let (mut anew, open): (Vec<_>, Vec<_>) = nodes.into_iter().partition(follows);
     let mut failed = Vec::new();
-    for (id, updated) in call_each(work, &nodes).await? {
+    for (id, updated) in call_each(work, &open).await? {
         match updated {
             Ok(Updated::InPlace) => {
                 work.follow_recipe(id, work.profile.clone());
@@ -171,6 +180,7 @@ async fn note(work: &mut Work, rolling: &mut Rolling, nodes: &[NodeId]) -> Resul
             rolling.old.entry(*id).or_insert(present);
         }
     }
+    rolling.begun = true;
     rolling.keep(work);
     work.commit_with(children, true).await
 }

@@ -65,6 +65,10 @@ async fn follow(work: &mut Work, node: &Node, id: ProfileId) -> Result<(), Stop>
         let why = "Cannot update a node to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
+    if work.data.contains_key(KEY) {
+        // Found to need it by an engine before us: the row follows already, and nothing would differ any more.
+        return make_anew(work, node, profile).await;
+    }
     work.settle(node.id, NodeStatus::Updating, "Update in progress");
     work.commit(false).await?;
     let updated = {
