@@ -84,7 +84,7 @@ pub(super) async fn run(work: &mut Work, deed: Deed) -> Result<(), Stop> {
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(in_one(&failures))) }
 }
 
-/// Does it to all at once; who failed, and why.
+/// Does it to all at once, and writes now and then who has it behind them; who failed, and why.
 async fn act(work: &mut Work, deed: &Deed, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     let fence = work.action.fence;
     let shared = Arc::new((Arc::clone(&work.provider), work.cluster.clone(), deed.clone()));
@@ -103,14 +103,18 @@ async fn act(work: &mut Work, deed: &Deed, nodes: &[NodeId]) -> Result<Vec<Strin
     }
     let mut results = futures::stream::iter(each).buffer_unordered(AT_ONCE);
     let mut failures: Vec<String> = work.given_up.values().cloned().collect();
+    let mut flush = tokio::time::interval(work.inner.config.flush_period.into());
+    flush.reset();
     loop {
-        let next = tokio::select! {
+        tokio::select! {
             biased;
-            next = results.next() => next,
+            next = results.next() => match next {
+                Some((id, done)) => failures.extend(take_in(work, deed, id, done)),
+                None => return Ok(failures),
+            },
             stop = work.interrupted() => return Err(stop),
-        };
-        let Some((id, done)) = next else { return Ok(failures) };
-        failures.extend(take_in(work, deed, id, done));
+            _ = flush.tick() => work.flush().await?,
+        }
     }
 }
 
