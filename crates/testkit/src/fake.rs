@@ -97,8 +97,7 @@ impl Provider for Fake {
     }
 
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
-        let (description, parameters) = ("Turns it off and on again.", muster_core::spec::Schema(&[]));
-        vec![Operation { name: "reboot", description, parameters }]
+        operations()
     }
 
     fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
@@ -130,6 +129,12 @@ impl Provider for Fake {
     fn changes(&self) -> BoxStream<'static, Change> {
         self.world.changes()
     }
+}
+
+/// What can be done to nodes of types for tests.
+pub(crate) fn operations() -> Vec<Operation> {
+    let (description, parameters) = ("Turns it off and on again.", muster_core::spec::Schema(&[]));
+    vec![Operation { name: "reboot", description, parameters }]
 }
 
 /// What types for tests can do: with a head its workers cannot outlive it and are healed, without one they may be orphans.

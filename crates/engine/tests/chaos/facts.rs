@@ -19,16 +19,31 @@ pub(crate) struct Expected {
     pub(crate) workers: Option<u32>,
     /// Nodes that were ever made, the head among them.
     pub(crate) made: usize,
-    /// Nodes that died and were made once more.
+    /// Nodes that were made once more, because they died or somebody asked.
     pub(crate) again: usize,
 }
+
+/// What nodes say that were looked at and work.
+pub(crate) const CHECKED: &str = "Check: Node is ACTIVE.";
 
 /// Everything about a cluster agrees, and nothing is under way.
 pub(crate) async fn agree(ground: &Ground, cluster: ClusterId, expected: Expected) {
     let store = ground.store().await;
     let told = Told { store: &store, world: &ground.world, cluster };
-    told.actions_have_succeeded().await;
+    told.actions_have_succeeded(ActionQuery { cluster: Some(cluster), ..ActionQuery::default() }).await;
     told.members_run(expected).await;
+    told.nodes_were_made_as_often_as_needed(expected);
+    told.fences_only_rise();
+    store.close().await;
+}
+
+/// The same for a node that was made in no cluster; to the world it is the only member of one.
+pub(crate) async fn alone(ground: &Ground, node: NodeId, expected: Expected) {
+    let store = ground.store().await;
+    let cluster = ClusterId::from_uuid(*node.as_uuid());
+    let told = Told { store: &store, world: &ground.world, cluster };
+    told.actions_have_succeeded(ActionQuery { node: Some(node), ..ActionQuery::default() }).await;
+    told.it_runs(node, expected).await;
     told.nodes_were_made_as_often_as_needed(expected);
     told.fences_only_rise();
     store.close().await;
@@ -46,8 +61,7 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    async fn actions_have_succeeded(&self) {
-        let query = ActionQuery { cluster: Some(self.cluster), ..ActionQuery::default() };
+    async fn actions_have_succeeded(&self, query: ActionQuery) {
         for action in self.store.actions(&query).await.expect("the store answers").items {
             let (kind, status, why) = (action.kind, action.status, &action.status_reason);
             assert_eq!(status, ActionStatus::Succeeded, "{kind} {}: {why}\n{}", action.id, self.world.tail());
@@ -72,11 +86,26 @@ impl Told<'_> {
         assert!(bad.is_empty(), "{bad:?}");
     }
 
+    async fn it_runs(&self, node: NodeId, expected: Expected) {
+        let row = self.store.node(node).await.expect("the store answers");
+        let running = self.world.running(self.cluster).await;
+        let Some(_) = expected.workers else {
+            assert_eq!((row, running.len()), (None, 0), "{}", self.world.tail());
+            return;
+        };
+        let row = row.expect("its row stays");
+        assert_eq!((row.status, row.cluster_id), (NodeStatus::Active, None), "{}", row.status_reason);
+        let world = HashMap::from([(node, row.physical_id.expect("it runs"))]);
+        assert_eq!(running, world, "rows and world differ\n{}", self.world.tail());
+    }
+
+    /// What was made and does not run at the end was stopped: so each making was, and once.
     fn nodes_were_made_as_often_as_needed(&self, expected: Expected) {
         let mut made: HashMap<NodeId, usize> = HashMap::new();
         for entry in self.log().iter().filter(|entry| entry.outcome == Outcome::Made) {
             *made.entry(entry.node.expect("a node was made")).or_default() += 1;
         }
+        assert!(made.values().all(|times| *times <= 2), "one was made anew twice\n{}", self.world.tail());
         let again: usize = made.values().map(|times| times - 1).sum();
         let counted = (made.len(), again);
         assert_eq!(counted, (expected.made, expected.again), "made, again\n{}", self.world.tail());

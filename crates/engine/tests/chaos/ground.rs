@@ -5,7 +5,6 @@ use std::process::Command;
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::ids::{ActionId, ClusterId};
-use muster_core::node::{Node, NodeRole};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::world::{Pace, Replica, WORLD_CLUSTER, World};
@@ -79,7 +78,7 @@ impl Ground {
         Replica::start(&self.address(), &self.world, pace).await
     }
 
-    /// The rows, for reading.
+    /// The rows, for reading, and for what no engine is asked for: recipes and policies.
     pub(crate) async fn store(&self) -> Store {
         match &self.base {
             Base::File(_) | Base::Disk(_) => Store::open_file(&self.file()).await,
@@ -133,8 +132,4 @@ pub(crate) fn by(workers: i32) -> Value {
 
 pub(crate) fn succeeded(action: &Action) {
     assert_eq!(action.status, ActionStatus::Succeeded, "{}: {}", action.kind, action.status_reason);
-}
-
-pub(crate) fn a_worker(nodes: &[Node]) -> &Node {
-    nodes.iter().find(|node| node.role == NodeRole::Worker).expect("a worker")
 }

@@ -1,80 +1,59 @@
 //! kill -9, at every recorded step and at any moment.
 
 mod deed;
+mod made;
+mod node;
+mod steps;
+mod task;
 
 use std::env;
 use std::time::Duration;
 
+use futures::future::join_all;
+use muster_core::action::ActionKind;
+use muster_core::ids::{ActionId, NodeId};
+use muster_store::reads::ActionQuery;
 use muster_testkit::Dice;
 use muster_testkit::world::{Control, Outcome, Replica, Verb};
 use rstest::rstest;
 
 use crate::facts;
 use crate::ground::{Ground, Kind};
-use deed::{Deed, Task};
+use deed::Deed;
+use steps::{BRIEF, DEEDS, OF_CLUSTERS, OF_NODES, Step};
+use task::Task;
 
-/// The moments between two records: a call that an engine has begun and has no answer to.
-const STEPS: &[(Deed, Verb, u32)] = &[
-    (Deed::Create, Verb::Create, 0),
-    (Deed::Create, Verb::Observe, 0),
-    (Deed::Create, Verb::Start, 0),
-    (Deed::Create, Verb::Observe, 1),
-    (Deed::Create, Verb::Start, 1),
-    (Deed::Create, Verb::Start, 3),
-    (Deed::Create, Verb::Observe, 2),
-    (Deed::Grow, Verb::Observe, 0),
-    (Deed::Grow, Verb::Start, 0),
-    (Deed::Grow, Verb::Start, 2),
-    (Deed::Grow, Verb::Observe, 1),
-    (Deed::Shrink, Verb::Stop, 0),
-    (Deed::Shrink, Verb::Stop, 1),
-    (Deed::Shrink, Verb::Observe, 1),
-    (Deed::Delete, Verb::Stop, 0),
-    (Deed::Delete, Verb::Stop, 3),
-    (Deed::Delete, Verb::Delete, 0),
-    (Deed::Heal, Verb::Observe, 0),
-    (Deed::Heal, Verb::Observe, 1),
-    (Deed::Heal, Verb::Start, 0),
-    (Deed::Heal, Verb::Observe, 2),
-    (Deed::ScaleIn, Verb::Stop, 0),
-    (Deed::ScaleIn, Verb::Stop, 2),
-    (Deed::ScaleIn, Verb::Observe, 1),
-    (Deed::Remove, Verb::Stop, 0),
-    (Deed::Remove, Verb::Stop, 2),
-    (Deed::Remove, Verb::Observe, 1),
-];
+/// Grounds at once: on a server engines wait most of the time until the lease of a dead one is over.
+const LANES: usize = 4;
 
-const DEEDS: [Deed; 8] = [
-    Deed::Create,
-    Deed::Grow,
-    Deed::Shrink,
-    Deed::Delete,
-    Deed::Heal,
-    Deed::ScaleIn,
-    Deed::Remove,
-    Deed::Add,
-];
+/// A deed, and when its engine is killed.
+type Kill = (Deed, Moment);
+
+#[derive(Debug)]
+enum Moment {
+    /// At a call, after so many of its verb; it then gets there although its engine is dead, or is lost.
+    Call(Verb, u32, Control),
+    /// That long after it was asked for.
+    Later(Duration),
+}
 
 #[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
+#[case::clusters_sqlite(Kind::Sqlite, OF_CLUSTERS)]
+#[case::clusters_postgres(Kind::Postgres, OF_CLUSTERS)]
+#[case::nodes_sqlite(Kind::Sqlite, OF_NODES)]
+#[case::nodes_postgres(Kind::Postgres, OF_NODES)]
 #[tokio::test]
-async fn an_engine_killed_at_any_recorded_step_is_survived_by_its_action(#[case] kind: Kind) {
-    let Some(ground) = Ground::open(kind).await else { return };
-    let mut engine = ground.engine().await;
-    for (place, (deed, verb, after)) in STEPS.iter().copied().enumerate() {
-        eprintln!("{deed:?}, killed at {verb:?} after {after}");
-        let task = Task::prepare(deed, &ground, &engine).await;
-        let held = ground.world.count(verb, Outcome::Held);
-        ground.world.tell(Control::Hold(verb, after)).await;
-        let begun = task.begin(&ground, &engine).await;
-        ground.world.until(verb, Outcome::Held, held + 1).await;
-        // What was under way gets there although its engine is dead, or gets lost: both happen.
+async fn an_engine_killed_at_any_recorded_step_is_survived_by_its_action(
+    #[case] kind: Kind,
+    #[case] steps: &[Step],
+) {
+    let calls =
+        steps.iter().flat_map(|(deed, verb, afters)| afters.iter().map(|after| (*deed, *verb, *after)));
+    let kills = calls.enumerate().map(|(place, (deed, verb, after))| {
         let way = if place % 2 == 0 { Control::Release } else { Control::Drop };
-        engine = next(&ground, engine, Some(way)).await;
-        task.finish(&ground, &engine, begun).await;
-    }
-    end(&ground, engine).await;
+        (deed, Moment::Call(verb, after, way))
+    });
+    survive(kind, 0, kills.collect()).await;
 }
 
 #[rstest]
@@ -82,41 +61,58 @@ async fn an_engine_killed_at_any_recorded_step_is_survived_by_its_action(#[case]
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
 async fn an_engine_killed_at_any_moment_is_survived_by_its_action(#[case] kind: Kind) {
-    let Some(ground) = Ground::open(kind).await else { return };
     let mut dice = Dice::roll();
-    let kills: u32 = env::var("MUSTER_CHAOS_KILLS").map_or(10, |kills| kills.parse().expect("a number"));
-    for verb in [Verb::Start, Verb::Stop, Verb::Create, Verb::Delete] {
-        // So that moments are spread over the whole of an action.
-        ground.world.tell(Control::Slow(verb, 4)).await;
-    }
-    let mut engine = ground.engine().await;
-    for number in 0..kills {
-        let deed = dice.pick(&DEEDS);
-        let moment = dice.moment(Duration::from_millis(60));
-        eprintln!("kill {number}: {deed:?}, killed after {moment:?}");
-        let task = Task::prepare(deed, &ground, &engine).await;
-        let begun = task.begin(&ground, &engine).await;
-        tokio::time::sleep(moment).await;
-        engine = next(&ground, engine, None).await;
-        task.finish(&ground, &engine, begun).await;
-    }
-    end(&ground, engine).await;
+    let kills = env::var("MUSTER_CHAOS_KILLS").map_or(DEEDS.len(), |kills| kills.parse().expect("a number"));
+    let deeds = DEEDS.iter().copied().cycle().take(kills);
+    let kills = deeds.map(|deed| (deed, Moment::Later(dice.moment(Duration::from_millis(60)))));
+    // Slow enough that moments are spread over the whole of an action.
+    survive(kind, 4, kills.collect()).await;
 }
 
 #[rstest]
 #[case::sqlite(Kind::Sqlite)]
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
-async fn nodes_that_are_added_are_added_once_whoever_is_killed_meanwhile(#[case] kind: Kind) {
-    let Some(ground) = Ground::open(kind).await else { return };
+async fn what_takes_a_few_commits_is_done_once_whoever_is_killed_meanwhile(#[case] kind: Kind) {
     let mut dice = Dice::roll();
+    let deeds = BRIEF.iter().copied().cycle().take(3 * BRIEF.len());
+    let kills = deeds.map(|deed| (deed, Moment::Later(dice.moment(Duration::from_millis(8)))));
+    survive(kind, 0, kills.collect()).await;
+}
+
+/// Each deed is finished by the next engine, in a world whose calls take so many milliseconds.
+async fn survive(kind: Kind, millis: u64, kills: Vec<Kill>) {
+    let mut lanes = Vec::new();
+    for part in kills.chunks(kills.len().div_ceil(LANES)) {
+        let Some(ground) = Ground::open(kind).await else { return };
+        lanes.push(one_after_another(ground, millis, part));
+    }
+    join_all(lanes).await;
+}
+
+async fn one_after_another(ground: Ground, millis: u64, kills: &[Kill]) {
+    for verb in [Verb::Start, Verb::Stop, Verb::Create, Verb::Delete, Verb::Update, Verb::Operate] {
+        ground.world.tell(Control::Slow(verb, millis)).await;
+    }
     let mut engine = ground.engine().await;
-    for _ in 0..5 {
-        let task = Task::prepare(Deed::Add, &ground, &engine).await;
-        let begun = task.begin(&ground, &engine).await;
-        // There is nothing to be held at: it is a few commits, and over in as many milliseconds.
-        tokio::time::sleep(dice.moment(Duration::from_millis(8))).await;
-        engine = next(&ground, engine, None).await;
+    for (deed, moment) in kills {
+        eprintln!("{deed:?}, killed {moment:?}");
+        let task = Task::prepare(*deed, &ground, &engine).await;
+        let (begun, way) = match moment {
+            Moment::Call(verb, after, way) => {
+                let held = ground.world.count(*verb, Outcome::Held);
+                ground.world.tell(Control::Hold(*verb, *after)).await;
+                let begun = task.begin(&ground, &engine).await;
+                ground.world.until(*verb, Outcome::Held, held + 1).await;
+                (begun, Some(way.clone()))
+            }
+            Moment::Later(moment) => {
+                let begun = task.begin(&ground, &engine).await;
+                tokio::time::sleep(*moment).await;
+                (begun, None)
+            }
+        };
+        engine = next(&ground, engine, way).await;
         task.finish(&ground, &engine, begun).await;
     }
     end(&ground, engine).await;
@@ -139,6 +135,38 @@ async fn an_action_survives_any_number_of_engines(#[case] kind: Kind) {
     ground.world.tell(Control::Drop).await;
     task.finish(&ground, &engine, begun).await;
     end(&ground, engine).await;
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn members_that_were_operated_are_not_operated_again(#[case] kind: Kind) {
+    let Some(ground) = Ground::open(kind).await else { return };
+    let engine = ground.engine().await;
+    let task = Task::prepare(Deed::Operate, &ground, &engine).await;
+    ground.world.tell(Control::Hold(Verb::Operate, 2)).await;
+    let begun = task.begin(&ground, &engine).await;
+    ground.world.until(Verb::Operate, Outcome::Held, 1).await;
+    let done =
+        ground.world.log().into_iter().filter(|entry| entry.verb == Verb::Operate && entry.is_accepted());
+    for node in done.filter_map(|entry| entry.node) {
+        // Told while the others are under way, not with their end.
+        engine.end(part_for(&ground, node).await).await;
+    }
+    let engine = next(&ground, engine, Some(Control::Drop)).await;
+    task.finish(&ground, &engine, begun).await;
+    assert_eq!(ground.world.count(Verb::Operate, Outcome::Done), 3, "{}", ground.world.tail());
+    end(&ground, engine).await;
+}
+
+/// The part of an operation that is about a node.
+async fn part_for(ground: &Ground, node: NodeId) -> ActionId {
+    let store = ground.store().await;
+    let kinds = vec![ActionKind::NodeOperation];
+    let parts = store.actions(&ActionQuery { node: Some(node), kinds, ..ActionQuery::default() }).await;
+    store.close().await;
+    parts.expect("the store answers").items[0].id
 }
 
 fn starts_held(log: &[muster_testkit::world::Entry]) -> usize {

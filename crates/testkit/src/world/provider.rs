@@ -10,7 +10,9 @@ use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider as port;
-use muster_engine::provider::{Capabilities, Change, NodeResult, Observed, Provider, ProviderError};
+use muster_engine::provider::{
+    Capabilities, Change, NodeResult, Observed, Operation, Provider, ProviderError, Updated,
+};
 
 use super::lines;
 use super::wire::{Answer, Call, Request, Verb};
@@ -112,6 +114,30 @@ impl Provider for WorldProvider {
 
     async fn update(&self, call: port::Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
         self.call(Verb::Update, call, None).await.map(drop)
+    }
+
+    async fn update_node(
+        &self,
+        call: port::Call<'_>,
+        _: &Node,
+        before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        // As real ones do: what does not differ needs nothing.
+        Ok(if before.id == call.profile.id { Updated::InPlace } else { Updated::MakeAnew })
+    }
+
+    fn operations(&self, _: &ProfileType) -> Vec<Operation> {
+        fake::operations()
+    }
+
+    async fn operate(
+        &self,
+        call: port::Call<'_>,
+        node: &Node,
+        _: &str,
+        _: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<(), ProviderError> {
+        self.call(Verb::Operate, call, Some(node)).await.map(drop)
     }
 
     async fn observe(&self, call: port::Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

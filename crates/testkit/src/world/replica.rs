@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind};
-use muster_core::ids::{ActionId, ClusterId, EngineId};
+use muster_core::ids::{ActionId, ClusterId, EngineId, NodeId, ProfileId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -77,6 +77,16 @@ impl Replica {
     /// Accepts a change of a cluster.
     pub async fn change(&self, cluster: ClusterId, kind: ActionKind, inputs: Value) -> Action {
         self.action(&Ask::Change(cluster, kind, inputs)).await
+    }
+
+    /// Accepts a new node of a stored profile, in a cluster or in none.
+    pub async fn create_node(&self, cluster: Option<ClusterId>, profile: ProfileId) -> Action {
+        self.action(&Ask::CreateNode(cluster, profile)).await
+    }
+
+    /// Accepts a change of a node.
+    pub async fn change_node(&self, node: NodeId, kind: ActionKind, inputs: Value) -> Action {
+        self.action(&Ask::ChangeNode(node, kind, inputs)).await
     }
 
     /// Waits for the end of an action.

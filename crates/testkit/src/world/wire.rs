@@ -20,6 +20,8 @@ pub enum Verb {
     Start,
     /// Stop a node.
     Stop,
+    /// Do to a node what only some types can.
+    Operate,
     /// Look.
     Observe,
 }

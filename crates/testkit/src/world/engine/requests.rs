@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
 use muster_core::cluster::{Cluster, WorkerGroup};
-use muster_core::ids::{ActionId, ClusterId, EngineId, ProfileId};
+use muster_core::ids::{ActionId, ClusterId, EngineId, NodeId, ProfileId};
 use muster_core::principal::Door;
 use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::Span;
-use muster_engine::{Caller, Change, Engine, SubmitError};
+use muster_engine::{Caller, Change, Engine, NewNode, NodeChange, SubmitError};
 use muster_store::StoreError;
 use muster_store::commands::Accepted;
 use muster_store::reads::ActionQuery;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::world::provider::WorldProvider;
@@ -26,6 +26,10 @@ pub(crate) enum Ask {
     Create(ClusterId, String, u32),
     /// A change of a cluster.
     Change(ClusterId, ActionKind, Value),
+    /// A node made from a stored profile, in a cluster or in none.
+    CreateNode(Option<ClusterId>, ProfileId),
+    /// A change of a node.
+    ChangeNode(NodeId, ActionKind, Value),
     /// The end of an action.
     End(ActionId),
     /// Nothing left to do for a cluster.
@@ -47,6 +51,8 @@ pub(super) async fn answer(engine: &Engine, ask: Ask) -> Told {
     let told = match ask {
         Ask::Create(id, kind, workers) => create(engine, id, &kind, workers).await.map(Told::accepted),
         Ask::Change(id, kind, inputs) => change(engine, id, kind, inputs).await.map(Told::accepted),
+        Ask::CreateNode(cluster, profile) => create_node(engine, cluster, profile).await.map(Told::accepted),
+        Ask::ChangeNode(id, kind, inputs) => change_node(engine, id, kind, inputs).await.map(Told::accepted),
         Ask::End(id) => Ok(Told::Action(Box::new(end(engine, id).await))),
         Ask::Rest(id) => {
             rest(engine, id).await;
@@ -88,10 +94,44 @@ async fn change(
     kind: ActionKind,
     inputs: Value,
 ) -> Result<Accepted, SubmitError> {
-    let missing = || StoreError::NotFound { kind: "cluster", given: id.to_string() };
-    let cluster = engine.store().cluster(id).await?.ok_or_else(missing)?;
+    let cluster = found("cluster", &id, engine.store().cluster(id).await?)?;
     let on_conflict = OnConflict::Queue;
     engine.submit(Change { kind, cluster, node: None, inputs, on_conflict, timeout: None }, caller()).await
+}
+
+async fn create_node(
+    engine: &Engine,
+    cluster: Option<ClusterId>,
+    profile: ProfileId,
+) -> Result<Accepted, SubmitError> {
+    let cluster = match cluster {
+        Some(id) => Some(found("cluster", &id, engine.store().cluster(id).await?)?),
+        None => None,
+    };
+    let new = NewNode {
+        name: "alone".to_owned(),
+        profile: found("profile", &profile, engine.store().profile(profile).await?)?,
+        cluster,
+        instance: WorldProvider::instance_id(),
+        role: String::new(),
+        metadata: Map::new(),
+    };
+    Ok(Box::pin(engine.create_node(new, caller())).await?.0)
+}
+
+async fn change_node(
+    engine: &Engine,
+    id: NodeId,
+    kind: ActionKind,
+    inputs: Value,
+) -> Result<Accepted, SubmitError> {
+    let node = found("node", &id, engine.store().node(id).await?)?;
+    let on_conflict = OnConflict::Queue;
+    engine.submit_node(NodeChange { kind, node, inputs, on_conflict, timeout: None }, caller()).await
+}
+
+fn found<T>(kind: &'static str, id: &impl ToString, row: Option<T>) -> Result<T, StoreError> {
+    row.ok_or_else(|| StoreError::NotFound { kind, given: id.to_string() })
 }
 
 fn caller() -> Caller {

@@ -1,0 +1,82 @@
+//! Deeds on single nodes.
+
+use muster_core::action::ActionKind;
+use muster_core::ids::{ActionId, ClusterId, NodeId, ProfileId};
+use muster_core::node::NodeRole;
+use muster_testkit::world::{Replica, WORLD_NODE};
+use serde_json::json;
+
+use super::deed::{NodeDeed, Place};
+use super::made;
+use crate::facts;
+use crate::ground::{Ground, created, succeeded};
+
+const NEW_NAME: &str = "renamed";
+
+/// A deed on a node.
+pub(super) struct NodeTask {
+    deed: NodeDeed,
+    place: Place,
+    cluster: Option<ClusterId>,
+    /// None if it is yet to be made.
+    node: Option<NodeId>,
+    /// What it is made from, or is to be.
+    profile: ProfileId,
+}
+
+impl NodeTask {
+    pub(super) async fn prepare(deed: NodeDeed, place: Place, ground: &Ground, engine: &Replica) -> Self {
+        let cluster = match place {
+            Place::Alone => None,
+            Place::Member => Some(made::plain(engine, 2).await),
+            Place::Head => Some(created(engine, 2).await),
+        };
+        let node = match (cluster, place) {
+            _ if deed == NodeDeed::Create => None,
+            (None, _) => Some(made::alone(ground, engine).await),
+            (Some(cluster), Place::Head) => Some(made::one(ground, cluster, NodeRole::Head).await),
+            (Some(cluster), _) => Some(made::one(ground, cluster, NodeRole::Worker).await),
+        };
+        let profile = made::recipe(ground, WORLD_NODE).await;
+        Self { deed, place, cluster, node, profile }
+    }
+
+    pub(super) async fn begin(&self, engine: &Replica) -> ActionId {
+        let Some(node) = self.node else { return engine.create_node(self.cluster, self.profile).await.id };
+        let (kind, inputs) = match self.deed {
+            NodeDeed::Create => unreachable!("it is there"),
+            NodeDeed::Delete => (ActionKind::NodeDelete, json!({})),
+            NodeDeed::Rename => (ActionKind::NodeUpdate, json!({"name": NEW_NAME})),
+            NodeDeed::Remake => (ActionKind::NodeUpdate, json!({"profile_id": self.profile})),
+            NodeDeed::Recover => (ActionKind::NodeRecover, json!({})),
+            NodeDeed::Check => (ActionKind::NodeCheck, json!({})),
+        };
+        engine.change_node(node, kind, inputs).await.id
+    }
+
+    pub(super) async fn finish(&self, ground: &Ground, engine: &Replica, begun: ActionId) {
+        let action = engine.end(begun).await;
+        succeeded(&action);
+        let (node, expected) = (made::node_of(action.target), self.deed.expected(self.place));
+        match self.cluster {
+            Some(cluster) => facts::agree(ground, cluster, expected).await,
+            None => facts::alone(ground, node, expected).await,
+        }
+        self.is_as_asked(ground, node).await;
+    }
+
+    async fn is_as_asked(&self, ground: &Ground, node: NodeId) {
+        let store = ground.store().await;
+        let row = store.node(node).await.expect("the store answers");
+        store.close().await;
+        assert_eq!(row.is_none(), self.deed == NodeDeed::Delete);
+        let Some(row) = row else { return };
+        assert_eq!(row.cluster_id, self.cluster);
+        match self.deed {
+            NodeDeed::Rename => assert_eq!(row.name, NEW_NAME),
+            NodeDeed::Create | NodeDeed::Remake => assert_eq!(row.profile_id, self.profile),
+            NodeDeed::Check => assert_eq!(row.status_reason, facts::CHECKED),
+            NodeDeed::Delete | NodeDeed::Recover => {}
+        }
+    }
+}
