@@ -123,9 +123,13 @@ impl Authenticators {
         }
         let asked = self.schemes().join(", ");
         Err(AuthError::Refused(if caller.headers.contains_key(header::AUTHORIZATION) {
-            format!("the credentials in the Authorization header are not known here (asked: {asked})")
+            format!(
+                "the credentials in the Authorization or X-Auth-Token header are not known here (asked: {asked})"
+            )
         } else {
-            format!("credentials are needed: send a token in the Authorization header (asked: {asked})")
+            format!(
+                "credentials are needed: send a token in the Authorization or X-Auth-Token header (asked: {asked})"
+            )
         }))
     }
 }

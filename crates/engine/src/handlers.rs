@@ -10,7 +10,10 @@ mod rolling;
 mod scale;
 pub(crate) mod update;
 
+use std::collections::HashSet;
+
 use muster_core::action::{Action, ActionKind};
+use muster_core::ids::NodeId;
 use serde_json::Value;
 
 pub(crate) use deletion::Deletion;
@@ -47,6 +50,13 @@ pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
 /// Whether the cluster is gone once this has succeeded.
 pub(crate) fn deletes(action: &Action) -> bool {
     action.kind == ActionKind::ClusterDelete
+}
+
+/// Takes back what holds only if all of it was done.
+pub(crate) fn give_back(work: &mut Work) {
+    if work.action.kind == ActionKind::ClusterUpdate {
+        rolling::give_back(work);
+    }
 }
 
 /// Does it, and says how it went.
@@ -123,7 +133,8 @@ async fn create(work: &mut Work) -> Result<(), Stop> {
 }
 
 async fn delete(work: &mut Work) -> Result<(), Stop> {
-    let leaving = work.nodes.iter().map(|node| node.id).collect();
+    let leaving: HashSet<NodeId> = work.nodes.iter().map(|node| node.id).collect();
+    deletion::note(work, &leaving);
     work.reach(&Aim { leaving, ..Aim::default() }).await?;
     work.call_provider(work.provider.delete(work.call())).await?.map_err(provider_failed)
 }

@@ -144,6 +144,9 @@ impl Work {
     async fn finish(&mut self, status: ActionStatus, reason: &str) -> Result<(), Stop> {
         let reason = self.tell_policies(status, reason).await;
         let now = self.now();
+        if status != ActionStatus::Succeeded {
+            handlers::give_back(self);
+        }
         self.settle_nodes(status, &reason);
         let deleted = handlers::deletes(&self.action) && status == ActionStatus::Succeeded;
         self.settle_cluster(deleted, status, &reason);
@@ -199,7 +202,10 @@ impl Work {
         for id in ids {
             if let Some(node) = self.node_mut(id) {
                 node.status = NodeStatus::Error;
-                if node.status_reason.is_empty() {
+                // What was well before is no reason.
+                let stale = ["succeeded", "in progress"];
+                if node.status_reason.is_empty() || stale.iter().any(|end| node.status_reason.ends_with(end))
+                {
                     reason.clone_into(&mut node.status_reason);
                 }
                 node.updated_at = Some(now);

@@ -31,7 +31,7 @@ pub(crate) fn left_alone(words: &str) -> String {
 
 /// What an action began to change, and did not finish.
 pub(crate) const fn is_unsettled(status: NodeStatus) -> bool {
-    matches!(status, NodeStatus::Init | NodeStatus::Creating | NodeStatus::Recovering | NodeStatus::Deleting)
+    !matches!(status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
 impl Work {

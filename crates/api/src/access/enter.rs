@@ -42,7 +42,9 @@ pub fn enter(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> 
     })?;
     let principal = extensions.get::<Principal>().cloned();
     let principal = principal.ok_or_else(|| {
-        ApiError::unauthenticated("nobody vouches for this request: send a token in the Authorization header")
+        ApiError::unauthenticated(
+            "nobody vouches for this request: send a token in the Authorization or X-Auth-Token header",
+        )
     })?;
     let name = method.rsplit('/').next().unwrap_or(method);
     match (case.verb, case.subject) {

@@ -94,23 +94,25 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     given.parse::<Uuid>().map_err(|_| Fault::missing("action", given))?;
     let action = call.action(given).await?;
     if action.status.is_final() && !force {
-        return Err(immutable(&action, action.status.as_str()));
+        return Err(immutable(&action, action.status.as_str(), OPEN));
     }
     let told = call.engine().signal(action.id, signal).await.map_err(|error| match error {
-        StoreError::WrongState { status, .. } => immutable(&action, status),
+        StoreError::WrongState { status, .. } if signal == SignalKind::Resume => {
+            immutable(&action, status, "['SUSPENDED']")
+        }
+        StoreError::WrongState { status, .. } => immutable(&action, status, OPEN),
         error => error.into(),
     })?;
     Ok(shown(call, &told).await?.status(StatusCode::ACCEPTED))
 }
 
+/// Where actions can be told to end, or to stop for a while.
+const OPEN: &str = "['INIT', 'WAITING', 'READY', 'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']";
+
 /// It has ended, or stands where it cannot be told this.
-fn immutable(action: &Action, status: &str) -> Fault {
-    Fault::conflict(
-        "ActionImmutable",
-        format!(
-            "Action ({}) is in status ({status}) while expected status must be one of (['INIT', 'WAITING', 'READY', \
-             'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']).",
-            action.id.short()
-        ),
-    )
+fn immutable(action: &Action, status: &str, expected: &str) -> Fault {
+    let id = action.id.short();
+    let text =
+        format!("Action ({id}) is in status ({status}) while expected status must be one of ({expected}).");
+    Fault::conflict("ActionImmutable", text)
 }

@@ -106,7 +106,7 @@ fn accepted(call: &Call, action: ActionId) -> Reply {
 
 async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
     let limit = call.engine().config().max_nodes_per_cluster;
-    let asked = sizes::resize(data, limit)?;
+    let asked = sizes::resize(data, limit, call.version)?;
     let group = data.get("group").and_then(Value::as_str);
     let cluster = call.cluster(call.path(0)).await?;
     let (_, present) = call.present(&cluster, group).await?;

@@ -146,7 +146,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     }
     let given = call.path(0);
     let cluster = call.cluster(given).await?;
-    if !force && BUSY.contains(&cluster.status) {
+    if !force && BUSY.contains(&cluster.status) && call.somebody_changes(Some(cluster.id), None).await? {
         return Err(Fault::conflict(
             "ActionInProgress",
             format!("The cluster '{given}' is in status {}.", cluster.status),

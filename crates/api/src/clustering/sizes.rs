@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::call::Call;
 use super::fault::Fault;
 use super::form::Form;
+use super::version::Version;
 
 /// Sizes that a request names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,8 +65,11 @@ fn size(given: i64) -> Option<u32> {
     u32::try_from(given).ok()
 }
 
+/// Since when a group can be resized.
+const GROUPS: Version = Version(15);
+
 /// What a resize asks for, as far as it can be checked without a cluster.
-pub(super) fn resize(data: &Map<String, Value>, limit: u32) -> Result<Resize, Fault> {
+pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) -> Result<Resize, Fault> {
     let mut form = Form::new(data);
     let kind: Option<AdjustmentType> = match form.one_of("adjustment_type")? {
         Some(kind) => Some(kind),
@@ -76,7 +80,9 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32) -> Result<Resize, Fa
     let (min, max) = bounds(&mut form, limit)?;
     let min_step = form.count("min_step")?;
     let strict = form.truth("strict")?.unwrap_or(true);
-    form.any("group");
+    if version >= GROUPS {
+        form.any("group");
+    }
     form.done()?;
     let adjustment = match (kind, number) {
         (Some(kind), Some(number)) => {

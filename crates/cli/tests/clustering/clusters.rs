@@ -110,7 +110,7 @@ async fn what_clients_send_for_nothing_is_taken_as_nothing() {
 
 #[tokio::test]
 async fn properties_are_changed_by_key() {
-    let service = Service::sqlite().await;
+    let mut service = Service::sqlite().await;
     let cluster = service.cluster("c", json!({"metadata": {"a": 1, "b": 2}})).await;
     let body = json!({"cluster": {"name": "d", "metadata": {"a": null, "c": 3}, "timeout": 120}});
     let accepted = service.patch("/clusters/c", body).await;
@@ -122,6 +122,10 @@ async fn properties_are_changed_by_key() {
     let changed = service.get(&format!("/clusters/{id}")).await.body["cluster"].clone();
     assert_eq!((&changed["name"], &changed["timeout"]), (&"d".into(), &120.into()));
     assert_eq!(changed["metadata"], json!({"b": 2, "c": 3}));
+    service.speaks("clustering 1.6");
+    let dropped = service.patch("/clusters/d", json!({"cluster": {"config": {"a": 1}}})).await;
+    assert_eq!(dropped.message(), "No property needs an update.", "it came with 1.7");
+    service.speaks("clustering latest");
     let nothing = service.patch("/clusters/d", json!({"cluster": {"name": null}})).await;
     assert_eq!(nothing.refusal(), (400, "BadRequest", "No property needs an update."));
     let empty = service.patch("/clusters/d", json!({})).await;

@@ -52,8 +52,9 @@ async fn clusters_are_sorted_filtered_and_paged(#[case] database: Database) {
 #[case("/nodes?status=FOO", "Field value FOO is invalid")]
 #[case("/actions?action=FOO", "Field value FOO is invalid")]
 #[case("/events?level=FOO", "Field value FOO is invalid")]
+#[case("/events?action=FOO", "Field value FOO is invalid")]
 #[case("/receivers?type=FOO", "Field value FOO is invalid")]
-#[case("/clusters?global_project=yes", "Invalid value 'yes' specified for 'global_project'.")]
+#[case("/clusters?global_project=yes", "Invalid value 'yes' specified for 'global_project'")]
 #[case("/nodes?cluster_id=x", "Cannot find the given cluster: x.")]
 #[tokio::test]
 async fn bad_queries_are_refused(#[case] path: &str, #[case] message: &str) {
@@ -79,5 +80,14 @@ async fn events_tell_what_happened_to_what() {
     assert_eq!(first["meta_data"]["door"], "clustering");
     let one = service.get(&format!("/events/{}", first["id"].as_str().unwrap())).await;
     assert_eq!(one.body["event"], *first);
+    let short = &first["id"].as_str().unwrap()[..8];
+    assert_eq!(service.get(&format!("/events/{short}")).await.body["event"], *first, "eight characters do");
+    let all = service.get(&format!("/events?cluster_id={id}")).await.body["events"].clone();
+    assert_eq!(service.get("/events?cluster_id=c").await.body["events"], all, "its name does, too");
     assert_eq!(service.get("/events?cluster_id=unknown").await.body["events"], json!([]));
+    let actions = service.get(&format!("/actions?cluster_id={}", &id[..8])).await.body["actions"].clone();
+    assert!(
+        actions.as_array().is_some_and(|actions| actions.len() == 2),
+        "a creation and its part: {actions}"
+    );
 }

@@ -71,13 +71,19 @@ async fn a_node_that_is_made_in_a_cluster_is_counted_there() {
 
 #[rstest]
 #[case(json!({"profile_id": "p"}), "'name' is a required property")]
+#[case(json!({"name": null, "profile_id": "p"}), "Field `name' cannot be None")]
 #[case(json!({"name": "n"}), "'profile_id' is a required property")]
+#[case(json!({"name": "n", "profile_id": "p", "cluster_id": "other"}), "Node and cluster have different profile type, operation aborted.")]
 #[case(json!({"name": "n", "profile_id": "x"}), "The specified profile 'x' could not be found.")]
 #[case(json!({"name": "n", "profile_id": "p", "cluster_id": "x"}), "The specified cluster 'x' could not be found.")]
 #[tokio::test]
 async fn bad_nodes_are_refused(#[case] fields: Value, #[case] message: &str) {
     let service = Service::sqlite().await;
     service.profile("p").await;
+    let properties = json!({"command": ["sleep", "1000"]});
+    let spec = json!({"type": "local.process", "version": "1.0", "properties": properties});
+    service.post("/profiles", json!({"profile": {"name": "other", "spec": spec}})).await;
+    service.cluster("other", json!({"profile_id": "other"})).await;
     let refused = create(&service, fields).await;
     assert_eq!((refused.status, refused.message()), (400, message));
 }
@@ -160,4 +166,21 @@ async fn a_node_that_cannot_be_deleted_is_recreated_only_by_force() {
         let refused = service.post("/nodes/n/actions", json!({"recover": how})).await;
         assert_eq!((refused.status, refused.message()), (400, words));
     }
+}
+
+#[tokio::test]
+async fn a_node_that_fails_checks_can_be_made_and_is_found_out_by_one() {
+    let service = Service::sqlite().await;
+    let failing = json!({"flavor": "small", "metadata": {"simulated_failure": "check"}});
+    service.profile_with("failing", failing).await;
+    let made = create(&service, json!({"name": "n", "profile_id": "failing"})).await;
+    assert_eq!(service.ended(&made.action()).await["status"], "SUCCEEDED");
+    assert_eq!(service.get("/nodes/n").await.body["node"]["status"], "ACTIVE");
+    let checked = service.post("/nodes/n/actions", json!({"check": {}})).await;
+    service.ended(&checked.action()).await;
+    let node = service.get("/nodes/n").await.body["node"].clone();
+    assert_eq!(
+        (&node["status"], &node["status_reason"]),
+        (&"ERROR".into(), &"Check: Node is not ACTIVE.".into())
+    );
 }

@@ -83,6 +83,11 @@ async fn a_scaling_policy_says_by_how_much_and_how_often() {
         cluster["id"].as_str().unwrap()
     );
     assert_eq!(resting.refusal(), (409, "ActionCooldown", text.as_str()));
+    let fields = json!({"name": "r", "type": "webhook", "cluster_id": "c", "action": "CLUSTER_SCALE_OUT"});
+    let receiver = service.post("/receivers", json!({"receiver": fields})).await.body["receiver"].clone();
+    let trigger = format!("/webhooks/{}/trigger?V=2", receiver["id"].as_str().unwrap());
+    let resting = service.post(&trigger, json!({})).await;
+    assert_eq!(resting.refusal(), (409, "ActionCooldown", text.as_str()), "a webhook hears it, too");
     assert_eq!(service.act(&cluster, json!({"scale_in": {}})).await["status"], "SUCCEEDED", "the other way");
 }
 
@@ -115,4 +120,57 @@ async fn types_are_listed_with_their_schemas() {
     }
     let shown = service.get("/policy-types/senlin.policy.scaling-1.0").await;
     assert_eq!(shown.body["policy_type"]["schema"]["event"]["required"], true);
+}
+
+#[tokio::test]
+async fn the_oldest_profile_goes_first() {
+    let service = Service::sqlite().await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    let old = cluster["nodes"].clone();
+    service.profile_with("new", json!({"flavor": "large"})).await;
+    let change = json!({"cluster": {"profile_id": "new", "profile_only": true}});
+    let changed = service.patch("/clusters/c", change).await;
+    service.ended(&changed.action()).await;
+    service.act(&cluster, json!({"scale_out": {"count": 1}})).await;
+    let criteria = json!({"criteria": "OLDEST_PROFILE_FIRST"});
+    policy(&service, "oldest", spec("deletion", "1.1", &criteria)).await;
+    service.act(&cluster, json!({"policy_attach": {"policy_id": "oldest"}})).await;
+    let gone = service.act(&cluster, json!({"scale_in": {"count": 2}})).await;
+    let mut candidates = gone["data"]["deletion"]["candidates"].as_array().unwrap().clone();
+    let mut old = old.as_array().unwrap().clone();
+    for ids in [&mut candidates, &mut old] {
+        ids.sort_by_key(ToString::to_string);
+    }
+    assert_eq!(candidates, old);
+}
+
+#[tokio::test]
+async fn what_is_healed_can_be_deleted_and_says_who_went() {
+    let service = Service::sqlite().await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    let polling = json!({
+        "detection": {"interval": 1, "detection_modes": [{"type": "NODE_STATUS_POLLING"}]},
+        "recovery": {"actions": [{"name": "RECREATE"}]},
+    });
+    policy(&service, "health", spec("health", "1.1", &polling)).await;
+    service.act(&cluster, json!({"policy_attach": {"policy_id": "health"}})).await;
+    // One node has a recipe of its own by which it fails, and takes long to come back.
+    let slow = json!({"simulated_failure": "check", "simulated_wait_time": 600});
+    service.profile_with("slow", json!({"flavor": "small", "metadata": slow})).await;
+    let path = format!("/nodes/{}", cluster["nodes"][0].as_str().unwrap());
+    let changed = service.patch(&path, json!({"node": {"profile_id": "slow"}})).await;
+    assert_eq!(service.ended(&changed.action()).await["status"], "SUCCEEDED");
+    service.until(&path, "node", "RECOVERING").await;
+    let other = format!("/nodes/{}", cluster["nodes"][1].as_str().unwrap());
+    assert_eq!(
+        service.get(&other).await.body["node"]["status"],
+        "ACTIVE",
+        "it is not judged by another's recipe"
+    );
+    let deleted = service.delete("/clusters/c").await;
+    assert_eq!(deleted.status, 202, "{}", deleted.body);
+    let action = service.ended(&deleted.action()).await;
+    assert_eq!(action["status"], "SUCCEEDED", "{action}");
+    let candidates = action["data"]["deletion"]["candidates"].as_array().unwrap();
+    assert_eq!(candidates.len(), 2, "{action}");
 }

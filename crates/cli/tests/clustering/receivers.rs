@@ -40,7 +40,12 @@ async fn whoever_knows_the_address_changes_the_cluster(#[case] database: Databas
         service.send_text(reqwest::Method::POST, url.strip_prefix(&service.base).unwrap(), None, "").await;
     assert_eq!(told.status, 202, "{}", told.body);
     assert_eq!(told.body["action"], told.action());
-    assert_eq!(service.ended(&told.action()).await["status"], "SUCCEEDED");
+    let action = service.ended(&told.action()).await;
+    assert_eq!((&action["status"], &action["cause"]), (&"SUCCEEDED".into(), &"RPC Request".into()));
+    let name = format!("webhook_{}", &id[..8]);
+    assert_eq!(action["name"], name);
+    let named = service.get(&format!("/actions?name={name}")).await.body["actions"].clone();
+    assert_eq!((&named[0]["id"], &named[1]), (&action["id"], &Value::Null), "lists know it by that name");
     let more = service.post(&format!("/webhooks/{id}/trigger?V=2"), json!({"number": 3})).await;
     assert_eq!(service.ended(&more.action()).await["inputs"]["number"], 3, "what is told counts more");
     assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 5);
@@ -58,6 +63,8 @@ async fn whoever_knows_the_address_changes_the_cluster(#[case] database: Databas
 #[case(json!({"action": null}), "Action name is required for creating webhook receiver.")]
 #[case(json!({"action": "CLUSTER_CREATE"}), "Action name cannot be any of ['CLUSTER_CREATE'].")]
 #[case(json!({"action": "NODE_CREATE"}), "Value 'NODE_CREATE' is not acceptable for field 'action'.")]
+#[case(json!({"name": null}), "Field `name' cannot be None")]
+#[case(json!({"type": null}), "Field `type' cannot be None")]
 #[case(json!({"type": "pigeon"}), "Value 'pigeon' is not acceptable for field 'type'.")]
 #[case(json!({"cluster_id": "x"}), "The referenced cluster 'x' could not be found.")]
 #[tokio::test]

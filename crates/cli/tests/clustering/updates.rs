@@ -74,15 +74,27 @@ async fn only_the_profile_of_the_cluster_changes_where_that_is_asked() {
 #[tokio::test]
 async fn what_nodes_cannot_follow_is_refused() {
     let service = Service::sqlite().await;
-    service.cluster("c", json!({"desired_capacity": 1})).await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
     service.profile_with("keyed", json!({"flavor": "small", "key_name": "k"})).await;
     let refused = service.patch("/clusters/c", json!({"cluster": {"profile_id": "keyed"}})).await;
     let why = "The following properties are not updatable: key_name: pass profile_only, and make nodes anew";
     assert_eq!(refused.refusal(), (400, "BadRequest", why));
     let failing = json!({"flavor": "small", "metadata": {"simulated_failure": "update"}});
     service.profile_with("failing", failing).await;
+    let before = service.get("/clusters/c").await.body["cluster"]["profile_id"].clone();
     let accepted = service.patch("/clusters/c", json!({"cluster": {"profile_id": "failing"}})).await;
-    assert_eq!(service.ended(&accepted.action()).await["status"], "FAILED");
+    let failed = service.ended(&accepted.action()).await;
+    assert_eq!(failed["status"], "FAILED");
+    let why = failed["status_reason"].as_str().unwrap();
+    assert!(why.starts_with("Failed in updating nodes. node-"), "{why}");
+    let node = service.get("/nodes?cluster_id=c").await.body["nodes"][0].clone();
+    assert_eq!((&node["status"], &node["profile_id"]), (&"ERROR".into(), &before));
+    assert_eq!(service.get("/clusters/c").await.body["cluster"]["profile_id"], before, "it did not change");
+    assert_eq!(service.act(&cluster, json!({"recover": {}})).await["status"], "SUCCEEDED");
+    service.profile_with("good", json!({"flavor": "large"})).await;
+    let accepted = service.patch("/clusters/c", json!({"cluster": {"profile_id": "good"}})).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.body);
+    assert_eq!(service.ended(&accepted.action()).await["status"], "SUCCEEDED");
 }
 
 #[rstest]

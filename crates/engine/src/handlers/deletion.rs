@@ -135,7 +135,7 @@ pub(super) async fn prepare(
 }
 
 /// Who goes is kept with the action, whoever asks later; an action that is taken over lets the same ones go.
-fn note(work: &mut Work, leaving: &HashSet<NodeId>) {
+pub(super) fn note(work: &mut Work, leaving: &HashSet<NodeId>) {
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
     let known = Deletion::of(work).candidates;

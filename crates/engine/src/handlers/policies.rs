@@ -144,7 +144,7 @@ impl Work {
             cluster: &self.cluster,
             nodes: &self.nodes,
             capabilities: self.capabilities,
-            recipe_made: Box::new(|_| self.profile.created_at),
+            recipe_made: Box::new(|node| self.profile_of(node).created_at),
             probe: self.inner.policies.probe(),
             hooks: self.inner.hooks.as_ref(),
             limit: self.inner.config.max_nodes_per_cluster,

@@ -34,6 +34,8 @@ const UPDATED: &str = "Update succeeded";
 struct Rolling {
     /// Who is updated when; all at once if no policy says anything.
     plan: Option<Vec<Vec<NodeId>>>,
+    /// What the cluster was made from before.
+    before: Option<ProfileId>,
     /// Seconds of rest after each batch.
     pause_time: u64,
     /// There are as many members as there should be: what is left is that they follow.
@@ -71,6 +73,9 @@ pub(super) async fn begin(work: &mut Work, id: ProfileId) -> Result<(), Stop> {
         let why = "Cannot update a cluster to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
+    let mut rolling = Rolling::of(work);
+    rolling.before = Some(work.profile.id);
+    rolling.keep(work);
     work.change_recipe(profile.clone());
     let Some(head) = work.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
         return Ok(());
@@ -88,6 +93,14 @@ pub(super) async fn begin(work: &mut Work, id: ProfileId) -> Result<(), Stop> {
         work.follow_recipe(head.id, profile);
     }
     Ok(())
+}
+
+/// An update that did not reach all members did not change the cluster's recipe, and can be asked for again; who follows
+/// the new one goes on with it, where members have recipes of their own.
+pub(super) fn give_back(work: &mut Work) {
+    if let Some(before) = Rolling::of(work).before.filter(|_| work.capabilities.orphans) {
+        work.cluster.profile_id = before;
+    }
 }
 
 /// Whether an engine, this one or one before it, has begun to make members follow.

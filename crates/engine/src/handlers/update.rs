@@ -31,7 +31,11 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
         }
         work.cluster.generation += 1;
     }
-    work.call_provider(work.provider.update(work.call(), &before, &[])).await?.map_err(provider_failed)?;
+    if recipe.is_none() {
+        work.call_provider(work.provider.update(work.call(), &before, &[]))
+            .await?
+            .map_err(provider_failed)?;
+    }
     if !rolling::has_begun(work) {
         // Not again in the midst of that: who is about to be stopped and made anew would be taken for restored.
         let leaving = surplus(work);

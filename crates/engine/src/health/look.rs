@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream;
 use muster_core::action::Fence;
-use muster_core::ids::{ClusterId, NodeId};
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ClusterId, NodeId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::policy::health::{ModeType, PollUrl, Settings};
 use muster_core::time::{Span, Timestamp};
@@ -61,11 +62,8 @@ async fn look(
     if cluster.status.is_transitional() {
         return Ok(true);
     }
-    let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(false) };
     let nodes = inner.store.members(id).await?;
-    let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
-    // Nobody can tell how it is: the last word stays.
-    let Ok(observed) = provider.check(call, &nodes).await else { return Ok(false) };
+    let Some(observed) = check(inner, provider, &cluster, &nodes).await? else { return Ok(false) };
     let settled: Vec<&Node> = nodes.iter().filter(|node| is_settled(node)).collect();
     let looks: Vec<_> = settled.iter().map(|node| sight(inner, node, &observed, settings)).collect();
     let sights: Vec<Sight> = stream::iter(looks).buffered(ASKED_AT_ONCE).collect().await;
@@ -88,6 +86,31 @@ async fn look(
     Ok(in_the_way)
 }
 
+/// What the provider says of members, each by the recipe that it was made from; nothing if it cannot tell.
+async fn check(
+    inner: &Inner,
+    provider: &dyn Provider,
+    cluster: &Cluster,
+    nodes: &[Node],
+) -> Result<Option<Observed>, StoreError> {
+    let capabilities = provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref());
+    let own = capabilities.is_some_and(|capabilities| capabilities.orphans);
+    let recipe_of = |node: &Node| if own { node.profile_id } else { cluster.profile_id };
+    let mut ids: Vec<ProfileId> = nodes.iter().map(recipe_of).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut observed = Observed::default();
+    for profile in inner.store.profiles_of(&ids).await? {
+        let its: Vec<Node> = nodes.iter().filter(|node| recipe_of(node) == profile.id).cloned().collect();
+        let call = Call { cluster, profile: &profile, fence: Fence(0) };
+        // Nobody can tell how it is: the last word stays.
+        let Ok(seen) = provider.check(call, &its).await else { return Ok(None) };
+        observed.nodes.extend(seen.nodes);
+        observed.members.extend(seen.members);
+    }
+    Ok(Some(observed))
+}
+
 /// What was seen of a node.
 #[derive(Default)]
 struct Sight {
@@ -105,7 +128,9 @@ async fn sight(inner: &Inner, node: &Node, observed: &Observed, settings: &Setti
             ModeType::LifecycleEvents | ModeType::NodeStatusPolling => {
                 by_provider(node, &observed.of(node.id))
             }
-            ModeType::NodeStatusPollUrl if node.status == NodeStatus::Active => {
+            // Who is known not to work need not be asked.
+            ModeType::NodeStatusPollUrl if node.status == NodeStatus::Error => Found::Unwell,
+            ModeType::NodeStatusPollUrl => {
                 let polled = poll(inner, node, &mode.options).await;
                 let found = by_url(&polled, &mode.options);
                 if let Polled::Unwell(why) | Polled::Unreachable(why) = polled {
@@ -114,7 +139,7 @@ async fn sight(inner: &Inner, node: &Node, observed: &Observed, settings: &Setti
                 found
             }
             // Refused at the attachment where it cannot be asked.
-            ModeType::NodeStatusPollUrl | ModeType::HypervisorStatusPolling => Found::Well,
+            ModeType::HypervisorStatusPolling => Found::Well,
         });
     }
     sight
