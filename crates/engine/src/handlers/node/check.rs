@@ -22,7 +22,7 @@ pub(crate) async fn check(work: &mut Work) -> Result<(), Stop> {
             "Node check failed. It was never made, or is not there any more.".to_owned(),
         ));
     }
-    let seen = sighted(work, Some(node.id)).await?;
+    let seen = checked(work, Some(node.id)).await?;
     if let Seen::Unknown { reason } = seen.of(node.id) {
         return Err(Stop::NotNow(reason));
     }
@@ -64,7 +64,7 @@ fn is_true(given: &Value) -> bool {
 
 /// Looks at all members, on the way to something else.
 pub(super) async fn look_at_all(work: &mut Work) -> Result<Observed, Stop> {
-    let seen = sighted(work, None).await?;
+    let seen = checked(work, None).await?;
     let ids: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
     for id in ids {
         note(work, id, &seen);
@@ -73,10 +73,16 @@ pub(super) async fn look_at_all(work: &mut Work) -> Result<Observed, Stop> {
     Ok(seen)
 }
 
+/// Who is well now; an action whose provider cannot tell is tried again.
+pub(crate) async fn checked(work: &mut Work, only: Option<NodeId>) -> Result<Observed, Stop> {
+    let seen = work.call_provider(work.ask_whether_well(only)).await?;
+    seen.map_err(|error| Stop::NotNow(error.message))
+}
+
 /// What is seen now; an action whose provider cannot tell is tried again.
 pub(crate) async fn sighted(work: &mut Work, only: Option<NodeId>) -> Result<Observed, Stop> {
     debug_assert!(only.is_none() || only == target_id(work).ok(), "only a node's own action looks at one");
-    let seen = work.call_provider(work.ask_whether_well(only)).await?;
+    let seen = work.call_provider(work.look(only)).await?;
     seen.map_err(|error| Stop::NotNow(error.message))
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::anew::{self, Patience};
-use super::check::{look_at_all, sighted};
+use super::check::{checked, look_at_all};
 use super::operate::{self, Deed};
 use super::target;
 use crate::handlers::resize::surplus;
@@ -52,7 +52,7 @@ pub(crate) async fn recover(work: &mut Work) -> Result<(), Stop> {
 
 /// Whether the node works after all; it is then as it should be.
 async fn works(work: &mut Work, node: &Node) -> Result<bool, Stop> {
-    let seen = sighted(work, Some(node.id)).await?;
+    let seen = checked(work, Some(node.id)).await?;
     let Seen::Running { .. } = seen.of(node.id) else { return Ok(false) };
     work.settle(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.");
     Ok(true)
