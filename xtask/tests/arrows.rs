@@ -29,7 +29,7 @@ const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("rusqlite", &["store", "bench"]),
     ("kube", &["kube", "machines", "testkit"]),
     ("k8s-openapi", &["kube", "machines", "testkit"]),
-    ("axum", &["api", "machines"]),
+    ("axum", &["api", "machines", "bench"]),
     ("tonic", &["proto", "api", "cli"]),
 ];
 

@@ -227,6 +227,11 @@ impl Row {
         self.opt_str(column)?.map(parse).transpose()
     }
 
+    /// What is most often empty.
+    pub(crate) fn map<T: DeserializeOwned + Default>(&self, column: usize) -> Result<T, StoreError> {
+        if self.str(column)? == "{}" { Ok(T::default()) } else { self.json(column) }
+    }
+
     pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, StoreError> {
         serde_json::from_str(self.str(column)?)
             .map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))

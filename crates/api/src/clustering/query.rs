@@ -144,10 +144,7 @@ mod tests {
         assert_eq!(said(query.limit()), "The value for limit must be an integer: 'x'.");
         assert_eq!(said(Query::read("limit=-1").limit()), "Value must be >= 0 for field 'limit'.");
         assert_eq!(said(query.marker()), "The value for marker is not a valid UUID: 'abc'.");
-        assert_eq!(
-            said(query.truth("global_project")),
-            "Invalid value 'yes' specified for 'global_project'."
-        );
+        assert_eq!(said(query.truth("global_project")), "Invalid value 'yes' specified for 'global_project'");
         assert_eq!(said(query.only(&PAGING, false)), "Invalid parameter foo");
         assert_eq!(said(query.only(&PAGING, true)), "Invalid parameter 'foo'");
     }

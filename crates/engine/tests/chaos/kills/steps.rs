@@ -1,6 +1,6 @@
 //! When engines are killed.
 
-use muster_testkit::world::Verb::{self, Create, Delete, Observe, Operate, Start, Stop, Update};
+use muster_testkit::world::Verb::{self, Create, Delete, Observe, Operate, Start, Stop};
 
 use super::deed::Place::{Alone, Head, Member};
 use super::deed::{Deed, NodeDeed};
@@ -30,11 +30,9 @@ pub(super) const OF_CLUSTERS: &[Step] = &[
     (Deed::Operate, Operate, &[0, 2]),
     (Deed::Remove, Stop, &[0, 2]),
     (Deed::Remove, Observe, &[1]),
-    (Deed::Roll, Update, &[0]),
     (Deed::Roll, Stop, &[0, 0, 2]),
     (Deed::Roll, Observe, &[2, 5]),
     (Deed::Roll, Start, &[0, 0, 1]),
-    (Deed::RollWithHead, Update, &[0]),
     (Deed::RollWithHead, Stop, &[0, 0]),
     (Deed::RollWithHead, Observe, &[1]),
     (Deed::RollWithHead, Start, &[0, 0, 1]),
