@@ -281,6 +281,11 @@ async fn two_clusters_side_by_side_do_not_disturb_each_other() {
     let mut last = driver(&laptop, &python, "right").await;
     computes(&mut last).await;
     last.run("ray.kill(ray.get_actor('keeper', namespace='us'))").await;
+    // Whoever asks and goes at once may not be heard.
+    let named = "len(ray.util.list_named_actors(all_namespaces=True))";
+    while last.run(named).await != "0" {
+        tokio::time::sleep(SOON).await;
+    }
     drop(last);
     gone(&laptop, "right").await;
     laptop.traces().are_none();
