@@ -240,7 +240,9 @@ pub const WEBHOOK_REASON: &str = "receiver ";
 impl Action {
     /// The name that existing clients know: what it does, and the first eight characters of its target.
     pub fn name(&self) -> String {
-        if let Some(receiver) = self.reason.strip_prefix(WEBHOOK_REASON) {
+        if self.door == Door::Webhook
+            && let Some(receiver) = self.reason.strip_prefix(WEBHOOK_REASON)
+        {
             return format!("webhook_{}", receiver.chars().take(8).collect::<String>());
         }
         let target = match self.target {

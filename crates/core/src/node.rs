@@ -105,6 +105,41 @@ pub const START_BUDGET: usize = 3;
 pub const START_WINDOW: Span = Span::from_secs(600);
 
 impl Node {
+    /// A node that is about to be stored: in no cluster, of nobody yet, and plain in all else.
+    pub fn new(
+        id: NodeId,
+        project: impl Into<String>,
+        instance: InstanceId,
+        profile: ProfileId,
+        init_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            cluster_id: None,
+            instance,
+            group: None,
+            role: NodeRole::Worker,
+            user_role: String::new(),
+            index: ORPHAN_INDEX,
+            name: String::new(),
+            physical_id: None,
+            profile_id: profile,
+            project: project.into(),
+            user: String::new(),
+            status: NodeStatus::Init,
+            status_reason: String::new(),
+            tainted: false,
+            data: Map::new(),
+            metadata: Map::new(),
+            dependents: Map::new(),
+            incarnation: 0,
+            starts: Vec::new(),
+            init_at,
+            created_at: None,
+            updated_at: None,
+        }
+    }
+
     /// Whether it may be started once more.
     pub fn may_start(&self, now: Timestamp) -> bool {
         self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET

@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cluster::WorkerGroup;
+use crate::limits::Limits;
 use crate::quantity::{Cpu, Memory};
 use crate::shape::{self, Shape};
+use crate::time::Span;
 
 /// The properties of a cluster of a framework.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -128,6 +130,14 @@ impl ClusterRecipe {
             shape::check(cpu, memory).map_err(|error| error.to_string())?;
         }
         Ok(recipe)
+    }
+
+    /// What ends clusters that are made from this by themselves.
+    pub fn limits(&self) -> Limits {
+        let limit = |seconds: Option<u64>| {
+            seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
+        };
+        Limits { idle_timeout: limit(self.idle_timeout), max_lifetime: limit(self.max_lifetime) }
     }
 
     /// How the head is made.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::action::{Action, ActionKind, ActionStatus, Cause, Fence, Target};
 use crate::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
 use crate::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
-use crate::node::{Node, NodeRole, NodeStatus};
+use crate::node::Node;
 use crate::principal::{Door, Principal, Role};
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
@@ -66,30 +66,15 @@ pub fn profile() -> Profile {
 
 /// A worker of [`cluster`] with this index.
 pub fn node(index: u32) -> Node {
+    let id = NodeId::from_uuid(Uuid::from_u128(0xd000 + u128::from(index)));
     Node {
-        id: NodeId::from_uuid(Uuid::from_u128(0xd000 + u128::from(index))),
         cluster_id: Some(ClusterId::from_uuid(Uuid::from_u128(0xc1))),
-        instance: instance(),
         group: Some(DEFAULT_GROUP.to_owned()),
-        role: NodeRole::Worker,
-        user_role: String::new(),
         index: i64::from(index),
         name: format!("node-{index}"),
-        physical_id: None,
-        profile_id: profile().id,
-        project: "demo".to_owned(),
         user: "ann".to_owned(),
-        status: NodeStatus::Init,
-        status_reason: String::new(),
-        tainted: false,
-        data: Map::new(),
-        metadata: Map::new(),
-        dependents: Map::new(),
         incarnation: 1,
-        starts: Vec::new(),
-        init_at: Timestamp::from_micros(1),
-        created_at: None,
-        updated_at: None,
+        ..Node::new(id, "demo", instance(), profile().id, Timestamp::from_micros(1))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Nodes that others made, and that become ours.
 
-use muster_core::event::Level;
+use muster_core::event::{Event, Level};
 use muster_core::ids::{InstanceId, NodeId, ProfileId};
-use muster_core::node::{Node, NodeRole, NodeStatus, ORPHAN_INDEX};
+use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::{Profile, ProfileType};
 use muster_store::commands::Adopt;
 use serde_json::{Map, Value};
@@ -89,35 +89,22 @@ impl Engine {
         let name = name.unwrap_or_else(naming::unnamed);
         let profile = Profile { name: format!("prof-{name}"), ..profile };
         let now = self.now();
+        let (id, instance) = (NodeId::from_uuid(new_id()), adoptee.instance.clone());
         let node = Node {
-            id: NodeId::from_uuid(new_id()),
-            cluster_id: None,
-            instance: adoptee.instance.clone(),
-            group: None,
-            role: NodeRole::Worker,
             user_role: role,
-            index: ORPHAN_INDEX,
             name,
             physical_id: Some(adoptee.identity.clone()),
-            profile_id: profile.id,
-            project: profile.project.clone(),
             user: profile.user.clone(),
             status: NodeStatus::Active,
             status_reason: "Node adopted successfully".to_owned(),
-            tainted: false,
-            data: Map::new(),
             metadata,
-            dependents: Map::new(),
-            incarnation: 0,
-            starts: Vec::new(),
-            init_at: now,
             created_at: Some(now),
-            updated_at: None,
+            ..Node::new(id, &profile.project, instance, profile.id, now)
         };
         let message = format!("'{}' became a node", adoptee.identity);
         let reason = events::reason::NODE_ADOPTED;
         let event = events::of_node(None, &node, Level::Info, reason, &message, now);
-        let event = muster_core::event::Event { user: node.user.clone(), door: caller.door, ..event };
+        let event = Event { user: node.user.clone(), door: caller.door, ..event };
         match self.inner.store.adopt(Adopt { profile, node: node.clone(), event }).await? {
             Some(known) => Ok(Adopted::Before(known)),
             None => Ok(Adopted::Now(Box::new(node))),

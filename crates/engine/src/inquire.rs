@@ -1,17 +1,24 @@
 //! Questions that only a provider can answer, and that change nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
+use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::Node;
+use muster_core::profile::Profile;
 use muster_store::StoreError;
 use serde_json::{Map, Value};
 
 use crate::engine::Engine;
 use crate::orphan;
 use crate::provider::{Call, LogQuery, ProviderError};
+
+/// Nodes that are asked about at the same time.
+const ASKED_AT_ONCE: usize = 16;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -62,11 +69,45 @@ impl Engine {
         Ok(provider.details(call, node).await?)
     }
 
+    /// The same of members of a cluster, as they come; those of whom it says nothing are left out.
+    pub async fn details_of(
+        &self,
+        cluster: &Cluster,
+        members: &[Node],
+    ) -> Result<HashMap<NodeId, Map<String, Value>>, InquiryError> {
+        let not_served = || InquiryError::NotServed(cluster.instance.to_string());
+        let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
+        let mut recipes: Vec<ProfileId> = members.iter().map(|node| node.profile_id).collect();
+        recipes.sort_unstable();
+        recipes.dedup();
+        let recipes: HashMap<ProfileId, Profile> = self
+            .store()
+            .profiles_of(&recipes)
+            .await?
+            .into_iter()
+            .map(|profile| (profile.id, profile))
+            .collect();
+        let mut asked: Vec<BoxFuture<'_, (NodeId, Result<Map<String, Value>, ProviderError>)>> = Vec::new();
+        for node in members.iter().filter(|node| node.physical_id.is_some()) {
+            let Some(profile) = recipes.get(&node.profile_id) else { continue };
+            let (call, provider) = (Call { cluster, profile, fence: Fence(0) }, &provider);
+            asked.push(Box::pin(async move { (node.id, provider.details(call, node).await) }));
+        }
+        let mut said = futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE);
+        let mut all = HashMap::new();
+        while let Some((id, details)) = said.next().await {
+            match details {
+                Ok(details) => drop(all.insert(id, details)),
+                Err(error) => tracing::info!(node = %id, %error, "there are no details"),
+            }
+        }
+        Ok(all)
+    }
+
     async fn source(
         &self,
         cluster: &Cluster,
-    ) -> Result<(std::sync::Arc<dyn crate::provider::Provider>, muster_core::profile::Profile), InquiryError>
-    {
+    ) -> Result<(std::sync::Arc<dyn crate::provider::Provider>, Profile), InquiryError> {
         let not_served = || InquiryError::NotServed(cluster.instance.to_string());
         let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
         let missing = || StoreError::NotFound { kind: "profile", given: cluster.profile_id.to_string() };

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
-use muster_core::node::{HEAD_INDEX, Node, NodeRole, NodeStatus};
+use muster_core::node::{HEAD_INDEX, Node, NodeRole};
 use muster_core::time::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::fresh::new_id;
@@ -66,30 +66,12 @@ pub(crate) fn head(cluster: &Cluster, now: Timestamp) -> Node {
 }
 
 fn member(cluster: &Cluster, id: Uuid, now: Timestamp) -> Node {
+    let (id, instance) = (NodeId::from_uuid(id), cluster.instance.clone());
     Node {
-        id: NodeId::from_uuid(id),
         cluster_id: Some(cluster.id),
-        instance: cluster.instance.clone(),
-        group: None,
-        role: NodeRole::Worker,
-        user_role: String::new(),
-        index: HEAD_INDEX,
-        name: String::new(),
-        physical_id: None,
-        profile_id: cluster.profile_id,
-        project: cluster.project.clone(),
         user: cluster.user.clone(),
-        status: NodeStatus::Init,
-        status_reason: String::new(),
-        tainted: false,
-        data: Map::new(),
-        metadata: Map::new(),
-        dependents: Map::new(),
         incarnation: cluster.incarnation,
-        starts: Vec::new(),
-        init_at: now,
-        created_at: None,
-        updated_at: None,
+        ..Node::new(id, &cluster.project, instance, cluster.profile_id, now)
     }
 }
 

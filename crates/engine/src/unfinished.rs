@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::profile::Profile;
 
 use crate::provider::{Call, Capabilities};
 use crate::work::Work;
@@ -37,15 +39,20 @@ pub(crate) const fn is_unsettled(status: NodeStatus) -> bool {
 impl Work {
     /// Nodes that work are members that work, whatever became of the action; those that do not yet are ended.
     pub(crate) async fn let_go_of_unfinished(&mut self) {
-        let unsettled: Vec<Node> =
-            self.own_nodes().filter(|node| is_unsettled(node.status)).cloned().collect();
+        let unsettled: Vec<NodeId> =
+            self.own_nodes().filter(|node| is_unsettled(node.status)).map(|node| node.id).collect();
         // What an operator drives is as it was seen, and goes on.
         if unsettled.is_empty() || self.is_delegated() || self.is_over() {
             return;
         }
-        let provider = std::sync::Arc::clone(&self.provider);
-        let (cluster, profile) = (self.cluster.clone(), self.profile.clone());
-        let call = Call { cluster: &cluster, profile: &profile, fence: self.action.fence };
+        for (profile, nodes) in self.by_recipe(&unsettled) {
+            self.let_go_of(&profile, nodes).await;
+        }
+    }
+
+    async fn let_go_of(&mut self, profile: &Profile, unsettled: Vec<Node>) {
+        let (provider, cluster) = (std::sync::Arc::clone(&self.provider), self.cluster.clone());
+        let call = Call { cluster: &cluster, profile, fence: self.action.fence };
         let seen = match tokio::time::timeout(WITHIN, provider.observe(call, &unsettled)).await {
             Ok(Ok(seen)) => seen,
             Ok(Err(error)) => return tracing::warn!(%error, "cannot see what the action leaves"),

@@ -257,6 +257,13 @@ impl Work {
         self.profiles.insert(profile.id, profile);
     }
 
+    /// Has a node be made from its cluster's recipe from now on.
+    pub(crate) fn follow_cluster(&mut self, id: NodeId) {
+        if let Some(node) = self.node(id).cloned() {
+            self.relocate(Node { profile_id: self.profile.id, ..node });
+        }
+    }
+
     /// Has the cluster be made from another recipe from now on; its members follow on their own.
     pub(crate) fn change_recipe(&mut self, profile: Profile) {
         let old = std::mem::replace(&mut self.profile, profile);

@@ -1,6 +1,5 @@
 //! Nodes that others made, and that become ours.
 
-use http::StatusCode;
 use muster_core::profile::ProfileType;
 use muster_core::profile_types;
 use muster_engine::adopt::{Adopted, Adoptee, NewName};
@@ -69,7 +68,7 @@ pub(super) async fn adopt(call: &Call) -> Result<Reply, Fault> {
     let adoptee = Wanted::read(&mut form)?.find(call)?;
     let named = NewName { name, role, metadata };
     match call.engine().adopt(&adoptee, named, call.caller()?).await? {
-        Adopted::Now(node) => Ok(Reply::of("node", call.shown_node(&node).await?).status(StatusCode::OK)),
+        Adopted::Now(node) => Ok(Reply::of("node", call.shown_node(&node).await?)),
         Adopted::Before(known) => Err(Fault::conflict(
             "ResourceInUse",
             format!("'{}' cannot be adopted: it is node {known} already.", adoptee.identity),

@@ -1,7 +1,7 @@
 //! One attribute of every worker of a cluster.
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
+use std::collections::HashMap;
+
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
@@ -12,9 +12,7 @@ use super::call::Call;
 use super::fault::Fault;
 use super::reply::Reply;
 use super::show;
-
-/// Nodes whose details are asked for at once.
-const AT_ONCE: usize = 16;
+use crate::error::ApiError;
 
 /// The longest path.
 const LONGEST: usize = 1024;
@@ -29,31 +27,22 @@ pub(super) async fn collect(call: &Call) -> Result<Reply, Fault> {
     let cluster = call.cluster(call.path(0)).await?;
     let nodes = call.engine().store().members(cluster.id).await?;
     let names = call.engine().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
-    let workers = nodes.into_iter().filter(|node| node.role == NodeRole::Worker);
-    let shown = workers.map(|node| {
-        let shown = show::node(&node, names.get(&node.profile_id).map(String::as_str), call.version);
-        (node, shown)
+    let workers: Vec<Node> = nodes.into_iter().filter(|node| node.role == NodeRole::Worker).collect();
+    let mut details = HashMap::new();
+    if given.contains("details") {
+        details = call.engine().details_of(&cluster, &workers).await.map_err(ApiError::from)?;
+    }
+    let shown = workers.iter().map(|node| {
+        let name = names.get(&node.profile_id).map(String::as_str);
+        let mut shown = show::node(node, name, call.version);
+        if let Some(details) = details.remove(&node.id) {
+            shown["details"] = Value::Object(details);
+        }
+        shown
     });
-    let shown: Vec<Value> = if given.contains("details") {
-        let each: Vec<BoxFuture<'_, Value>> =
-            shown.map(|(node, shown)| detailed(call, node, shown).boxed()).collect();
-        futures::stream::iter(each).buffered(AT_ONCE).collect().await
-    } else {
-        shown.map(|(_, shown)| shown).collect()
-    };
+    let shown: Vec<Value> = shown.collect();
     let found = shown.iter().filter_map(|node| Some(json!({"id": node["id"], "value": first(&path, node)?})));
     Ok(Reply::of("cluster_attributes", found.collect::<Vec<_>>()))
-}
-
-/// A node with what its provider says of it; one that says nothing has no details.
-async fn detailed(call: &Call, node: Node, mut shown: Value) -> Value {
-    if node.physical_id.is_some() {
-        match call.engine().details(&node).await {
-            Ok(details) => shown["details"] = Value::Object(details),
-            Err(error) => tracing::info!(node = %node.id, %error, "there are no details"),
-        }
-    }
-    shown
 }
 
 fn first(path: &JpQuery, node: &Value) -> Option<Value> {

@@ -98,8 +98,9 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
             if profile_only == Some(true) {
                 inputs.insert("profile_only".to_owned(), true.into());
             }
-            let present = call.engine().store().profile(cluster.profile_id).await?;
-            if let Some(present) = present.filter(|_| cluster.framework.is_some()) {
+            if cluster.framework.is_some()
+                && let Some(present) = call.engine().store().profile(cluster.profile_id).await?
+            {
                 let changed = create::changed_limits(&present, &profile)?;
                 inputs.insert("limits".to_owned(), Value::Object(changed));
             }
@@ -146,7 +147,10 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     }
     let given = call.path(0);
     let cluster = call.cluster(given).await?;
-    if !force && BUSY.contains(&cluster.status) && call.somebody_changes(Some(cluster.id), None).await? {
+    if !force
+        && BUSY.contains(&cluster.status)
+        && call.engine().somebody_changes(Some(cluster.id), None).await?
+    {
         return Err(Fault::conflict(
             "ActionInProgress",
             format!("The cluster '{given}' is in status {}.", cluster.status),

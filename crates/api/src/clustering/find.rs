@@ -1,13 +1,13 @@
 //! Finding what a request is about, as far as its caller may see it.
 
-use muster_core::action::{Action, ActionStatus, Cause};
+use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, EventId, NodeId, ProfileId, ReceiverId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
-use muster_store::reads::{ActionQuery, Found, Thing};
+use muster_store::reads::{Found, Thing};
 use uuid::Uuid;
 
 use super::call::Call;
@@ -103,34 +103,11 @@ impl Call {
 
     /// The clusters that a list is about: by id, also of one that is gone, by name, or by the beginning of an id.
     pub(super) async fn listed_clusters(&self) -> Result<Vec<String>, Fault> {
-        let mut ids = Vec::new();
-        for given in self.query.texts("cluster_id") {
-            let found = self.identify(Thing::Cluster, &given).await?;
-            // What nobody knows belongs to nothing on the list.
-            ids.push(found.map_or(given, |id| id.to_string()));
-        }
-        Ok(ids)
-    }
-
-    /// Whether somebody's action on a cluster, or on a node or its cluster, is under way; what Muster does by itself gives
-    /// way.
-    pub(super) async fn somebody_changes(
-        &self,
-        cluster: Option<ClusterId>,
-        node: Option<NodeId>,
-    ) -> Result<bool, Fault> {
-        let open = ActionQuery {
-            targets: cluster
-                .map(|id| id.to_string())
-                .into_iter()
-                .chain(node.map(|id| id.to_string()))
-                .collect(),
-            statuses: ActionStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
-            top_level: true,
-            ..ActionQuery::default()
-        };
-        let actions = self.engine().store().actions(&open).await?.items;
-        Ok(actions.iter().any(|action| action.cause != Cause::Healing))
+        let given = self.query.texts("cluster_id");
+        let found = self.identify_all(Thing::Cluster, &given).await?;
+        // What nobody knows belongs to nothing on the list.
+        let id = |(given, found): (String, Option<Uuid>)| found.map_or(given, |id| id.to_string());
+        Ok(given.into_iter().zip(found).map(id).collect())
     }
 
     /// The project that a list is about; none is all. Only admins see beyond their own, and only if they ask.

@@ -129,7 +129,10 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     if node.role == NodeRole::Head {
         return Err(Fault::bad(HEAD_STAYS));
     }
-    if !force && BUSY.contains(&node.status) && call.somebody_changes(node.cluster_id, Some(node.id)).await? {
+    if !force
+        && BUSY.contains(&node.status)
+        && call.engine().somebody_changes(node.cluster_id, Some(node.id)).await?
+    {
         return Err(Fault::conflict(
             "ActionInProgress",
             format!("The node '{given}' is in status {}.", node.status),

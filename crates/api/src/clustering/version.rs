@@ -26,9 +26,9 @@ impl Version {
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, Fault> {
         let given = headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok());
         let entries = given.flat_map(|value| value.split(','));
-        let ours =
+        let mut ours =
             entries.filter_map(|entry| entry.trim().split_once(' ')).filter(|(name, _)| *name == SERVICE);
-        let Some((_, wanted)) = ours.collect::<Vec<_>>().pop() else { return Ok(Self::OLDEST) };
+        let Some((_, wanted)) = ours.next_back() else { return Ok(Self::OLDEST) };
         Self::read(wanted.trim())
     }
 

@@ -16,12 +16,6 @@ fn policy(url: &str, pattern: &str) -> Value {
     json!({"type": "senlin.policy.health", "version": "1.2", "properties": properties})
 }
 
-async fn attached(service: &Service, cluster: &Value, spec: Value) -> Value {
-    let made = service.post("/policies", json!({"policy": {"name": "polls", "spec": spec}})).await;
-    assert_eq!(made.status, 201, "{}", made.body);
-    service.act(cluster, json!({"policy_attach": {"policy_id": made.body["policy"]["id"]}})).await
-}
-
 #[rstest]
 #[case::sqlite(Database::Sqlite)]
 #[case::postgres(Database::Postgres)]
@@ -33,7 +27,7 @@ async fn a_node_whose_url_says_that_it_is_unwell_is_recovered(#[case] database: 
     let id = cluster["nodes"][0].as_str().unwrap();
     let shown = async || service.get(&format!("/nodes/{id}")).await.body["node"].clone();
     let before = shown().await;
-    let bound = attached(&service, &cluster, policy(&node.url("/of/{nodename}"), "well$")).await;
+    let bound = service.attached(&cluster, "polls", policy(&node.url("/of/{nodename}"), "well$")).await;
     assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
     let line = format!("GET /of/{}", before["name"].as_str().unwrap());
     for _ in 0..2 {
@@ -64,11 +58,11 @@ async fn what_may_not_be_asked_is_not_taken_for_dead() {
     let service = Service::start_with(Database::Sqlite, &closed, |_| {}).await.expect("SQLite is there");
     let mut node = Listener::start(500, "").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
-    let refused = attached(&service, &cluster, policy(&node.url("/"), "")).await;
+    let refused = service.attached(&cluster, "polls", policy(&node.url("/"), "")).await;
     let words = refused["status_reason"].as_str().unwrap();
     assert!(words.starts_with("this server does not connect to 127.0.0.1"), "{words}");
     let by_name = format!("http://localhost:{}/", node.port);
-    let bound = attached(&service, &cluster, policy(&by_name, "")).await;
+    let bound = service.attached(&cluster, "polls", policy(&by_name, "")).await;
     assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
     service.wait_for_lines("a poll URL is not asked", 2).await;
     assert!(node.heard_nothing());
@@ -96,6 +90,6 @@ async fn what_cannot_be_asked_is_refused_at_the_attachment(
 ) {
     let service = Service::sqlite().await;
     let cluster = service.cluster("c", json!({})).await;
-    let refused = attached(&service, &cluster, policy(url, pattern)).await;
+    let refused = service.attached(&cluster, "polls", policy(url, pattern)).await;
     assert_eq!((&refused["status"], refused["status_reason"].as_str().unwrap()), (&"FAILED".into(), words));
 }

@@ -10,9 +10,7 @@ use crate::service::{Database, Service};
 async fn attached(service: &Service, cluster: &Value, url: &str, timeout: u32) -> Value {
     let hooks = json!({"type": "webhook", "timeout": timeout, "params": {"url": url}});
     let spec = json!({"type": "senlin.policy.deletion", "version": "1.1", "properties": {"hooks": hooks}});
-    let made = service.post("/policies", json!({"policy": {"name": "asks", "spec": spec}})).await;
-    assert_eq!(made.status, 201, "{}", made.body);
-    service.act(cluster, json!({"policy_attach": {"policy_id": made.body["policy"]["id"]}})).await
+    service.attached(cluster, "asks", spec).await
 }
 
 #[rstest]

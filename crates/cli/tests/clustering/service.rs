@@ -245,6 +245,13 @@ impl Service {
         }
     }
 
+    /// A new policy, attached to a cluster; how that went.
+    pub(crate) async fn attached(&self, cluster: &Value, name: &str, spec: Value) -> Value {
+        let made = self.post("/policies", json!({"policy": {"name": name, "spec": spec}})).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        self.act(cluster, json!({"policy_attach": {"policy_id": made.body["policy"]["id"]}})).await
+    }
+
     /// Has something done to a cluster, and waits for its end.
     pub(crate) async fn act(&self, cluster: &Value, deed: Value) -> Value {
         let id = cluster["id"].as_str().expect("an id");

@@ -1,6 +1,6 @@
 //! Members follow their cluster's new recipe, some at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -44,8 +44,6 @@ struct Rolling {
     batches_done: usize,
     /// Until when it rests.
     rests_until: Option<Timestamp>,
-    /// What nodes were in the world before they were made anew.
-    old: BTreeMap<NodeId, String>,
 }
 
 impl Rolling {
@@ -76,7 +74,7 @@ pub(super) async fn begin(work: &mut Work, id: ProfileId) -> Result<(), Stop> {
     let mut rolling = Rolling::of(work);
     rolling.before = Some(work.profile.id);
     rolling.keep(work);
-    work.change_recipe(profile.clone());
+    work.change_recipe(profile);
     let Some(head) = work.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
         return Ok(());
     };
@@ -87,10 +85,10 @@ pub(super) async fn begin(work: &mut Work, id: ProfileId) -> Result<(), Stop> {
         let alone = work.capabilities.workers_outlive_head;
         let followers: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
         for follower in followers.into_iter().filter(|id| !alone || *id == head.id) {
-            work.follow_recipe(follower, profile.clone());
+            work.follow_cluster(follower);
         }
     } else {
-        work.follow_recipe(head.id, profile);
+        work.follow_cluster(head.id);
     }
     Ok(())
 }
@@ -156,12 +154,12 @@ async fn update(work: &mut Work, rolling: &mut Rolling, batch: &[NodeId]) -> Res
     for (id, updated) in call_each(work, &open).await? {
         match updated {
             Ok(Updated::InPlace) => {
-                work.follow_recipe(id, work.profile.clone());
+                work.follow_cluster(id);
                 work.settle(id, NodeStatus::Active, UPDATED);
                 work.end_child(id, succeeded(UPDATED));
             }
             Ok(Updated::MakeAnew) => {
-                work.follow_recipe(id, work.profile.clone());
+                work.follow_cluster(id);
                 anew.push(id);
             }
             Err(error) if error.transient => return Err(Stop::NotNow(error.message)),
@@ -169,7 +167,7 @@ async fn update(work: &mut Work, rolling: &mut Rolling, batch: &[NodeId]) -> Res
         }
     }
     if !anew.is_empty() {
-        failures.extend(make_anew(work, rolling, &anew).await?);
+        failures.extend(make_anew(work, &anew).await?);
     }
     for (id, words) in failed {
         let name = work.node(id).map(|node| node.name.clone()).unwrap_or_default();
@@ -180,7 +178,7 @@ async fn update(work: &mut Work, rolling: &mut Rolling, batch: &[NodeId]) -> Res
     Ok(failures)
 }
 
-/// The commit before nodes are touched: a part for each, and what each was in the world.
+/// The commit before nodes are touched: a part for each.
 async fn note(work: &mut Work, rolling: &mut Rolling, nodes: &[NodeId]) -> Result<(), Stop> {
     let mut children = work.children_for(ActionKind::NodeUpdate, nodes);
     for child in &mut children {
@@ -188,10 +186,6 @@ async fn note(work: &mut Work, rolling: &mut Rolling, nodes: &[NodeId]) -> Resul
     }
     for id in nodes {
         work.settle(*id, NodeStatus::Updating, "Update in progress");
-        let present = work.node(*id).and_then(|node| node.physical_id.clone());
-        if let Some(present) = present {
-            rolling.old.entry(*id).or_insert(present);
-        }
     }
     rolling.begun = true;
     rolling.keep(work);
@@ -224,7 +218,9 @@ async fn call_each(work: &Work, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> 
 }
 
 /// Nodes that cannot be changed as they run are made anew; who did not come back, and why.
-async fn make_anew(work: &mut Work, rolling: &Rolling, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+///
+/// What a node was stands in its row until its part has ended: whoever goes on stops just that.
+async fn make_anew(work: &mut Work, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     for id in nodes {
         if let Some(node) = work.node_mut(*id) {
             // It is not restarted because it crashed.
@@ -232,7 +228,7 @@ async fn make_anew(work: &mut Work, rolling: &Rolling, nodes: &[NodeId]) -> Resu
         }
     }
     work.flush().await?;
-    let old = |id: &NodeId| rolling.old.get(id).map(|old| (*id, old.clone()));
+    let old = |id: &NodeId| Some((*id, work.node(*id)?.physical_id.clone()?));
     let again = nodes.iter().filter_map(old).collect();
     let reached = work.reach(&Aim { start: true, keep_size: true, again, ..Aim::default() }).await;
     for id in nodes {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::resize::{self, Request, find_group, surplus};
 use super::{deletion, provider_failed, rolling};
-use crate::work::{Stop, Work};
+use crate::work::{Stop, Work, read_inputs};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
 pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
@@ -46,7 +46,7 @@ pub(super) async fn run(work: &mut Work) -> Result<(), Stop> {
 
 /// The recipe that members shall follow, if there is to be another one for them.
 fn another_recipe(work: &Work) -> Result<Option<ProfileId>, Stop> {
-    let changes = Changes::read(&work.action.inputs).map_err(Stop::Failed)?;
+    let changes: Changes = work.inputs()?;
     Ok(changes.profile_id.filter(|_| !changes.profile_only))
 }
 
@@ -78,12 +78,6 @@ struct Changes {
     resize: Option<Value>,
 }
 
-impl Changes {
-    fn read(inputs: &Value) -> Result<Self, String> {
-        Self::deserialize(inputs).map_err(|error| error.to_string())
-    }
-}
-
 /// Writes an update's properties into the cluster.
 pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(), String> {
     let Changes {
@@ -99,7 +93,7 @@ pub(crate) fn apply_changes(cluster: &mut Cluster, inputs: &Value) -> Result<(),
         profile_id,
         profile_only: _,
         resize: _,
-    } = Changes::read(inputs)?;
+    } = read_inputs(inputs)?;
     cluster.profile_id = profile_id.unwrap_or(cluster.profile_id);
     cluster.name = name.unwrap_or_else(|| std::mem::take(&mut cluster.name));
     cluster.timeout = timeout_seconds.map_or(cluster.timeout, Span::from_secs);

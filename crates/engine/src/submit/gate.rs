@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use muster_core::action::{Action, ActionKind, Target};
-use muster_core::ids::ActionId;
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Target};
+use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_store::StoreError;
+use muster_store::reads::ActionQuery;
 
 use super::SubmitError;
+use crate::engine::Engine;
 
 /// What stands in the way of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +48,26 @@ impl fmt::Display for Gate {
         let actions: Vec<String> = actions.iter().map(ActionId::to_string).collect();
         let actions = actions.join(",");
         write!(f, "The {kind} action for target {id} conflicts with the following action(s): {actions}")
+    }
+}
+
+impl Engine {
+    /// Whether somebody's action on a cluster, or on a node or its cluster, is under way; what Muster does by itself gives
+    /// way.
+    pub async fn somebody_changes(
+        &self,
+        cluster: Option<ClusterId>,
+        node: Option<NodeId>,
+    ) -> Result<bool, StoreError> {
+        let targets = cluster.map(|id| id.to_string()).into_iter().chain(node.map(|id| id.to_string()));
+        let open = ActionQuery {
+            targets: targets.collect(),
+            statuses: ActionStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
+            top_level: true,
+            ..ActionQuery::default()
+        };
+        let actions = self.store().actions(&open).await?.items;
+        Ok(actions.iter().any(|action| action.cause != Cause::Healing))
     }
 }
 

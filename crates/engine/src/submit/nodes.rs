@@ -4,7 +4,7 @@ use muster_core::action::{Action, ActionKind, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::membership::HEAD_STAYS;
-use muster_core::node::{Node, NodeRole, NodeStatus, ORPHAN_INDEX};
+use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::time::Span;
 use muster_store::StoreError;
@@ -61,29 +61,12 @@ impl Engine {
         let now = self.now();
         let project = cluster.as_ref().map_or(&caller.principal.project, |cluster| &cluster.project).clone();
         let node = Node {
-            id: NodeId::from_uuid(new_id()),
-            cluster_id: None,
-            instance,
-            group: None,
-            role: NodeRole::Worker,
             user_role: role,
-            index: ORPHAN_INDEX,
             name,
-            physical_id: None,
-            profile_id: profile.id,
-            project,
             user: caller.principal.id.clone(),
-            status: NodeStatus::Init,
             status_reason: "Initializing".to_owned(),
-            tainted: false,
-            data: Map::new(),
             metadata,
-            dependents: Map::new(),
-            incarnation: 0,
-            starts: Vec::new(),
-            init_at: now,
-            created_at: None,
-            updated_at: None,
+            ..Node::new(NodeId::from_uuid(new_id()), project, instance, profile.id, now)
         };
         let node =
             cluster.as_ref().map_or_else(|| node.clone(), |cluster| naming::candidate(cluster, node.clone()));

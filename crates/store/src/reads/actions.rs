@@ -19,7 +19,7 @@ use crate::value::args;
 macro_rules! name {
     ($operation:literal) => {
         concat!(
-            "CASE WHEN a.reason LIKE 'receiver %' THEN 'webhook_' || substr(a.reason, 10, 8) ELSE CASE a.kind \
+            "CASE WHEN a.door = 'webhook' AND a.reason LIKE 'receiver %' THEN 'webhook_' || substr(a.reason, 10, 8) ELSE CASE a.kind \
              WHEN 'CLUSTER_ATTACH_POLICY' THEN 'attach_policy' \
              WHEN 'CLUSTER_DETACH_POLICY' THEN 'detach_policy' \
              WHEN 'CLUSTER_UPDATE_POLICY' THEN 'update_policy' \

@@ -2,7 +2,6 @@
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, WorkerGroup};
 use muster_core::ids::ClusterId;
-use muster_core::limits::Limits;
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::Sizes;
@@ -76,7 +75,7 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
     placement::may_run_code(&call.door.info, principal, &instance)?;
     let id = ClusterId::from_uuid(new_id());
     let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
-    let limits = limits_of(&recipe);
+    let limits = recipe.limits();
     let (project, now) = (&principal.project, call.engine().now());
     let new = Cluster::new(id, name, project, instance, profile, now);
     Ok(Cluster {
@@ -103,18 +102,10 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
     })
 }
 
-/// What ends clusters that are made from this by themselves.
-fn limits_of(recipe: &ClusterRecipe) -> Limits {
-    let limit = |seconds: Option<u64>| {
-        seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
-    };
-    Limits { idle_timeout: limit(recipe.idle_timeout), max_lifetime: limit(recipe.max_lifetime) }
-}
-
 /// Limits that differ between two profiles of a framework, absent ones as null.
 pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<Map<String, Value>, Fault> {
     let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(Fault::bad);
-    let (before, after) = (limits_of(&read(before)?), limits_of(&read(after)?));
+    let (before, after) = (read(before)?.limits(), read(after)?.limits());
     let each = [
         ("idle_timeout", before.idle_timeout, after.idle_timeout),
         ("max_lifetime", before.max_lifetime, after.max_lifetime),

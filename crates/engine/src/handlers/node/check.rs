@@ -38,11 +38,7 @@ pub(crate) async fn check_all(work: &mut Work) -> Result<(), Stop> {
     let ids: Vec<NodeId> = work.nodes.iter().map(|node| node.id).collect();
     let children = work.children_for(ActionKind::NodeCheck, &ids);
     if !children.is_empty() {
-        let mut record = work.pending();
-        record.children = children;
-        record.applied = true;
-        record.data = work.kept();
-        work.record(record).await?;
+        work.commit_with(children, false).await?;
     }
     let seen = look_at_all(work).await?;
     for id in ids {
