@@ -13,13 +13,17 @@ use crate::error::ApiError;
 /// The provider whose nodes are processes of the server's user.
 const LOCAL_PROVIDER: &str = "local";
 
+/// The provider whose nodes are pods.
+const KUBERNETES_PROVIDER: &str = "kubernetes";
+
 /// The instance that knows a type, of the provider that was asked for if one was.
 pub(crate) fn instance_for(
     engine: &Engine,
     provider: &str,
     kind: &ProfileType,
 ) -> Result<InstanceId, ApiError> {
-    let instances = engine.instances();
+    let mut instances = engine.instances();
+    instances.sort_by_key(|id| (preference(id.provider()), id.clone()));
     let knows = |id: &&InstanceId| {
         let fits = provider.is_empty() || is_of(id, provider);
         fits && engine.provider(id).is_some_and(|served| served.capabilities(kind, None).is_some())
@@ -40,6 +44,15 @@ pub(crate) fn instance_for(
         format!("there is no provider '{provider}' here: use one of {there}, or leave it out")
     };
     Err(ApiError::invalid(sentence).word("NoProvider"))
+}
+
+/// Where something goes that may go to several: to Kubernetes if there is one.
+fn preference(provider: &str) -> u8 {
+    match provider {
+        KUBERNETES_PROVIDER => 0,
+        LOCAL_PROVIDER => 1,
+        _ => 2,
+    }
 }
 
 /// Whether an instance is meant by this: its whole id, or its provider's name.

@@ -3,6 +3,7 @@
 mod data;
 mod doors;
 mod egress;
+mod kubernetes;
 mod local;
 mod logs;
 mod ports;
@@ -24,6 +25,7 @@ use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::policy::Policies;
 use muster_engine::provider::Provider;
 use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_kube::Kubernetes;
 use muster_local::{Processes, Simulated};
 use muster_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -86,7 +88,8 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let mut operations = Operations::default();
     let environments = local::environments(folder.path());
     let processes = local::processes(settings, folder.path(), environments.clone())?;
-    let engine = start_engine(settings, processes, store, &mut operations).await?;
+    let kubernetes = kubernetes::connect(settings).await?;
+    let engine = start_engine(settings, processes, kubernetes, store, &mut operations).await?;
     let shutdown = CancellationToken::new();
     let info = ServerInfo {
         version: version::LINE.to_owned(),
@@ -151,10 +154,14 @@ fn policy_rules(settings: &Settings) -> Rules {
 async fn start_engine(
     settings: &Settings,
     processes: Processes,
+    kubernetes: Option<Kubernetes>,
     store: Store,
     operations: &mut Operations,
 ) -> Result<Engine> {
     let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(processes)];
+    if let Some(kubernetes) = kubernetes {
+        providers.push(Arc::new(kubernetes));
+    }
     if settings.dev {
         let database = store.database_id().await?;
         providers.push(Arc::new(Simulated::new(&database, SystemClock)));

@@ -243,6 +243,11 @@ impl Cluster {
         }
     }
 
+    /// Whether others made it: then its id is that of its object. Only users' requests change it.
+    pub fn is_found(&self) -> bool {
+        self.observed.object.as_ref().is_some_and(|object| *object == self.id.to_string())
+    }
+
     /// How many workers there should be.
     pub fn desired(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.desired))

@@ -3,6 +3,7 @@
 //! An action looks, decides once, records that, writes once under its fence, and waits until the members are seen. The
 //! row changes with the commit that says the write was acknowledged, or when somebody else's change is seen.
 
+mod discovery;
 mod mirror;
 mod observer;
 mod plan;
@@ -28,6 +29,7 @@ use mirror::Mirror;
 use plan::{Complete, Memory, Verdict, Write};
 use task::Task;
 
+pub(crate) use discovery::discover;
 pub(crate) use observer::look_at;
 pub(crate) use refusal::refusal;
 

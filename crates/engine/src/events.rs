@@ -25,6 +25,8 @@ pub(crate) mod reason {
     pub(crate) const HOST_RESTARTED: &str = "HostRestarted";
     /// Somebody changed the spec of record of a cluster, not through Muster.
     pub(crate) const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
+    /// A cluster that others made was found, and has a row now.
+    pub(crate) const DISCOVERED: &str = "Discovered";
     /// Somebody deleted a cluster, not through Muster.
     pub(crate) const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
     /// Nodes run with an older recipe than their cluster has, until they are restarted.

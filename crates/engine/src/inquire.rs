@@ -37,6 +37,9 @@ pub enum InquiryError {
 /// Lines of a log, as they come.
 pub type Lines = BoxStream<'static, Result<String, ProviderError>>;
 
+/// What a provider says of a node.
+type Details = Result<Map<String, Value>, ProviderError>;
+
 impl Engine {
     /// What a node wrote.
     pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, InquiryError> {
@@ -87,7 +90,7 @@ impl Engine {
             .into_iter()
             .map(|profile| (profile.id, profile))
             .collect();
-        let mut asked: Vec<BoxFuture<'_, (NodeId, Result<Map<String, Value>, ProviderError>)>> = Vec::new();
+        let mut asked: Vec<BoxFuture<'_, (NodeId, Details)>> = Vec::new();
         for node in members.iter().filter(|node| node.physical_id.is_some()) {
             let Some(profile) = recipes.get(&node.profile_id) else { continue };
             let (call, provider) = (Call { cluster, profile, fence: Fence(0) }, &provider);

@@ -195,6 +195,13 @@ impl Open {
             }
             query.after = page.next;
         }
+        for id in unknown(inner, provider).await? {
+            let looked = look_at(inner, provider, id, true).await;
+            self.note(id, looked);
+            if self.everything || inner.stopping.is_cancelled() {
+                return Ok(());
+            }
+        }
         for node in inner.store.orphans(provider.instance()).await? {
             let id = orphan::id(node.id);
             let looked = look_at(inner, provider, id, true).await;
@@ -205,6 +212,17 @@ impl Open {
         }
         Ok(())
     }
+}
+
+/// Clusters that are there and have no row.
+async fn unknown(inner: &Inner, provider: &dyn Provider) -> Result<Vec<ClusterId>, StoreError> {
+    let mut unknown = Vec::new();
+    for id in provider.found() {
+        if inner.store.cluster(id).await?.is_none() {
+            unknown.push(id);
+        }
+    }
+    Ok(unknown)
 }
 
 /// What one engine at a time does for an instance.
@@ -221,7 +239,13 @@ async fn look_at(
     id: ClusterId,
     first: bool,
 ) -> Result<Looked, StoreError> {
-    let Some(cluster) = inner.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()) else {
+    let row = match inner.store.cluster(id).await? {
+        None if delegated::discover(inner, provider, duty(provider), id).await? => {
+            inner.store.cluster(id).await?
+        }
+        row => row,
+    };
+    let Some(cluster) = row.filter(|cluster| cluster.deleted_at.is_none()) else {
         return orphans::look_at(inner, provider, id).await;
     };
     let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };

@@ -4,6 +4,7 @@
 //! A call may be dropped before it ends, because its action is cancelled, suspended, timed out or another engine's:
 //! what it has begun is taken up by the next call of the verb, or removed by a deletion.
 
+mod found;
 mod operation;
 mod operator;
 
@@ -20,6 +21,7 @@ use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
+pub use found::Found;
 pub use operation::{Operation, Updated};
 pub use operator::{Bounds, MemberId, Object, Operator, SeenGroup, SeenMember, Spec};
 
@@ -289,6 +291,16 @@ pub trait Provider: Send + Sync {
     /// [`Capabilities::tells_activity`] is set.
     async fn activity(&self, _: Call<'_>) -> Result<Activity, ProviderError> {
         Ok(Activity::Unknown)
+    }
+
+    /// Delegated: clusters that are there, whoever made them, as far as that is known now.
+    fn found(&self) -> Vec<ClusterId> {
+        Vec::new()
+    }
+
+    /// Delegated: what a cluster is that is there; nothing if it is not.
+    async fn describe(&self, _: ClusterId) -> Result<Option<Found>, ProviderError> {
+        Ok(None)
     }
 
     /// Tells of changes in the world, for as long as it is polled. One that cannot know what happened before begins

@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 use crate::metrics::Metrics;
 use crate::provider::{
-    Call, Capabilities, Change, LogQuery, MemberId, NodeResult, Observed, Operation, Provider, ProviderError,
-    Updated,
+    Call, Capabilities, Change, Found, LogQuery, MemberId, NodeResult, Observed, Operation, Provider,
+    ProviderError, Updated,
 };
 
 /// A provider whose calls are told and counted.
@@ -265,6 +265,14 @@ impl Provider for Told {
     async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
         let telling = self.begin("activity", call, 0);
         telling.end(self.provider.activity(call).await)
+    }
+
+    fn found(&self) -> Vec<ClusterId> {
+        self.provider.found()
+    }
+
+    async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {
+        self.provider.describe(id).await
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

@@ -7,6 +7,7 @@ mod ask;
 mod contact;
 mod dask;
 mod endpoints;
+pub mod kubernetes;
 mod local;
 mod ray;
 mod requirement;

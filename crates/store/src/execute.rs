@@ -6,9 +6,9 @@ use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
     Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
-    DeleteProfile, DeleteReceiver, EndWait, Expire, Expired, ForgetChecks, Heartbeat, InsertProfile, Mirror,
-    Mirrored, NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record, Register, Removed,
-    RenamePolicy, Retire, Signal, TakeDuty, UpdateProfile,
+    DeleteProfile, DeleteReceiver, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat,
+    InsertProfile, Mirror, Mirrored, NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record,
+    Register, Removed, RenamePolicy, Retire, Signal, TakeDuty, UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -37,6 +37,11 @@ impl Store {
     /// Writes what was seen of a cluster that an operator drives.
     pub async fn mirror(&self, command: Mirror) -> Result<Mirrored, StoreError> {
         self.write("mirror", command).await
+    }
+
+    /// Stores a cluster that others made; whether it has a row now.
+    pub async fn discover(&self, command: Discover) -> Result<bool, StoreError> {
+        self.write("discover", command).await
     }
 
     /// Binds a policy to a cluster; one that is bound already takes the new state.

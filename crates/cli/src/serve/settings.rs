@@ -22,6 +22,10 @@ pub(crate) struct Settings {
     pub(crate) grpc_listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
     pub(crate) database_url: Option<String>,
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) in_cluster: bool,
+    pub(crate) namespace: Vec<String>,
+    pub(crate) instance_id: Option<String>,
     pub(crate) auth: Vec<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
@@ -58,6 +62,10 @@ impl Default for Settings {
             grpc_listen: SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8887),
             data_dir: super::default_folder().unwrap_or_default(),
             database_url: None,
+            kubeconfig: None,
+            in_cluster: false,
+            namespace: Vec::new(),
+            instance_id: None,
             auth: Vec::new(),
             tls_cert: None,
             tls_key: None,
@@ -96,6 +104,26 @@ pub(crate) struct Flags {
     /// A PostgreSQL that replicas share, instead of a file in the data folder
     #[arg(long, env = "MUSTER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<String>,
+    /// The kubeconfig of a Kubernetes to make clusters on
+    #[arg(long, env = "MUSTER_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Make clusters on the Kubernetes that this runs in
+    #[arg(
+        long,
+        env = "MUSTER_IN_CLUSTER",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    in_cluster: Option<bool>,
+    /// A namespace of Kubernetes to serve, several times for several; all if none is given
+    #[arg(long, env = "MUSTER_NAMESPACE", value_name = "NS", value_delimiter = ',')]
+    namespace: Option<Vec<String>>,
+    /// What tells this Kubernetes from others, where the UID of kube-system cannot be read
+    #[arg(long, env = "MUSTER_INSTANCE_ID", value_name = "ID")]
+    instance_id: Option<String>,
     /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE; several are tried in order
     #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
     auth: Option<Vec<String>>,
@@ -161,6 +189,10 @@ impl Flags {
             grpc_listen,
             data_dir,
             database_url,
+            kubeconfig,
+            in_cluster,
+            namespace,
+            instance_id,
             auth,
             tls_cert,
             tls_key,
@@ -184,6 +216,10 @@ impl Flags {
             grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
             data_dir: data_dir.unwrap_or(file.data_dir),
             database_url: database_url.or(file.database_url),
+            kubeconfig: kubeconfig.or(file.kubeconfig),
+            in_cluster: in_cluster.unwrap_or(file.in_cluster),
+            namespace: namespace.unwrap_or(file.namespace),
+            instance_id: instance_id.or(file.instance_id),
             auth: auth.unwrap_or(file.auth),
             tls_cert: tls_cert.or(file.tls_cert),
             tls_key: tls_key.or(file.tls_key),
@@ -239,6 +275,9 @@ impl Settings {
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             bail!("tls_cert and tls_key belong together: only one of them is set");
+        }
+        if self.kubeconfig.is_some() && self.in_cluster {
+            bail!("kubeconfig and in_cluster name two ways to one Kubernetes: leave one of them out");
         }
         if self.parallel_actions == 0 {
             bail!("parallel_actions is 0: at least 1 is needed for anything to happen");

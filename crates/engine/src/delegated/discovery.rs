@@ -1,0 +1,74 @@
+//! Clusters that are there without a row: others made them, and they get one.
+
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::event::Level;
+use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::profile::Profile;
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::Discover;
+use serde_json::{Map, Value};
+
+use crate::engine::Inner;
+use crate::events::{self, reason};
+use crate::fresh::new_id;
+use crate::provider::{Found, Provider};
+
+/// Gives a cluster a row if it is there; whether it has one now.
+pub(crate) async fn discover(
+    inner: &Inner,
+    provider: &dyn Provider,
+    duty: String,
+    id: ClusterId,
+) -> Result<bool, StoreError> {
+    let found = match provider.describe(id).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(false),
+        Err(error) => {
+            tracing::warn!(%error, cluster = %id, "cannot describe a cluster that was found");
+            return Ok(false);
+        }
+    };
+    let now = inner.clock.now();
+    let Some((cluster, profile)) = rows(provider, id, found, now) else { return Ok(false) };
+    let message = format!("it was found in namespace '{}'", cluster.namespace);
+    let event = events::of_cluster(None, &cluster, Level::Info, reason::DISCOVERED, &message, now);
+    let engine = inner.life().id;
+    inner.store.discover(Discover { duty, engine, cluster, profile, event }).await
+}
+
+fn rows(provider: &dyn Provider, id: ClusterId, found: Found, now: Timestamp) -> Option<(Cluster, Profile)> {
+    let capabilities = provider.capabilities(&found.kind, Some(&found.flavor))?;
+    let profile = Profile {
+        id: ProfileId::from_uuid(new_id()),
+        name: found.name.clone(),
+        kind: found.kind,
+        project: found.namespace.clone(),
+        user: found.user.clone(),
+        properties: found.properties,
+        envelope: Map::new(),
+        metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
+        implicit: true,
+        created_at: now,
+        updated_at: None,
+    };
+    let created_at = found.created_at.or(Some(now));
+    let new = Cluster::new(id, found.name, found.namespace, provider.instance().clone(), &profile, now);
+    let cluster = Cluster {
+        owner: found.owner,
+        user: found.user,
+        framework: Some(found.framework),
+        flavor: Some(found.flavor),
+        has_head: capabilities.head,
+        groups: found.groups,
+        // What it really is is seen in a moment.
+        status: ClusterStatus::Warning,
+        status_reason: "it was found, and has not been looked at yet".to_owned(),
+        labels: found.labels,
+        annotations: found.annotations,
+        init_at: created_at.unwrap_or(now),
+        created_at,
+        ..new
+    };
+    Some((cluster, profile))
+}

@@ -1,0 +1,26 @@
+//! How clusters of a framework stand on Kubernetes: objects to make, to read and to change.
+//!
+//! A flavor is one way to do it: an operator's custom resources, or plain objects of our own. Whoever uses this knows
+//! neither the operators nor their objects; it only makes, follows and patches what it is told to.
+
+mod flavor;
+mod kuberay;
+mod object;
+mod pod;
+mod words;
+
+use muster_core::cluster::Framework;
+
+pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
+pub use object::{Kind, Manifest, Part, Watched};
+pub use words::{Autoscaler, GroupWords, NodeWords, Words};
+
+/// Every flavor, the default one of each framework first.
+pub fn flavors() -> &'static [&'static dyn Flavor] {
+    &[&kuberay::KubeRay]
+}
+
+/// The flavors of a framework, the default one first.
+pub fn flavors_of(framework: Framework) -> impl Iterator<Item = &'static dyn Flavor> {
+    flavors().iter().copied().filter(move |flavor| flavor.framework() == framework)
+}

@@ -1,0 +1,354 @@
+//! Ray by the KubeRay operator: a `RayCluster` of group `ray.io`.
+
+mod read;
+
+use std::collections::BTreeMap;
+
+use muster_core::cluster::{Framework, WorkerGroup};
+use muster_core::node::NodeRole;
+use muster_core::recipe::NodeRecipe;
+use serde_json::{Value, json};
+
+use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
+use super::object::{Kind, Manifest, Part, Watched};
+use super::pod::{self, Container};
+use super::words::{GroupWords, Words};
+use crate::endpoints::Endpoints;
+
+/// Ray by its operator.
+pub(super) struct KubeRay;
+
+const RAY_CLUSTER: Kind = Kind { group: "ray.io", version: "v1", kind: "RayCluster", plural: "rayclusters" };
+
+const WATCHED: &[Watched] = &[Watched { kind: &RAY_CLUSTER, selector: "", part: Part::Root }];
+
+/// The first version of Ray that asks for a token.
+const FIRST_WITH_TOKEN: (u32, u32) = (2, 52);
+
+const HEAD: &str = "ray-head";
+const WORKER: &str = "ray-worker";
+
+impl Flavor for KubeRay {
+    fn name(&self) -> &'static str {
+        "kuberay"
+    }
+
+    fn framework(&self) -> Framework {
+        Framework::Ray
+    }
+
+    fn operator(&self) -> Option<&'static str> {
+        Some("the KubeRay operator (rayclusters.ray.io)")
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            create: true,
+            choose_victims: true,
+            rolls: false,
+            several_groups: true,
+            // They are other pods, which are left alone and find the new head by its Service.
+            workers_outlive_head: true,
+        }
+    }
+
+    fn longest_name(&self) -> usize {
+        53
+    }
+
+    fn watched(&self) -> &'static [Watched] {
+        WATCHED
+    }
+
+    fn pods(&self) -> &'static str {
+        "ray.io/cluster"
+    }
+
+    fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member> {
+        let (role, group) = match labels.get("ray.io/node-type")?.as_str() {
+            "head" => (NodeRole::Head, None),
+            "worker" => (NodeRole::Worker, labels.get("ray.io/group").cloned()),
+            // A job that was submitted is no member.
+            _ => return None,
+        };
+        Some(Member { cluster: labels.get("ray.io/cluster")?.clone(), role, group, keeps_name: false })
+    }
+
+    fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String> {
+        let Plan { cluster, recipe } = plan;
+        let version = recipe.version.as_deref();
+        let mut spec = json!({
+            "headGroupSpec": {
+                "rayStartParams": start_parameters(&recipe.head(), &[("dashboard-host", "0.0.0.0")])?,
+                "template": head_template(&recipe.head(), version),
+            },
+            "workerGroupSpecs": cluster.groups.iter().map(|group| worker_group(plan, group)).collect::<Result<Vec<_>, _>>()?,
+        });
+        let version =
+            version.map_or_else(|| version_of_image(recipe.image.as_deref()), |given| Some(given.to_owned()));
+        if let Some(version) = version {
+            spec["rayVersion"] = version.clone().into();
+            if has_token(&version) {
+                spec["authOptions"] = json!({"mode": "token"});
+            }
+            Ok(vec![manifest(plan, &version, &spec)])
+        } else {
+            Ok(vec![manifest(plan, "", &spec)])
+        }
+    }
+
+    fn read(&self, _: &Kind, object: &Value) -> Option<Words> {
+        Some(read::words(object))
+    }
+
+    fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
+        let mut operations = Vec::new();
+        for change in changes {
+            let group = group(words, change.group)?;
+            operations.extend(resize(group, change)?);
+        }
+        Ok(vec![patch(cluster, operations)])
+    }
+
+    fn remake(&self, plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+        let mut operations = Vec::new();
+        let version = plan.recipe.version.as_deref();
+        let head = head_template(&plan.recipe.head(), version);
+        operations.extend(replaced_container("/spec/headGroupSpec", &head));
+        for wanted in &plan.cluster.groups {
+            let group = group(words, &wanted.name)?;
+            let path = format!("/spec/workerGroupSpecs/{}", group.place);
+            operations.push(test(&format!("{path}/groupName"), &json!(group.name)));
+            let node = plan.recipe.workers(Some(wanted));
+            operations.extend(replaced_container(&path, &worker_template(&node, version)));
+        }
+        Ok(vec![patch(&plan.cluster.object_name, operations)])
+    }
+
+    fn settle(&self, cluster: &str, words: &[&Words]) -> Vec<Step> {
+        let named = words.iter().flat_map(|words| &words.groups).filter(|group| !group.victims.is_empty());
+        let operations: Vec<Value> = named
+            .flat_map(|group| {
+                let path = format!("/spec/workerGroupSpecs/{}", group.place);
+                [
+                    test(&format!("{path}/groupName"), &json!(group.name)),
+                    json!({"op": "remove", "path": format!("{path}/scaleStrategy/workersToDelete")}),
+                ]
+            })
+            .collect();
+        if operations.is_empty() { Vec::new() } else { vec![patch(cluster, operations)] }
+    }
+
+    fn user(&self, labels: &BTreeMap<String, String>) -> String {
+        labels.get("ray.io/user").cloned().unwrap_or_default()
+    }
+
+    fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints {
+        let host = format!("{cluster}-head-svc.{namespace}.svc");
+        Endpoints::default()
+            .with(Endpoints::ADDRESS, format!("ray://{host}:10001"))
+            .with(Endpoints::DASHBOARD, format!("http://{host}:8265"))
+            .with("gcs", format!("{host}:6379"))
+    }
+
+    fn token(&self, cluster: &str) -> Option<(String, &'static str)> {
+        Some((cluster.to_owned(), "auth_token"))
+    }
+
+    fn environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String> {
+        let mut variables = BTreeMap::new();
+        let mut add = |name: &str, value: Option<&str>| {
+            variables.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+        };
+        add("RAY_ADDRESS", endpoints.get(Endpoints::ADDRESS));
+        add("RAY_API_SERVER_ADDRESS", endpoints.get(Endpoints::DASHBOARD));
+        add("RAY_AUTH_MODE", token.map(|_| "token"));
+        add("RAY_AUTH_TOKEN", token);
+        variables
+    }
+}
+
+/// The labels are those of KubeRay's own API server, so that each finds what the other made.
+fn manifest(plan: Plan<'_>, version: &str, spec: &Value) -> Manifest {
+    let cluster = plan.cluster;
+    let labels = json!({
+        "app.kubernetes.io/managed-by": "kuberay-apiserver",
+        "app.kubernetes.io/name": "kuberay",
+        "ray.io/cluster-name": cluster.object_name,
+        "ray.io/environment": "DEV",
+        "ray.io/user": label_safe(&cluster.user),
+        "ray.io/version": label_safe(version),
+    });
+    let body = json!({
+        "apiVersion": RAY_CLUSTER.api_version(),
+        "kind": RAY_CLUSTER.kind,
+        "metadata": {"name": cluster.object_name, "namespace": cluster.namespace, "labels": labels},
+        "spec": spec,
+    });
+    Manifest { kind: &RAY_CLUSTER, body }
+}
+
+fn default_image(version: Option<&str>) -> String {
+    let version = version.unwrap_or_else(|| pod::pinned(include_str!("../../pins/ray.txt"), "ray"));
+    format!("rayproject/ray:{version}")
+}
+
+/// The version that an image's tag names; that of the default image if there is no other.
+fn version_of_image(image: Option<&str>) -> Option<String> {
+    let default = default_image(None);
+    let tag = image.unwrap_or(&default).rsplit_once(':')?.1;
+    let version = tag.split('-').next()?;
+    numbers(version).map(|_| version.to_owned())
+}
+
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn has_token(version: &str) -> bool {
+    numbers(version).is_some_and(|version| version >= FIRST_WITH_TOKEN)
+}
+
+fn head_template(node: &NodeRecipe, version: Option<&str>) -> Value {
+    let container = Container {
+        name: HEAD,
+        image: &default_image(version),
+        node,
+        environment: vec![pod::field("MY_POD_IP", "status.podIP")],
+        ports: vec![
+            pod::port("redis", 6379),
+            pod::port("head", 10001),
+            pod::port("dashboard", 8265),
+            pod::port("metrics", 8080),
+        ],
+    };
+    template(&container.json(), node)
+}
+
+fn worker_template(node: &NodeRecipe, version: Option<&str>) -> Value {
+    let container = Container {
+        name: WORKER,
+        image: &default_image(version),
+        node,
+        environment: vec![
+            pod::variable("RAY_DISABLE_DOCKER_CPU_WARNING", "1"),
+            pod::variable("TYPE", "worker"),
+            pod::amount("CPU_REQUEST", WORKER, "requests.cpu"),
+            pod::amount("CPU_LIMITS", WORKER, "limits.cpu"),
+            pod::amount("MEMORY_REQUESTS", WORKER, "requests.memory"),
+            pod::amount("MEMORY_LIMITS", WORKER, "limits.memory"),
+            pod::field("MY_POD_NAME", "metadata.name"),
+            pod::field("MY_POD_IP", "status.podIP"),
+        ],
+        ports: Vec::new(),
+    };
+    let mut container = container.json();
+    container["lifecycle"] = json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}});
+    template(&container, node)
+}
+
+fn template(container: &Value, node: &NodeRecipe) -> Value {
+    let image = node.image.clone().unwrap_or_default();
+    json!({
+        "metadata": {"annotations": {"ray.io/compute-image": image}},
+        "spec": pod::placed(json!({"containers": [container]}), &node.shape()),
+    })
+}
+
+fn worker_group(plan: Plan<'_>, group: &WorkerGroup) -> Result<Value, String> {
+    let node = plan.recipe.workers(Some(group));
+    let mut spec = json!({
+        "groupName": group.name,
+        "replicas": group.desired,
+        "minReplicas": group.min,
+        "rayStartParams": start_parameters(&node, &[])?,
+        "template": worker_template(&node, plan.recipe.version.as_deref()),
+    });
+    // Without a number there is no bound.
+    if let Some(max) = group.max {
+        spec["maxReplicas"] = max.into();
+    }
+    Ok(spec)
+}
+
+/// Arguments of the start command, as the operator takes them: names and values.
+fn start_parameters(node: &NodeRecipe, own: &[(&str, &str)]) -> Result<Value, String> {
+    let mut parameters: BTreeMap<String, String> =
+        own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    for argument in &node.args {
+        let named = argument.strip_prefix("--").and_then(|rest| {
+            let (name, value) = rest.split_once('=').unwrap_or((rest, ""));
+            (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+        });
+        let Some((name, value)) = named else {
+            return Err(format!("argument '{argument}' is not possible: write --name=value"));
+        };
+        parameters.insert(name, value);
+    }
+    Ok(json!(parameters))
+}
+
+fn group<'w>(words: &[&'w Words], name: &str) -> Result<&'w GroupWords, String> {
+    let mut groups = words.iter().flat_map(|words| &words.groups);
+    groups.find(|group| group.name == name).ok_or_else(|| format!("there is no group '{name}' any more"))
+}
+
+fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String> {
+    let path = format!("/spec/workerGroupSpecs/{}", group.place);
+    let mut operations = vec![test(&format!("{path}/groupName"), &json!(group.name))];
+    let replicas = |workers: u32| {
+        if workers.is_multiple_of(group.hosts) {
+            return Ok(workers / group.hosts);
+        }
+        Err(format!(
+            "group '{}' grows and shrinks by {} at once: {workers} is not possible",
+            group.name, group.hosts
+        ))
+    };
+    if let Some(desired) = change.desired {
+        operations.push(add(&format!("{path}/replicas"), &json!(replicas(desired)?)));
+    }
+    if let Some((min, max)) = change.bounds {
+        operations.push(add(&format!("{path}/minReplicas"), &json!(replicas(min)?)));
+        let max = max.map(replicas).transpose()?.map_or(json!(i32::MAX), Value::from);
+        operations.push(add(&format!("{path}/maxReplicas"), &max));
+    }
+    if !change.victims.is_empty() {
+        let pods: Vec<&str> = change.victims.iter().map(|victim| victim.pod.as_str()).collect();
+        operations.push(add(&format!("{path}/scaleStrategy"), &json!({"workersToDelete": pods})));
+    }
+    Ok(operations)
+}
+
+/// The container is written as it would be made now; whatever else the template has stays.
+fn replaced_container(path: &str, template: &Value) -> Vec<Value> {
+    let made = &template["spec"]["containers"][0];
+    ["image", "resources", "env"]
+        .into_iter()
+        .map(|key| add(&format!("{path}/template/spec/containers/0/{key}"), &made[key]))
+        .collect()
+}
+
+fn test(path: &str, value: &Value) -> Value {
+    json!({"op": "test", "path": path, "value": value})
+}
+
+fn add(path: &str, value: &Value) -> Value {
+    json!({"op": "add", "path": path, "value": value})
+}
+
+fn patch(cluster: &str, operations: Vec<Value>) -> Step {
+    Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Patch(operations) }
+}
+
+/// A text as labels allow it: what they do not allow is replaced, what is too long is cut.
+fn label_safe(text: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
+    let cut: String = text.chars().take(63).map(plain).collect();
+    cut.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! What a `RayCluster` says.
+
+use serde_json::Value;
+
+use crate::kubernetes::words::{Autoscaler, GroupWords, NodeWords, Words, text, whole};
+
+pub(super) fn words(object: &Value) -> Words {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let groups = spec["workerGroupSpecs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Words {
+        cluster: text(&object["metadata"]["name"]),
+        groups: groups.iter().enumerate().map(|(place, group)| words_of_group(place, group)).collect(),
+        autoscaler: spec["enableInTreeAutoscaling"]
+            .as_bool()
+            .unwrap_or_default()
+            .then_some(Autoscaler { group: None, bounds: None }),
+        head: NodeWords::of_pod_spec(&spec["headGroupSpec"]["template"]["spec"]),
+        version: spec["rayVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned),
+        suspended: spec["suspend"].as_bool().unwrap_or_default(),
+        refused: refused(groups),
+        pending: pending(status),
+        noticed: status.as_object().is_some_and(|status| !status.is_empty()),
+    }
+}
+
+fn words_of_group(place: usize, group: &Value) -> GroupWords {
+    let hosts = whole(&group["numOfHosts"]).unwrap_or(1).max(1);
+    let number = |key: &str| whole(&group[key]);
+    let (min, max) = (number("minReplicas").unwrap_or(0), number("maxReplicas"));
+    // What nobody bounds is bounded by the largest number that there is.
+    let max = max.filter(|max| *max < i32::MAX.unsigned_abs());
+    // The operator keeps within the bounds, whatever the number says.
+    let desired = number("replicas").unwrap_or(0).max(min).min(max.unwrap_or(u32::MAX));
+    let pods = |replicas: u32| replicas.saturating_mul(hosts);
+    let named = group["scaleStrategy"]["workersToDelete"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let suspended = group["suspend"].as_bool().unwrap_or_default();
+    GroupWords {
+        name: text(&group["groupName"]),
+        place,
+        desired: if suspended { 0 } else { pods(desired) },
+        bounds: Some((pods(min), max.map(pods))),
+        hosts,
+        made_from: NodeWords::of_pod_spec(&group["template"]["spec"]),
+        victims: named.iter().map(text).collect(),
+    }
+}
+
+/// What its operator will not act on, though the API server took it.
+fn refused(groups: &[Value]) -> Vec<String> {
+    let crossed = |group: &&Value| {
+        let number = |key: &str| group[key].as_i64();
+        number("minReplicas").zip(number("maxReplicas")).is_some_and(|(min, max)| min > max)
+    };
+    let sentence = |group: &Value| {
+        let name = text(&group["groupName"]);
+        format!(
+            "group '{name}' has more minReplicas than maxReplicas, and KubeRay does nothing until that is changed"
+        )
+    };
+    groups.iter().filter(crossed).map(sentence).collect()
+}
+
+/// Conditions that say why pods are missing, such as a quota.
+fn pending(status: &Value) -> Vec<String> {
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let failing = |condition: &&Value| condition["type"] == "ReplicaFailure" && condition["status"] == "True";
+    conditions.iter().filter(failing).map(|condition| text(&condition["message"])).collect()
+}

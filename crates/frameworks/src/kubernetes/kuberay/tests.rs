@@ -1,0 +1,157 @@
+use muster_core::cluster::Cluster;
+use muster_core::sample;
+use rstest::rstest;
+
+use super::super::flavor::Victim;
+use super::*;
+
+fn recipe(properties: &Value) -> muster_core::recipe::ClusterRecipe {
+    muster_core::recipe::ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe")
+}
+
+fn cluster() -> Cluster {
+    let mut cluster = sample::cluster(2, 1, Some(5));
+    cluster.object_name = "fred".to_owned();
+    cluster.namespace = "demo".to_owned();
+    cluster.user = "3cpo@example.org".to_owned();
+    cluster.groups[0].name = "small".to_owned();
+    cluster
+}
+
+fn made(properties: &Value) -> Value {
+    let (cluster, recipe) = (cluster(), recipe(properties));
+    let manifests = KubeRay.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    manifests.into_iter().next().expect("a root").body
+}
+
+#[test]
+fn what_is_made_is_what_its_own_api_server_makes() {
+    let made = made(&json!({
+        "version": "2.46.0",
+        "head": {"cpu": "2", "memory": "4Gi", "env": {"A": "1"}},
+        "worker": {"cpu": "2", "memory": "4Gi", "gpu": 1},
+    }));
+    assert_eq!((&made["apiVersion"], &made["kind"]), (&json!("ray.io/v1"), &json!("RayCluster")));
+    let labels = json!({
+        "app.kubernetes.io/managed-by": "kuberay-apiserver", "app.kubernetes.io/name": "kuberay",
+        "ray.io/cluster-name": "fred", "ray.io/environment": "DEV", "ray.io/user": "3cpo-example.org",
+        "ray.io/version": "2.46.0",
+    });
+    assert_eq!(made["metadata"], json!({"name": "fred", "namespace": "demo", "labels": labels}));
+    let head = &made["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        *head,
+        json!({
+            "name": "ray-head", "image": "rayproject/ray:2.46.0", "imagePullPolicy": "IfNotPresent",
+            "env": [
+                {"name": "MY_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "A", "value": "1"},
+            ],
+            "ports": [
+                {"name": "redis", "containerPort": 6379}, {"name": "head", "containerPort": 10001},
+                {"name": "dashboard", "containerPort": 8265}, {"name": "metrics", "containerPort": 8080},
+            ],
+            "resources": {"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "2", "memory": "4Gi"}},
+        })
+    );
+    let group = &made["spec"]["workerGroupSpecs"][0];
+    let numbers = [&group["groupName"], &group["replicas"], &group["minReplicas"], &group["maxReplicas"]];
+    assert_eq!(numbers, [&json!("small"), &json!(2), &json!(1), &json!(5)]);
+    let worker = &group["template"]["spec"]["containers"][0];
+    assert_eq!(worker["resources"]["limits"]["nvidia.com/gpu"], "1");
+    assert_eq!(worker["lifecycle"]["preStop"]["exec"]["command"], json!(["/bin/sh", "-c", "ray stop"]));
+}
+
+#[rstest]
+#[case::old(json!({"version": "2.46.0"}), json!(null))]
+#[case::new(json!({"version": "2.52.1"}), json!({"mode": "token"}))]
+#[case::image(json!({"image": "rayproject/ray:2.53.0-py312"}), json!({"mode": "token"}))]
+#[case::own_image(json!({"image": "mine/ray:latest"}), json!(null))]
+#[case::default(json!({}), json!({"mode": "token"}))]
+fn a_token_is_asked_for_where_ray_knows_tokens(#[case] properties: Value, #[case] options: Value) {
+    assert_eq!(made(&properties)["spec"]["authOptions"], options);
+}
+
+#[test]
+fn a_group_without_a_bound_is_written_without_one_and_read_as_such() {
+    let (mut cluster, recipe) = (cluster(), recipe(&json!({})));
+    cluster.groups[0].max = None;
+    let mut made = KubeRay.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let mut root = made.remove(0).body;
+    assert_eq!(root["spec"]["workerGroupSpecs"][0]["maxReplicas"], json!(null));
+    // As the API server fills it in.
+    root["spec"]["workerGroupSpecs"][0]["maxReplicas"] = json!(i32::MAX);
+    assert_eq!(read::words(&root).groups[0].bounds, Some((1, None)));
+}
+
+fn words(group: &Value) -> Words {
+    read::words(&json!({"metadata": {"name": "fred"}, "spec": {"workerGroupSpecs": [{}, group]}}))
+}
+
+#[rstest]
+#[case::plain(json!({"groupName": "g", "replicas": 3, "minReplicas": 1, "maxReplicas": 9}), 3, Some((1, Some(9))))]
+#[case::nothing_said(json!({"groupName": "g"}), 0, Some((0, None)))]
+#[case::below_zero_is_none(json!({"groupName": "g", "replicas": -1, "minReplicas": 2}), 2, Some((2, None)))]
+#[case::kept_within_bounds(json!({"groupName": "g", "replicas": 9, "maxReplicas": 4}), 4, Some((0, Some(4))))]
+#[case::several_hosts(json!({"groupName": "g", "replicas": 2, "maxReplicas": 3, "numOfHosts": 4}), 8, Some((0, Some(12))))]
+#[case::suspended(json!({"groupName": "g", "replicas": 2, "suspend": true}), 0, Some((0, None)))]
+fn a_group_is_read_as_the_operator_takes_it(
+    #[case] group: Value,
+    #[case] desired: u32,
+    #[case] bounds: Option<(u32, Option<u32>)>,
+) {
+    let group = &words(&group).groups[1];
+    assert_eq!((group.place, group.desired, group.bounds), (1, desired, bounds));
+}
+
+#[test]
+fn crossed_bounds_are_told_because_the_operator_does_not() {
+    let refused = words(&json!({"groupName": "g", "minReplicas": 3, "maxReplicas": 2})).refused;
+    assert!(refused[0].starts_with("group 'g' has more minReplicas than maxReplicas"), "{refused:?}");
+}
+
+#[test]
+fn a_shrinking_group_names_its_victims_in_the_same_write() {
+    let words = words(&json!({"groupName": "g", "replicas": 3}));
+    let victims = [Victim { pod: "g-worker-abc".to_owned(), controller: None }];
+    let change = Resize { group: "g", desired: Some(2), bounds: None, victims: &victims };
+    let steps = KubeRay.resize("fred", &[&words], &[change]).expect("it is possible");
+    let operations = json!([
+        {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "g"},
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/replicas", "value": 2},
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/scaleStrategy", "value": {"workersToDelete": ["g-worker-abc"]}},
+    ]);
+    let [Step { deed: Deed::Patch(patch), .. }] = steps.as_slice() else { panic!("one patch: {steps:?}") };
+    assert_eq!(json!(patch), operations);
+}
+
+#[test]
+fn names_of_victims_are_taken_away_afterwards() {
+    let named = json!({"groupName": "g", "scaleStrategy": {"workersToDelete": ["x"]}});
+    let steps = KubeRay.settle("fred", &[&words(&named)]);
+    let [Step { deed: Deed::Patch(patch), .. }] = steps.as_slice() else { panic!("one patch: {steps:?}") };
+    assert_eq!(patch[1]["path"], "/spec/workerGroupSpecs/1/scaleStrategy/workersToDelete");
+    assert_eq!(KubeRay.settle("fred", &[&words(&json!({"groupName": "g"}))]), []);
+}
+
+#[test]
+fn a_group_of_several_hosts_is_resized_by_all_of_them() {
+    let words = words(&json!({"groupName": "g", "replicas": 1, "numOfHosts": 4}));
+    let change = |desired| Resize { group: "g", desired: Some(desired), bounds: None, victims: &[] };
+    let why = KubeRay.resize("fred", &[&words], &[change(6)]).expect_err("it is not");
+    assert_eq!(why, "group 'g' grows and shrinks by 4 at once: 6 is not possible");
+    assert!(KubeRay.resize("fred", &[&words], &[change(8)]).is_ok());
+}
+
+#[test]
+fn pods_are_members_by_their_labels() {
+    let labels = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    let worker =
+        labels(&[("ray.io/cluster", "fred"), ("ray.io/node-type", "worker"), ("ray.io/group", "small")]);
+    let member = KubeRay.member(&worker).expect("a member");
+    assert_eq!((member.role, member.group.as_deref()), (NodeRole::Worker, Some("small")));
+    let job = labels(&[("ray.io/cluster", "fred"), ("ray.io/node-type", "redis-cleanup")]);
+    assert_eq!(KubeRay.member(&job), None);
+}

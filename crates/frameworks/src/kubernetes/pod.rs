@@ -1,0 +1,87 @@
+//! The main container of a node's pod.
+
+use muster_core::recipe::NodeRecipe;
+use muster_core::shape::Shape;
+use serde_json::{Map, Value, json};
+
+/// The resource that accelerators are asked for by.
+pub(super) const GPU: &str = "nvidia.com/gpu";
+
+/// What a node is given that nobody gave anything: enough for each framework to start.
+const CPU: &str = "1";
+const MEMORY: &str = "2Gi";
+
+/// A container, with what flavors add to it.
+pub(super) struct Container<'a> {
+    pub(super) name: &'a str,
+    pub(super) image: &'a str,
+    pub(super) node: &'a NodeRecipe,
+    /// Variables that come before those of the recipe.
+    pub(super) environment: Vec<Value>,
+    pub(super) ports: Vec<Value>,
+}
+
+impl Container<'_> {
+    pub(super) fn json(self) -> Value {
+        let Self { name, image, node, environment, ports } = self;
+        let mut container = json!({
+            "name": name,
+            "image": node.image.as_deref().unwrap_or(image),
+            "imagePullPolicy": "IfNotPresent",
+            "resources": resources(&node.shape()),
+        });
+        let own = node.env.iter().map(|(name, value)| variable(name, value));
+        let all: Vec<Value> = environment.into_iter().chain(own).collect();
+        for (key, list) in [("env", all), ("ports", ports)] {
+            if !list.is_empty() {
+                container[key] = Value::Array(list);
+            }
+        }
+        container
+    }
+}
+
+/// What a container asks for and may take: the same, so that nothing is taken from it later.
+pub(super) fn resources(shape: &Shape) -> Value {
+    let mut amounts = Map::new();
+    let cpu = shape.cpu.map_or_else(|| CPU.to_owned(), |cpu| cpu.to_string());
+    let memory = shape.memory.map_or_else(|| MEMORY.to_owned(), |memory| memory.to_string());
+    amounts.insert("cpu".to_owned(), cpu.into());
+    amounts.insert("memory".to_owned(), memory.into());
+    if let Some(gpu) = shape.gpu.filter(|gpu| *gpu > 0) {
+        amounts.insert(GPU.to_owned(), gpu.to_string().into());
+    }
+    json!({"limits": amounts, "requests": amounts})
+}
+
+pub(super) fn variable(name: &str, value: &str) -> Value {
+    json!({"name": name, "value": value})
+}
+
+/// A variable with a field of the pod.
+pub(super) fn field(name: &str, path: &str) -> Value {
+    json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+}
+
+/// A variable with an amount that a container has.
+pub(super) fn amount(name: &str, container: &str, resource: &str) -> Value {
+    json!({"name": name, "valueFrom": {"resourceFieldRef": {"containerName": container, "resource": resource}}})
+}
+
+pub(super) fn port(name: &str, number: u16) -> Value {
+    json!({"name": name, "containerPort": number})
+}
+
+/// Labels that the machine below must have, as a pod's spec asks for them.
+pub(super) fn placed(mut spec: Value, shape: &Shape) -> Value {
+    if !shape.selectors.is_empty() {
+        spec["nodeSelector"] = json!(shape.selectors);
+    }
+    spec
+}
+
+/// The version that a list of pinned packages names.
+pub(super) fn pinned(pins: &'static str, package: &str) -> &'static str {
+    let version = |line: &'static str| line.strip_prefix(package)?.strip_prefix("==");
+    pins.lines().find_map(version).unwrap_or("latest")
+}

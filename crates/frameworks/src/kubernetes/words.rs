@@ -1,0 +1,104 @@
+//! What objects say, as far as anybody here wants to know it: all else is forgotten as soon as it is read.
+
+use muster_core::quantity::{Cpu, Memory};
+use muster_core::shape::Shape;
+use serde_json::Value;
+
+/// What an object says of the cluster that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Words {
+    /// The cluster's name among its kind in the namespace.
+    pub cluster: String,
+    /// Groups of workers.
+    pub groups: Vec<GroupWords>,
+    /// Who decides on the size of a group.
+    pub autoscaler: Option<Autoscaler>,
+    /// What the head is made from.
+    pub head: NodeWords,
+    /// The version of the framework.
+    pub version: Option<String>,
+    /// Nothing shall run for now.
+    pub suspended: bool,
+    /// Why its operator will not act on it.
+    pub refused: Vec<String>,
+    /// What its operator waits for.
+    pub pending: Vec<String>,
+    /// Its operator has looked at it.
+    pub noticed: bool,
+}
+
+/// What is said of a group of workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupWords {
+    /// Its name.
+    pub name: String,
+    /// Where it stands among the groups of its object.
+    pub place: usize,
+    /// How many workers it shall have.
+    pub desired: u32,
+    /// At least and at most so many, if the object knows bounds.
+    pub bounds: Option<(u32, Option<u32>)>,
+    /// So many pods are one of its replicas.
+    pub hosts: u32,
+    /// What workers are made from.
+    pub made_from: NodeWords,
+    /// Pods that the object names as the first to go.
+    pub victims: Vec<String>,
+}
+
+/// An autoscaler, and between which bounds it decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Autoscaler {
+    /// For which group; all if none is named.
+    pub group: Option<String>,
+    /// Its bounds, if it has ones of its own.
+    pub bounds: Option<(u32, Option<u32>)>,
+}
+
+/// What nodes are made from, as far as two makings are told apart by it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeWords {
+    /// The image of its main container.
+    pub image: String,
+    /// What that container asks for.
+    pub shape: Shape,
+}
+
+impl NodeWords {
+    /// Reads the first container of a pod's spec.
+    pub fn of_pod_spec(spec: &Value) -> Self {
+        let container = &spec["containers"][0];
+        Self::of_container(text(&container["image"]), &container["resources"])
+    }
+
+    /// What a container with these resources is.
+    pub fn of_container(image: String, resources: &Value) -> Self {
+        Self { image, shape: shape(resources) }
+    }
+}
+
+/// What a container is given: its limits, and where there are none its requests.
+fn shape(resources: &Value) -> Shape {
+    let amount = |name: &str| {
+        let of = |side: &str| Some(resources[side].get(name)?.clone());
+        of("limits").or_else(|| of("requests"))
+    };
+    Shape {
+        cpu: amount("cpu").and_then(|cpu| serde_json::from_value::<Cpu>(cpu).ok()),
+        memory: amount("memory").and_then(|memory| serde_json::from_value::<Memory>(memory).ok()),
+        gpu: amount(super::pod::GPU).and_then(|gpu| whole(&gpu)),
+        ..Shape::default()
+    }
+}
+
+/// A text; empty if it is none.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// A whole number, also one in quotes.
+pub(super) fn whole(value: &Value) -> Option<u32> {
+    let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
+    // Below zero means none to every operator.
+    Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+}

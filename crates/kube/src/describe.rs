@@ -1,0 +1,84 @@
+//! What a root object says of a cluster that nobody here has a row for.
+
+use std::collections::BTreeMap;
+
+use muster_core::cluster::WorkerGroup;
+use muster_core::profile::ProfileType;
+use muster_core::recipe::{ClusterRecipe, NodeRecipe};
+use muster_core::shape::Shape;
+use muster_core::time::Timestamp;
+use muster_engine::provider::Found;
+use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, Words};
+use serde_json::{Map, Value};
+
+use crate::marks;
+
+/// Annotations that are larger than what they are about.
+const TOO_MUCH: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Reads a cluster from its root, and from what all its objects say.
+pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> Found {
+    let metadata = &root["metadata"];
+    let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+    let labels = texts(&metadata["labels"]);
+    let mut annotations = texts(&metadata["annotations"]);
+    annotations.retain(|key, _| key != TOO_MUCH && !marks::is_ours(key));
+    let head = words.first().map(|words| words.head.clone()).unwrap_or_default();
+    let recipe = ClusterRecipe {
+        flavor: Some(flavor.name().to_owned()),
+        version: words.first().and_then(|words| words.version.clone()),
+        head: node(&head),
+        ..ClusterRecipe::default()
+    };
+    Found {
+        name: text("name"),
+        namespace: text("namespace"),
+        kind: ProfileType::new(&format!("{}.cluster", flavor.framework()), "1.0"),
+        properties: properties(&recipe),
+        framework: flavor.framework(),
+        flavor: flavor.name().to_owned(),
+        groups: words.iter().flat_map(|words| &words.groups).map(group).collect(),
+        owner: flavor.owner(&labels),
+        user: flavor.user(&labels),
+        created_at: moment(&text("creationTimestamp")),
+        labels,
+        annotations,
+    }
+}
+
+fn properties(recipe: &ClusterRecipe) -> Map<String, Value> {
+    match serde_json::to_value(recipe) {
+        Ok(Value::Object(properties)) => properties,
+        _ => Map::new(),
+    }
+}
+
+fn node(words: &NodeWords) -> NodeRecipe {
+    let Shape { cpu, memory, gpu, .. } = words.shape;
+    let image = (!words.image.is_empty()).then(|| words.image.clone());
+    NodeRecipe { cpu, memory, gpu, image, ..NodeRecipe::default() }
+}
+
+fn group(words: &GroupWords) -> WorkerGroup {
+    let (min, max) = words.bounds.unwrap_or((0, None));
+    let image = (!words.made_from.image.is_empty()).then(|| words.made_from.image.clone());
+    let spec = NodeRecipe { image, ..NodeRecipe::default() }.into_spec();
+    WorkerGroup {
+        name: words.name.clone(),
+        desired: words.desired,
+        min,
+        max,
+        shape: words.made_from.shape.clone(),
+        spec,
+    }
+}
+
+fn texts(value: &Value) -> BTreeMap<String, String> {
+    let pairs = value.as_object().into_iter().flatten();
+    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+fn moment(text: &str) -> Option<Timestamp> {
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp::from_micros(moment.as_microsecond()))
+}

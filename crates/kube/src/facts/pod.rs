@@ -1,0 +1,96 @@
+//! What is kept of a pod.
+
+mod condition;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use muster_core::node::Seen;
+use muster_frameworks::kubernetes::{Flavor, Member, NodeWords};
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::condition::Status;
+
+/// A pod as it is read: what is not named here is skipped on the way in.
+#[derive(Debug, Clone, Deserialize, Resource)]
+#[resource(inherit = Pod)]
+pub(crate) struct LeanPod {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    node_name: Option<String>,
+    containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Container {
+    image: String,
+    resources: Value,
+}
+
+/// A pod that is a member of a cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PodFacts {
+    /// Its name.
+    pub(crate) name: String,
+    /// Which one of that name.
+    pub(crate) uid: String,
+    /// Which state of it.
+    pub(crate) version: String,
+    /// What it is to its cluster.
+    pub(crate) member: Member,
+    /// What made it.
+    pub(crate) controller: Option<String>,
+    /// The machine that it is on.
+    pub(crate) machine: Option<String>,
+    /// How it is.
+    pub(crate) seen: Seen,
+    /// Why it does not work yet.
+    pub(crate) reason: String,
+    /// It is on its way out.
+    pub(crate) leaving: bool,
+    /// What it was made from.
+    pub(crate) made_from: NodeWords,
+}
+
+impl LeanPod {
+    /// Where it is.
+    pub(crate) fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// What it is to clusters of a flavor, and how it is; nothing if it is no member.
+    pub(crate) fn facts(self, flavor: &dyn Flavor) -> Option<PodFacts> {
+        let member = flavor.member(self.metadata.labels.as_ref()?)?;
+        let name = self.metadata.name.unwrap_or_default();
+        let place = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
+        let (seen, reason) = self.status.seen(&place);
+        let owners = self.metadata.owner_references.unwrap_or_default();
+        let main = self.spec.containers.into_iter().next().unwrap_or_default();
+        let made_from = NodeWords::of_container(main.image, &main.resources);
+        Some(PodFacts {
+            uid: self.metadata.uid.unwrap_or_default(),
+            version: self.metadata.resource_version.unwrap_or_default(),
+            member,
+            controller: owners
+                .into_iter()
+                .find(|owner| owner.controller == Some(true))
+                .map(|owner| owner.name),
+            machine: self.spec.node_name,
+            seen,
+            reason,
+            leaving: self.metadata.deletion_timestamp.is_some(),
+            made_from,
+            name,
+        })
+    }
+}

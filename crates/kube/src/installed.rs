@@ -1,0 +1,168 @@
+//! Which flavors are there: found out from the API server, and again whenever definitions come or go.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use muster_core::cluster::Framework;
+use muster_engine::provider::Change;
+use muster_frameworks::kubernetes::{Flavor, flavors};
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::follow;
+use crate::refusal;
+use crate::sites::{Of, Sites, Watch};
+
+/// After a failure definitions are listed anew.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The flavors that are there, each followed.
+pub(crate) struct Installed {
+    client: Client,
+    namespaces: Vec<String>,
+    changes: broadcast::Sender<Change>,
+    followed: RwLock<HashMap<Id, Followed>>,
+    /// Whether it is known by now what is there.
+    known: watch::Sender<bool>,
+}
+
+/// A flavor of a framework.
+type Id = (&'static str, Framework);
+
+struct Followed {
+    sites: Arc<Sites>,
+    _stop: DropGuard,
+}
+
+impl Installed {
+    pub(crate) fn new(client: Client, namespaces: Vec<String>, changes: broadcast::Sender<Change>) -> Self {
+        let (followed, known) = (RwLock::default(), watch::Sender::new(false));
+        Self { client, namespaces, changes, followed, known }
+    }
+
+    /// What is followed of a flavor, if it is there.
+    pub(crate) fn sites(&self, flavor: &dyn Flavor) -> Option<Arc<Sites>> {
+        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        followed.get(&id(flavor)).map(|followed| Arc::clone(&followed.sites))
+    }
+
+    /// All that are there.
+    pub(crate) fn all(&self) -> Vec<Arc<Sites>> {
+        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        followed.values().map(|followed| Arc::clone(&followed.sites)).collect()
+    }
+
+    /// Waits until it is known what is there; the answer may be that nothing is.
+    pub(crate) async fn known(&self) {
+        // The sender lives as long as this.
+        drop(self.known.subscribe().wait_for(|known| *known).await);
+    }
+
+    /// Whether it is known by now what is there.
+    pub(crate) fn is_known(&self) -> bool {
+        *self.known.borrow()
+    }
+
+    /// Follows the definitions until it is told to stop.
+    pub(crate) async fn run(&self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let why = stop.run_until_cancelled(self.follow()).await;
+            let Some(why) = why else { return };
+            tracing::warn!(why, "cannot follow which operators are installed");
+            if stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn follow(&self) -> String {
+        let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
+        let mut events = std::pin::pin!(watcher::watcher(definitions, watcher::Config::default()));
+        let mut names = BTreeSet::new();
+        let mut told_all = false;
+        while let Some(event) = events.next().await {
+            let name = |definition: PartialObjectMeta<CustomResourceDefinition>| {
+                definition.metadata.name.unwrap_or_default()
+            };
+            match event {
+                Ok(Event::Init) => names.clear(),
+                Ok(Event::InitApply(definition) | Event::Apply(definition)) => {
+                    names.insert(name(definition));
+                }
+                Ok(Event::InitDone) => told_all = true,
+                Ok(Event::Delete(definition)) => {
+                    names.remove(&name(definition));
+                }
+                Err(error) => return refusal::of_watch(error),
+            }
+            if told_all {
+                self.set(&names);
+            }
+        }
+        "the watch ended".to_owned()
+    }
+
+    /// Follows what is there now, and lets go what is not any more.
+    fn set(&self, definitions: &BTreeSet<String>) {
+        let is_there = |flavor: &&dyn Flavor| {
+            let custom = flavor.watched().iter().filter(|watched| watched.kind.group.contains('.'));
+            custom
+                .map(|watched| watched.kind.qualified())
+                .all(|name| is_built_in(&name) || definitions.contains(&name))
+        };
+        let there: Vec<&'static dyn Flavor> = flavors().iter().copied().filter(is_there).collect();
+        let changed = {
+            let mut followed = self.followed.write().unwrap_or_else(PoisonError::into_inner);
+            let before = followed.len();
+            followed.retain(|known, _| there.iter().any(|flavor| id(*flavor) == *known));
+            let mut changed = followed.len() != before;
+            for flavor in there {
+                followed.entry(id(flavor)).or_insert_with(|| {
+                    changed = true;
+                    tracing::info!(flavor = flavor.name(), framework = %flavor.framework(), "follows what is there");
+                    self.begin(flavor)
+                });
+            }
+            changed
+        };
+        self.known.send_replace(true);
+        if changed {
+            // Nobody may be listening; whoever looks will see.
+            drop(self.changes.send(Change::Everything));
+        }
+    }
+
+    fn begin(&self, flavor: &'static dyn Flavor) -> Followed {
+        let watches = watches(flavor, &self.namespaces);
+        let sites = Arc::new(Sites::new(flavor, &watches, self.changes.clone()));
+        let stop = CancellationToken::new();
+        for watch in watches {
+            tokio::spawn(follow::run(Arc::clone(&sites), watch, self.client.clone(), stop.clone()));
+        }
+        Followed { sites, _stop: stop.drop_guard() }
+    }
+}
+
+fn id(flavor: &dyn Flavor) -> Id {
+    (flavor.name(), flavor.framework())
+}
+
+/// Kinds with a dot in their group that every Kubernetes has.
+fn is_built_in(name: &str) -> bool {
+    name.ends_with(".k8s.io")
+}
+
+/// What is watched for a flavor, everywhere or in these namespaces.
+fn watches(flavor: &'static dyn Flavor, namespaces: &[String]) -> Vec<Watch> {
+    let places: Vec<Option<String>> =
+        if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
+    let of = || flavor.watched().iter().map(Of::Objects).chain([Of::Pods]);
+    let each = places.into_iter().flat_map(|namespace| of().map(move |of| (of, namespace.clone())));
+    each.enumerate().map(|(index, (of, namespace))| Watch { index, of, namespace }).collect()
+}

@@ -1,0 +1,112 @@
+//! What Muster writes on objects to know them again.
+
+use muster_core::action::Fence;
+use muster_core::ids::ClusterId;
+use serde_json::{Map, Value, json};
+
+/// The cluster that an object was made for.
+pub(crate) const CLUSTER: &str = "muster.dev/cluster";
+
+/// Where it was made, so that a copy under another name is told apart.
+pub(crate) const MADE_AS: &str = "muster.dev/made-as";
+
+/// The fence of Muster's last write.
+pub(crate) const FENCE: &str = "muster.dev/fence";
+
+/// Whether only Muster writes this.
+pub(crate) fn is_ours(key: &str) -> bool {
+    [MADE_AS, FENCE].contains(&key)
+}
+
+/// The cluster that an object stands for: the one that it was made for, or one of its own.
+///
+/// An object that others made, or a copy of one of ours, is known by its UID.
+pub(crate) fn cluster_of(object: &Value) -> Option<ClusterId> {
+    let metadata = &object["metadata"];
+    let annotations = &metadata["annotations"];
+    let made_here =
+        annotations[MADE_AS].as_str() == Some(&made_as(text(metadata, "namespace"), text(metadata, "name")));
+    let ours = metadata["labels"][CLUSTER].as_str().filter(|_| made_here).and_then(|id| id.parse().ok());
+    ours.or_else(|| text(metadata, "uid").parse().ok())
+}
+
+/// The fence of Muster's last write to an object.
+pub(crate) fn fence_of(object: &Value) -> Option<Fence> {
+    let fence = object["metadata"]["annotations"][FENCE].as_str()?;
+    fence.parse().ok().map(Fence)
+}
+
+/// Marks a new object as made for a cluster.
+pub(crate) fn mark(object: &mut Value, cluster: ClusterId, fence: Fence) {
+    let metadata = &mut object["metadata"];
+    let made_as = made_as(text(metadata, "namespace"), text(metadata, "name"));
+    let mut add = |place: &str, key: &str, value: String| match &mut metadata[place] {
+        Value::Object(map) => drop(map.insert(key.to_owned(), value.into())),
+        other => *other = Value::Object(Map::from_iter([(key.to_owned(), value.into())])),
+    };
+    add("labels", CLUSTER, cluster.to_string());
+    add("annotations", MADE_AS, made_as);
+    add("annotations", FENCE, fence.0.to_string());
+}
+
+/// The operation that writes a fence, for an object that has annotations or has none yet.
+pub(crate) fn write_fence(fence: Fence, has_annotations: bool) -> Value {
+    let value = fence.0.to_string();
+    if has_annotations {
+        json!({"op": "add", "path": fence_path(), "value": value})
+    } else {
+        json!({"op": "add", "path": "/metadata/annotations", "value": {FENCE: value}})
+    }
+}
+
+/// The operation that wants the fence to be this one still.
+pub(crate) fn test_fence(fence: Fence) -> Value {
+    json!({"op": "test", "path": fence_path(), "value": fence.0.to_string()})
+}
+
+fn fence_path() -> String {
+    format!("/metadata/annotations/{}", FENCE.replace('/', "~1"))
+}
+
+fn made_as(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0190f3a2-7b1c-4d4e-8f00-000000000001";
+
+    fn id() -> ClusterId {
+        "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().expect("an id")
+    }
+
+    fn object(name: &str) -> Value {
+        let mut object = json!({"metadata": {"name": "fred", "namespace": "demo", "uid": UID}});
+        mark(&mut object, id(), Fence(7));
+        object["metadata"]["name"] = name.into();
+        object
+    }
+
+    #[test]
+    fn an_object_is_known_by_what_was_written_on_it() {
+        let object = object("fred");
+        assert_eq!((cluster_of(&object), fence_of(&object)), (Some(id()), Some(Fence(7))));
+    }
+
+    #[test]
+    fn a_copy_under_another_name_is_a_cluster_of_its_own() {
+        assert_eq!(cluster_of(&object("copy")), UID.parse().ok());
+    }
+
+    #[test]
+    fn what_others_made_is_known_by_its_uid() {
+        let object = json!({"metadata": {"name": "fred", "namespace": "demo", "uid": UID}});
+        assert_eq!((cluster_of(&object), fence_of(&object)), (UID.parse().ok(), None));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a site says of its cluster. Pure.
+
+use std::collections::BTreeMap;
+
+use muster_core::action::Fence;
+use muster_core::ids::ClusterId;
+use muster_core::node::NodeRole;
+use muster_engine::provider::{Bounds, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
+use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords};
+
+use crate::facts::{ObjectFacts, PodFacts};
+use crate::sites::{Key, Site};
+
+/// What is seen of a cluster whose objects stand at a site.
+pub(crate) fn observed(flavor: &dyn Flavor, key: &Key, site: &Site, cluster: ClusterId) -> Observed {
+    let root = match &site.root {
+        Some(root) if root.value.cluster == Some(cluster) => &root.value,
+        // Another cluster stands there now.
+        Some(_) => return Observed { object: Object::Absent, ..Observed::default() },
+        None => {
+            let members = site.pods().map(|pod| member(pod, None)).collect();
+            return Observed { object: Object::Absent, members, ..Observed::default() };
+        }
+    };
+    let words = site.words();
+    let groups: Vec<&GroupWords> = words.iter().flat_map(|words| &words.groups).collect();
+    let autoscalers: Vec<&Autoscaler> = words.iter().filter_map(|words| words.autoscaler.as_ref()).collect();
+    let made_from = |pod: &PodFacts| match pod.member.role {
+        NodeRole::Head => Some(&root.words.head),
+        NodeRole::Worker => {
+            let group = groups.iter().find(|group| Some(&group.name) == pod.member.group.as_ref());
+            group.map(|group| &group.made_from)
+        }
+    };
+    Observed {
+        members: site.pods().map(|pod| member(pod, made_from(pod))).collect(),
+        object: Object::Present(Spec {
+            identity: root.uid.clone(),
+            fence: site.objects().filter_map(|object| object.fence).max().unwrap_or(Fence(0)),
+            groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
+            leaving: root.leaving.is_some(),
+            refused: words.iter().flat_map(|words| words.refused.clone()).collect(),
+            pending: pending(root, &words.iter().flat_map(|words| words.pending.clone()).collect::<Vec<_>>()),
+        }),
+        endpoints: BTreeMap::from(flavor.endpoints(&key.namespace, &key.name)),
+        ..Observed::default()
+    }
+}
+
+fn pending(root: &ObjectFacts, said: &[String]) -> Vec<String> {
+    let mut pending = said.to_vec();
+    if let Some(finalizers) = root.leaving.as_ref().filter(|finalizers| !finalizers.is_empty()) {
+        pending.push(format!(
+            "{} '{}' waits for its finalizers: {}",
+            root.kind.kind,
+            root.name,
+            finalizers.join(", ")
+        ));
+    }
+    if root.words.suspended {
+        pending.push("it is suspended".to_owned());
+    }
+    pending
+}
+
+fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> SeenGroup {
+    let concerned =
+        |autoscaler: &&&Autoscaler| autoscaler.group.as_ref().is_none_or(|name| *name == group.name);
+    let autoscaler = autoscalers.iter().find(concerned);
+    let bounds = autoscaler.and_then(|autoscaler| autoscaler.bounds).or(group.bounds);
+    SeenGroup {
+        name: group.name.clone(),
+        desired: group.desired,
+        bounds: bounds.map(|(min, max)| Bounds { min, max }),
+        autoscaled: autoscaler.is_some(),
+    }
+}
+
+fn member(pod: &PodFacts, made_from: Option<&NodeWords>) -> SeenMember {
+    let identity = if pod.member.keeps_name { pod.name.clone() } else { pod.uid.clone() };
+    SeenMember {
+        id: MemberId { identity, uid: pod.uid.clone() },
+        name: pod.name.clone(),
+        role: pod.member.role,
+        group: pod.member.group.clone(),
+        seen: pod.seen.clone(),
+        reason: pod.reason.clone(),
+        leaving: pod.leaving,
+        outdated: made_from.is_some_and(|made_from| *made_from != pod.made_from),
+    }
+}

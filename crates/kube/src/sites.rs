@@ -1,0 +1,237 @@
+//! What is there of a flavor: every cluster's objects and pods, as the watches tell of them.
+//!
+//! What was just written is taken in with the answer to the write, so that nobody who looks afterwards sees less; what
+//! watches tell late is older, and is passed over.
+
+mod site;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use muster_core::ids::ClusterId;
+use muster_engine::provider::Change;
+use muster_frameworks::kubernetes::{Flavor, Part, Watched};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+pub(crate) use site::Site;
+
+use crate::facts::{LeanPod, ObjectFacts, is_older};
+
+/// Where a cluster is, and what its root is called.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// One watch of a flavor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Which one of the flavor's.
+    pub(crate) index: usize,
+    /// What it is about.
+    pub(crate) of: Of,
+    /// Where; everywhere if nothing is said.
+    pub(crate) namespace: Option<String>,
+}
+
+/// What a watch is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Objects that say how clusters should be.
+    Objects(&'static Watched),
+    /// Their pods.
+    Pods,
+}
+
+/// The clusters of one flavor.
+pub(crate) struct Sites {
+    pub(crate) flavor: &'static dyn Flavor,
+    state: Mutex<State>,
+    changes: broadcast::Sender<Change>,
+}
+
+#[derive(Default)]
+struct State {
+    sites: HashMap<Key, Site>,
+    /// Watches that have not told all yet, and why.
+    behind: BTreeMap<usize, String>,
+    /// What was deleted by a write, and may still be told of.
+    graves: HashSet<String>,
+    /// Rises with everything that is taken in.
+    moment: u64,
+}
+
+impl Sites {
+    /// Nothing is known until each of the watches has told all.
+    pub(crate) fn new(
+        flavor: &'static dyn Flavor,
+        watches: &[Watch],
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        let yet = "Kubernetes has not told yet what is there";
+        let behind = watches.iter().map(|watch| (watch.index, yet.to_owned())).collect();
+        Self { flavor, state: Mutex::new(State { behind, ..State::default() }), changes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A cluster as it is; the sentence says why nobody can tell.
+    pub(crate) fn look(&self, key: &Key) -> Result<Site, String> {
+        let state = self.state();
+        match state.behind.values().next() {
+            Some(why) => Err(why.clone()),
+            None => Ok(state.sites.get(key).cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Every cluster whose root is there.
+    pub(crate) fn clusters(&self) -> Vec<(ClusterId, Key)> {
+        let state = self.state();
+        let rooted = |(key, site): (&Key, &Site)| Some((site.root.as_ref()?.value.cluster?, key.clone()));
+        state.sites.iter().filter_map(rooted).collect()
+    }
+
+    /// A watch begins to tell all; what it does not name from this moment on is not there.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut state = self.state();
+        state.moment += 1;
+        state.moment
+    }
+
+    /// A watch has told all, since that moment.
+    pub(crate) fn complete(&self, watch: &Watch, begun: u64) {
+        let complete = {
+            let mut state = self.state();
+            let within =
+                |key: &Key| watch.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
+            for (_, site) in state.sites.iter_mut().filter(|(key, _)| within(key)) {
+                site.forget(watch.of, begun);
+            }
+            state.sites.retain(|_, site| !site.is_empty());
+            state.behind.remove(&watch.index);
+            state.behind.is_empty()
+        };
+        if complete {
+            self.tell(Change::Everything);
+        }
+    }
+
+    /// A watch cannot tell any more.
+    pub(crate) fn lost(&self, watch: &Watch, why: String) {
+        self.state().behind.insert(watch.index, why);
+    }
+
+    /// An object is so now. Told, unless all is being told.
+    pub(crate) fn take_object(&self, watched: &Watched, object: &Value, tell: bool) {
+        let Some(words) = self.flavor.read(watched.kind, object) else { return };
+        let facts = ObjectFacts::read(watched.kind, object, words);
+        let key = Key { namespace: facts.namespace.clone(), name: facts.words.cluster.clone() };
+        let changed = self.with_site(key, &facts.uid.clone(), |site, moment| match watched.part {
+            Part::Root => site.take_root(facts, moment),
+            Part::More | Part::Maker => site.take_more(facts, moment),
+        });
+        self.tell_of(changed.filter(|_| tell));
+    }
+
+    /// An object is gone.
+    pub(crate) fn drop_object(&self, watched: &Watched, object: &Value) {
+        let Some(words) = self.flavor.read(watched.kind, object) else { return };
+        let facts = ObjectFacts::read(watched.kind, object, words);
+        let key = Key { namespace: facts.namespace.clone(), name: facts.words.cluster.clone() };
+        let changed = self.without(&key, &facts.uid, |site| site.drop_object(&facts));
+        self.tell_of(changed);
+    }
+
+    /// What a write removed, before any watch tells of it.
+    pub(crate) fn bury(&self, key: &Key, uid: &str) {
+        let changed = self.without(key, uid, |site| {
+            if site.root.as_ref().is_some_and(|root| root.value.uid == uid) {
+                site.root = None;
+            }
+        });
+        self.state().graves.insert(uid.to_owned());
+        self.tell_of(changed);
+    }
+
+    /// A pod is so now.
+    pub(crate) fn take_pod(&self, pod: LeanPod, tell: bool) {
+        let namespace = pod.namespace().to_owned();
+        let Some(facts) = pod.facts(self.flavor) else { return };
+        let key = Key { namespace, name: facts.member.cluster.clone() };
+        let changed = self.with_site(key, &facts.uid.clone(), |site, moment| site.take_pod(facts, moment));
+        self.tell_of(changed.filter(|_| tell));
+    }
+
+    /// A pod is gone.
+    pub(crate) fn drop_pod(&self, pod: LeanPod) {
+        let namespace = pod.namespace().to_owned();
+        let Some(facts) = pod.facts(self.flavor) else { return };
+        let key = Key { namespace, name: facts.member.cluster.clone() };
+        let changed = self.without(&key, &facts.uid, |site| site.drop_pod(&facts));
+        self.tell_of(changed);
+    }
+
+    /// Changes a site; tells which cluster is other than before.
+    fn with_site(
+        &self,
+        key: Key,
+        uid: &str,
+        change: impl FnOnce(&mut Site, u64) -> bool,
+    ) -> Option<ClusterId> {
+        let mut state = self.state();
+        if state.graves.contains(uid) {
+            return None;
+        }
+        state.moment += 1;
+        let moment = state.moment;
+        let site = state.sites.entry(key).or_default();
+        change(site, moment).then_some(site.cluster).flatten()
+    }
+
+    fn without(&self, key: &Key, uid: &str, change: impl FnOnce(&mut Site)) -> Option<ClusterId> {
+        let mut state = self.state();
+        state.graves.remove(uid);
+        let site = state.sites.get_mut(key)?;
+        change(site);
+        let cluster = site.cluster;
+        if site.is_empty() {
+            state.sites.remove(key);
+        }
+        cluster
+    }
+
+    fn tell_of(&self, cluster: Option<ClusterId>) {
+        if let Some(cluster) = cluster {
+            self.tell(Change::Cluster(cluster));
+        }
+    }
+
+    fn tell(&self, change: Change) {
+        // Nobody may be listening; whoever looks will see.
+        drop(self.changes.send(change));
+    }
+}
+
+/// A thing, and when it was last told of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Told<T> {
+    pub(crate) value: T,
+    moment: u64,
+}
+
+impl<T: PartialEq> Told<T> {
+    /// Takes what is told now, unless that is older; whether it says something else than before.
+    fn take(&mut self, value: T, moment: u64, version: impl Fn(&T) -> (&str, &str)) -> bool {
+        self.moment = moment;
+        let ((uid, now), (known, then)) = (version(&value), version(&self.value));
+        if (uid == known && is_older(now, then)) || self.value == value {
+            return false;
+        }
+        self.value = value;
+        true
+    }
+}

@@ -1,0 +1,123 @@
+//! One cluster's objects and pods.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use muster_core::ids::ClusterId;
+use muster_frameworks::kubernetes::{Part, Words};
+
+use super::{Of, Told};
+use crate::facts::{ObjectFacts, PodFacts};
+
+/// Objects and pods of one cluster, as far as they are there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Site {
+    /// While it is there the cluster is.
+    pub(crate) root: Option<Told<ObjectFacts>>,
+    /// What else says how it should be, by kind and name.
+    more: BTreeMap<(&'static str, String), Told<ObjectFacts>>,
+    pods: BTreeMap<String, Told<PodFacts>>,
+    /// Which cluster it is, also when its root is gone and its pods are not.
+    pub(super) cluster: Option<ClusterId>,
+}
+
+impl Site {
+    /// Everything that says how the cluster should be, the root first.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectFacts> {
+        self.root.iter().chain(self.more.values()).map(|told| &told.value)
+    }
+
+    /// What they all say, the root's words first.
+    pub(crate) fn words(&self) -> Vec<&Words> {
+        self.objects().map(|object| &object.words).collect()
+    }
+
+    /// The object of a kind and name.
+    pub(crate) fn object(&self, kind: &str, name: &str) -> Option<&ObjectFacts> {
+        self.objects().find(|object| object.kind.kind == kind && object.name == name)
+    }
+
+    /// Its pods, by name.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &PodFacts> {
+        self.pods.values().map(|told| &told.value)
+    }
+
+    /// A pod by its name.
+    pub(crate) fn pod(&self, name: &str) -> Option<&PodFacts> {
+        self.pods.get(name).map(|told| &told.value)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.root.is_none() && self.more.is_empty() && self.pods.is_empty()
+    }
+
+    pub(super) fn take_root(&mut self, facts: ObjectFacts, moment: u64) -> bool {
+        self.cluster = facts.cluster;
+        match &mut self.root {
+            Some(root) => root.take(facts, moment, object_version),
+            none => {
+                *none = Some(Told { value: facts, moment });
+                true
+            }
+        }
+    }
+
+    pub(super) fn take_more(&mut self, facts: ObjectFacts, moment: u64) -> bool {
+        let key = (facts.kind.kind, facts.name.clone());
+        renewed(self.more.entry(key), facts, moment, object_version)
+    }
+
+    pub(super) fn take_pod(&mut self, facts: PodFacts, moment: u64) -> bool {
+        renewed(self.pods.entry(facts.name.clone()), facts, moment, pod_version)
+    }
+
+    pub(super) fn drop_object(&mut self, facts: &ObjectFacts) {
+        if self.root.as_ref().is_some_and(|root| root.value.uid == facts.uid) {
+            self.root = None;
+        }
+        self.more.retain(|_, told| told.value.uid != facts.uid);
+    }
+
+    pub(super) fn drop_pod(&mut self, facts: &PodFacts) {
+        // Another one may have its name by now.
+        if self.pods.get(&facts.name).is_some_and(|told| told.value.uid == facts.uid) {
+            self.pods.remove(&facts.name);
+        }
+    }
+
+    /// What a watch has not told of since that moment is not there.
+    pub(super) fn forget(&mut self, of: Of, begun: u64) {
+        match of {
+            Of::Pods => self.pods.retain(|_, told| told.moment >= begun),
+            Of::Objects(watched) if watched.part == Part::Root => {
+                self.root = self.root.take().filter(|told| told.moment >= begun);
+            }
+            Of::Objects(watched) => {
+                self.more.retain(|(kind, _), told| *kind != watched.kind.kind || told.moment >= begun);
+            }
+        }
+    }
+}
+
+fn object_version(facts: &ObjectFacts) -> (&str, &str) {
+    (&facts.uid, &facts.version)
+}
+
+fn pod_version(facts: &PodFacts) -> (&str, &str) {
+    (&facts.uid, &facts.version)
+}
+
+fn renewed<K: Ord, T: PartialEq>(
+    entry: Entry<'_, K, Told<T>>,
+    value: T,
+    moment: u64,
+    version: impl Fn(&T) -> (&str, &str),
+) -> bool {
+    match entry {
+        Entry::Vacant(vacant) => {
+            vacant.insert(Told { value, moment });
+            true
+        }
+        Entry::Occupied(mut occupied) => occupied.get_mut().take(value, moment, version),
+    }
+}

@@ -1,0 +1,223 @@
+//! Writes that do not undo what others wrote, and that come to nothing once another engine has the cluster.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::response::Status;
+use kube::{Client, Error};
+use muster_core::action::Fence;
+use muster_core::ids::ClusterId;
+use muster_engine::provider::ProviderError;
+use muster_frameworks::kubernetes::{Kind, Manifest};
+use serde_json::{Value, json};
+
+use crate::facts::ObjectFacts;
+use crate::follow::{api_of, plain};
+use crate::{marks, refusal};
+
+/// How long a write may take: less than an engine may be thought of as alive.
+const AT_MOST: Duration = Duration::from_secs(10);
+
+/// What a deletion came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    /// It is gone.
+    Gone,
+    /// It is on its way.
+    Leaving,
+}
+
+/// Writes for an action.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    client: Client,
+}
+
+impl Writer {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Makes an object for a cluster; one that was made for it before is as good.
+    pub(crate) async fn make(
+        &self,
+        mut manifest: Manifest,
+        cluster: ClusterId,
+        fence: Fence,
+    ) -> Result<Value, ProviderError> {
+        marks::mark(&mut manifest.body, cluster, fence);
+        let (namespace, name) = place(&manifest.body);
+        let what = format!("create {} '{namespace}/{name}'", manifest.kind.kind);
+        let object: DynamicObject = serde_json::from_value(manifest.body)
+            .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
+        let api = api_of(self.client.clone(), manifest.kind, Some(&namespace));
+        match within(&what, api.create(&PostParams::default(), &object)).await? {
+            Ok(made) => Ok(plain(made)),
+            Err(error) if refusal::is(&error, 409) => {
+                self.made_before(manifest.kind, &namespace, &name, cluster, fence).await
+            }
+            Err(error) if refusal::is(&error, 404) => Err(missing(&what, manifest.kind, &namespace, &error)),
+            Err(error) => Err(refusal::of(&what, error)),
+        }
+    }
+
+    async fn made_before(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        cluster: ClusterId,
+        fence: Fence,
+    ) -> Result<Value, ProviderError> {
+        let what = format!("create {} '{namespace}/{name}'", kind.kind);
+        let Some(object) = self.read(kind, namespace, name).await? else {
+            return Err(ProviderError::transient(
+                "Conflict",
+                format!("cannot {what}: the one before is just going"),
+            ));
+        };
+        if marks::cluster_of(&object) != Some(cluster) {
+            let message =
+                format!("cannot {what}: there is one already, which others made: choose another name");
+            return Err(ProviderError::permanent("AlreadyExists", message));
+        }
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            let message = format!("cannot {what}: it is being deleted");
+            return Err(ProviderError::permanent("Leaving", message));
+        }
+        refuse_older(fence, marks::fence_of(&object))?;
+        Ok(object)
+    }
+
+    /// An object as it is now.
+    pub(crate) async fn read(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>, ProviderError> {
+        let what = format!("read {} '{namespace}/{name}'", kind.kind);
+        let api = api_of(self.client.clone(), kind, Some(namespace));
+        let object = within(&what, api.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
+        Ok(object.map(plain))
+    }
+
+    /// Patches an object that is as it was seen: what it says, and who wrote to it last.
+    pub(crate) async fn patch(
+        &self,
+        seen: &ObjectFacts,
+        operations: Vec<Value>,
+        fence: Fence,
+    ) -> Result<Value, ProviderError> {
+        let what = format!("change {} '{}/{}'", seen.kind.kind, seen.namespace, seen.name);
+        refuse_older(fence, seen.fence)?;
+        let mut all = match seen.fence {
+            // Status is written all the time: a version would hardly ever be the one that was seen.
+            Some(written) => {
+                vec![test("/metadata/generation", &json!(seen.generation)), marks::test_fence(written)]
+            }
+            None => vec![test("/metadata/resourceVersion", &json!(seen.version))],
+        };
+        all.push(test("/metadata/uid", &json!(seen.uid)));
+        all.push(marks::write_fence(fence, seen.has_annotations));
+        all.extend(operations);
+        let patch: json_patch::Patch = serde_json::from_value(Value::Array(all))
+            .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
+        let api = api_of(self.client.clone(), seen.kind, Some(&seen.namespace));
+        let (parameters, patch) = (PatchParams::default(), Patch::<()>::Json(patch));
+        match within(&what, api.patch(&seen.name, &parameters, &patch)).await? {
+            Ok(patched) => Ok(plain(patched)),
+            Err(Error::Api(status)) if is_failed_test(&status) => {
+                // Nobody says which test failed. Whoever was overtaken by another engine has nothing to say any more.
+                let now = self.read(seen.kind, &seen.namespace, &seen.name).await?;
+                refuse_older(fence, now.as_ref().and_then(marks::fence_of))?;
+                let message = format!("cannot {what}: it was changed in the meantime");
+                Err(ProviderError::transient("ChangedMeanwhile", message))
+            }
+            Err(error) => Err(refusal::of(&what, error)),
+        }
+    }
+
+    /// A patch of something that nobody else has a say in.
+    pub(crate) async fn merge(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<(), ProviderError> {
+        let what = format!("change {} '{namespace}/{name}'", kind.kind);
+        let api = api_of(self.client.clone(), kind, Some(namespace));
+        match within(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(body))).await? {
+            Ok(_) => Ok(()),
+            Err(error) => Err(refusal::of(&what, error)),
+        }
+    }
+
+    /// Deletes just this one; that it is gone, or that another one has its name, is as good.
+    pub(crate) async fn delete(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<Deleted, ProviderError> {
+        let what = format!("delete {} '{namespace}/{name}'", kind.kind);
+        let api = api_of(self.client.clone(), kind, Some(namespace));
+        let just_this = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let parameters = DeleteParams::background().preconditions(just_this);
+        match within(&what, api.delete(name, &parameters)).await? {
+            Ok(left) => Ok(if left.is_left() { Deleted::Leaving } else { Deleted::Gone }),
+            Err(error) if refusal::is(&error, 404) => Ok(Deleted::Gone),
+            Err(error) if refusal::is(&error, 409) => {
+                let now = self.read(kind, namespace, name).await?;
+                match now.filter(|now| now["metadata"]["uid"] == uid) {
+                    Some(_) => Err(refusal::of(&what, error)),
+                    None => Ok(Deleted::Gone),
+                }
+            }
+            Err(error) => Err(refusal::of(&what, error)),
+        }
+    }
+}
+
+/// Refuses a write of an engine that another one has overtaken.
+pub(crate) fn refuse_older(fence: Fence, written: Option<Fence>) -> Result<(), ProviderError> {
+    match written.filter(|written| *written > fence) {
+        Some(written) => {
+            let message = format!("fence {} is older than {}", fence.0, written.0);
+            Err(ProviderError::permanent("Fenced", message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A failed `test` is a bare refusal; everything else that is invalid has details.
+fn is_failed_test(status: &Status) -> bool {
+    status.code == 422 && status.details.as_ref().is_none_or(|details| details.causes.is_empty())
+}
+
+fn missing(what: &str, kind: &Kind, namespace: &str, error: &Error) -> ProviderError {
+    let message = error.to_string();
+    if message.contains("namespaces") {
+        let sentence =
+            format!("cannot {what}: there is no namespace '{namespace}': make it first, or name another");
+        return ProviderError::permanent("NoNamespace", sentence);
+    }
+    let sentence = format!("cannot {what}: Kubernetes does not know {}", kind.qualified());
+    ProviderError::permanent("NoOperator", sentence)
+}
+
+fn place(body: &Value) -> (String, String) {
+    let text = |key: &str| body["metadata"][key].as_str().unwrap_or_default().to_owned();
+    (text("namespace"), text("name"))
+}
+
+fn test(path: &str, value: &Value) -> Value {
+    json!({"op": "test", "path": path, "value": value})
+}
+
+/// Waits for an answer, but not for ever.
+async fn within<T>(what: &str, request: impl Future<Output = T>) -> Result<T, ProviderError> {
+    tokio::time::timeout(AT_MOST, request).await.map_err(|_| refusal::late(what))
+}
