@@ -173,9 +173,14 @@ pub trait Provider: Send + Sync {
     /// Checks a recipe before anything is stored; the sentence says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
 
-    /// Looks whether what a recipe needs is there, such as a framework, before anything is stored. What is missing
-    /// for the moment only is no reason to refuse.
-    async fn admit(&self, _: &Profile) -> Result<(), ProviderError> {
+    /// The flavor that a new cluster of a type has if nobody names one.
+    fn default_flavor(&self, _: &ProfileType) -> Option<String> {
+        None
+    }
+
+    /// Looks whether what a recipe needs in a flavor is there, such as a framework or an operator, before anything is
+    /// stored. What is missing for the moment only is no reason to refuse.
+    async fn admit(&self, _: &Profile, _flavor: Option<&str>) -> Result<(), ProviderError> {
         Ok(())
     }
 

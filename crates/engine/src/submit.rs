@@ -138,14 +138,16 @@ impl Engine {
         let provider = self
             .provider(&cluster.instance)
             .ok_or_else(|| SubmitError::NoProvider(cluster.instance.to_string()))?;
+        let flavor = cluster.flavor.clone().or_else(|| provider.default_flavor(&cluster.profile_type));
+        let cluster = Cluster { flavor, ..cluster };
+        let profile = from.profile();
+        recipe::admit(provider.as_ref(), profile, cluster.flavor.as_deref()).await?;
         let kind = &cluster.profile_type;
         let unknown = || SubmitError::UnknownType {
             provider: cluster.instance.provider().to_owned(),
             kind: kind.to_string(),
         };
         let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
-        let profile = from.profile();
-        recipe::admit(provider.as_ref(), profile).await?;
         if cluster.groups.len() > 1 && !capabilities.several_groups {
             let groups = cluster.groups.len();
             return Err(SubmitError::NotSupported(format!(
@@ -194,7 +196,7 @@ impl Engine {
         if let Some(refusal) = self.refusal(kind, &cluster, node, &inputs).await? {
             return Err(SubmitError::NotSupported(refusal));
         }
-        self.admit_recipe(&cluster.instance, cluster.profile_id, &inputs).await?;
+        self.admit_recipe(&cluster.instance, cluster.flavor.as_deref(), cluster.profile_id, &inputs).await?;
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);

@@ -156,8 +156,12 @@ impl Provider for Told {
         self.provider.check_profile(profile)
     }
 
-    async fn admit(&self, profile: &Profile) -> Result<(), ProviderError> {
-        self.provider.admit(profile).await
+    fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
+        self.provider.default_flavor(kind)
+    }
+
+    async fn admit(&self, profile: &Profile, flavor: Option<&str>) -> Result<(), ProviderError> {
+        self.provider.admit(profile, flavor).await
     }
 
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {

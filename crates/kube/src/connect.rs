@@ -53,12 +53,21 @@ pub(crate) async fn connect(options: &Options) -> Result<(Client, InstanceId), C
         Some(file) => from_file(file).await?,
         None => Config::incluster().map_err(|error| CannotConnect::NotInPod(error.to_string()))?,
     };
+    let config = without_detour(config);
     let client = Client::try_from(config).map_err(|error| CannotConnect::Unreachable(error.to_string()))?;
     let id = match &options.instance_id {
         Some(id) => id.clone(),
         None => uid_of_system(&client).await?,
     };
     Ok((client, InstanceId::new("kubernetes", &id)))
+}
+
+/// An API server on this machine is not asked for through a proxy, whatever the environment says.
+fn without_detour(mut config: Config) -> Config {
+    if matches!(config.cluster_url.host(), Some("127.0.0.1" | "localhost" | "[::1]")) {
+        config.proxy_url = None;
+    }
+    config
 }
 
 async fn from_file(file: &Path) -> Result<Config, CannotConnect> {

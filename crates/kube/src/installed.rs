@@ -11,7 +11,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use muster_core::cluster::Framework;
 use muster_engine::provider::Change;
-use muster_frameworks::kubernetes::{Flavor, flavors};
+use muster_frameworks::kubernetes::{Flavor, Kind, Part, Watched, flavors};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -37,6 +37,7 @@ type Id = (&'static str, Framework);
 
 struct Followed {
     sites: Arc<Sites>,
+    defined: Vec<&'static Watched>,
     _stop: DropGuard,
 }
 
@@ -110,23 +111,27 @@ impl Installed {
 
     /// Follows what is there now, and lets go what is not any more.
     fn set(&self, definitions: &BTreeSet<String>) {
-        let is_there = |flavor: &&dyn Flavor| {
-            let custom = flavor.watched().iter().filter(|watched| watched.kind.group.contains('.'));
-            custom
-                .map(|watched| watched.kind.qualified())
-                .all(|name| is_built_in(&name) || definitions.contains(&name))
+        let is_defined =
+            |watched: &Watched| is_built_in(watched.kind) || definitions.contains(&watched.kind.qualified());
+        let of = |flavor: &&'static dyn Flavor| {
+            let defined: Vec<&'static Watched> =
+                flavor.watched().iter().filter(|watched| is_defined(watched)).collect();
+            let rooted = defined.iter().any(|watched| watched.part == Part::Root);
+            rooted.then_some((id(*flavor), (*flavor, defined)))
         };
-        let there: Vec<&'static dyn Flavor> = flavors().iter().copied().filter(is_there).collect();
+        let there: HashMap<Id, (&'static dyn Flavor, Vec<&'static Watched>)> =
+            flavors().iter().filter_map(of).collect();
         let changed = {
             let mut followed = self.followed.write().unwrap_or_else(PoisonError::into_inner);
             let before = followed.len();
-            followed.retain(|known, _| there.iter().any(|flavor| id(*flavor) == *known));
+            // What is defined in part is followed in part, and anew when more of it comes.
+            followed.retain(|id, known| there.get(id).is_some_and(|(_, defined)| *defined == known.defined));
             let mut changed = followed.len() != before;
-            for flavor in there {
-                followed.entry(id(flavor)).or_insert_with(|| {
+            for (id, (flavor, defined)) in there {
+                followed.entry(id).or_insert_with(|| {
                     changed = true;
                     tracing::info!(flavor = flavor.name(), framework = %flavor.framework(), "follows what is there");
-                    self.begin(flavor)
+                    self.begin(flavor, defined)
                 });
             }
             changed
@@ -138,14 +143,14 @@ impl Installed {
         }
     }
 
-    fn begin(&self, flavor: &'static dyn Flavor) -> Followed {
-        let watches = watches(flavor, &self.namespaces);
+    fn begin(&self, flavor: &'static dyn Flavor, defined: Vec<&'static Watched>) -> Followed {
+        let watches = watches(&defined, &self.namespaces);
         let sites = Arc::new(Sites::new(flavor, &watches, self.changes.clone()));
         let stop = CancellationToken::new();
         for watch in watches {
             tokio::spawn(follow::run(Arc::clone(&sites), watch, self.client.clone(), stop.clone()));
         }
-        Followed { sites, _stop: stop.drop_guard() }
+        Followed { sites, defined, _stop: stop.drop_guard() }
     }
 }
 
@@ -153,16 +158,16 @@ fn id(flavor: &dyn Flavor) -> Id {
     (flavor.name(), flavor.framework())
 }
 
-/// Kinds with a dot in their group that every Kubernetes has.
-fn is_built_in(name: &str) -> bool {
-    name.ends_with(".k8s.io")
+/// Whether every Kubernetes has a kind, so that nobody defines it.
+fn is_built_in(kind: &Kind) -> bool {
+    matches!(kind.group, "" | "apps" | "batch")
 }
 
 /// What is watched for a flavor, everywhere or in these namespaces.
-fn watches(flavor: &'static dyn Flavor, namespaces: &[String]) -> Vec<Watch> {
+fn watches(defined: &[&'static Watched], namespaces: &[String]) -> Vec<Watch> {
     let places: Vec<Option<String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
-    let of = || flavor.watched().iter().map(Of::Objects).chain([Of::Pods]);
+    let of = || defined.iter().copied().map(Of::Objects).chain([Of::Pods]);
     let each = places.into_iter().flat_map(|namespace| of().map(move |of| (of, namespace.clone())));
     each.enumerate().map(|(index, (of, namespace))| Watch { index, of, namespace }).collect()
 }

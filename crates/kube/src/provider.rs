@@ -16,8 +16,8 @@ use muster_core::node::{Node, NodeRole};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::provider::{
-    Call, Capabilities, Change, Found, MemberId, Membership, NodeResult, Observed, Operator, Provider,
-    ProviderError,
+    Call, Capabilities, Change, Found, MemberId, Membership, NodeResult, Object, Observed, Operator,
+    Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::{Flavor, Kind, Plan, flavors_of};
 use tokio::sync::broadcast;
@@ -29,7 +29,7 @@ use crate::installed::Installed;
 use crate::observe;
 use crate::sites::Key;
 use crate::write::{self, Deleted, Writer};
-use stand::{Stand, not_installed};
+use stand::{NO_OPERATOR, Stand, not_installed};
 use steps::{changes_recipe, joined, resized};
 
 /// Changes that may wait for whoever listens; who falls behind looks at everything.
@@ -122,11 +122,18 @@ impl Provider for Kubernetes {
         ClusterRecipe::asked_for(&profile.properties).map(drop)
     }
 
-    async fn admit(&self, profile: &Profile) -> Result<(), ProviderError> {
+    fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
+        let able: Vec<&dyn Flavor> =
+            flavors_of(framework_of(kind)?).filter(|flavor| flavor.abilities().create).collect();
+        // One that is there; where none is, the usual one, whose operator is then missed by name.
+        let there = able.iter().find(|flavor| self.installed.sites(**flavor).is_some());
+        there.or(able.first()).map(|flavor| flavor.name().to_owned())
+    }
+
+    async fn admit(&self, profile: &Profile, named: Option<&str>) -> Result<(), ProviderError> {
         self.installed.known().await;
         let Some(framework) = framework_of(&profile.kind) else { return Ok(()) };
-        let named = recipe_of(profile)?.flavor;
-        let Some(flavor) = Self::flavor(framework, named.as_deref()) else {
+        let Some(flavor) = Self::flavor(framework, named) else {
             let known: Vec<&str> = flavors_of(framework).map(Flavor::name).collect();
             let message = format!(
                 "there is no flavor '{}' of {framework}: there is {}",
@@ -135,11 +142,17 @@ impl Provider for Kubernetes {
             );
             return Err(ProviderError::permanent("NoFlavor", message));
         };
+        if !flavor.abilities().create {
+            let message =
+                format!("clusters of flavor {} are not made by Muster: it only finds them", flavor.name());
+            return Err(ProviderError::permanent("NotSupported", message));
+        }
         self.installed.sites(flavor).map(drop).ok_or_else(|| not_installed(flavor))
     }
 
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
+        stand.check_name()?;
         let recipe = recipe_of(call.profile)?;
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let manifests =
@@ -215,7 +228,13 @@ impl Provider for Kubernetes {
     }
 
     async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
-        let stand = self.stand(call.cluster)?;
+        let stand = match self.stand(call.cluster) {
+            // Where a kind is not defined nothing of it is there.
+            Err(error) if error.reason == NO_OPERATOR => {
+                return Ok(Observed { object: Object::Absent, ..Observed::default() });
+            }
+            stand => stand?,
+        };
         let site = stand.look()?;
         Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id))
     }

@@ -143,7 +143,7 @@ impl Provider for Processes {
         }
     }
 
-    async fn admit(&self, profile: &Profile) -> Result<(), ProviderError> {
+    async fn admit(&self, profile: &Profile, _: Option<&str>) -> Result<(), ProviderError> {
         self.inner.has_framework(profile).await
     }
 

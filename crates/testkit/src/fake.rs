@@ -72,7 +72,7 @@ impl Provider for Fake {
         Ok(())
     }
 
-    async fn admit(&self, _: &Profile) -> Result<(), ProviderError> {
+    async fn admit(&self, _: &Profile, _: Option<&str>) -> Result<(), ProviderError> {
         self.world.refusal()
     }
 

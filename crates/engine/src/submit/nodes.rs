@@ -113,7 +113,7 @@ impl Engine {
             }
             _ => {}
         }
-        admit(provider.as_ref(), profile).await
+        admit(provider.as_ref(), profile, flavor).await
     }
 
     /// Accepts a change of a node.
@@ -139,7 +139,7 @@ impl Engine {
                 orphan::cluster(&node, &profile)
             }
         };
-        self.admit_recipe(&node.instance, node.profile_id, &inputs).await?;
+        self.admit_recipe(&node.instance, None, node.profile_id, &inputs).await?;
         let mut action = self.node_action(kind, &node, &place, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);

@@ -10,9 +10,13 @@ use crate::engine::Engine;
 use crate::provider::Provider;
 
 /// Whether a provider can make nodes from this.
-pub(super) async fn admit(provider: &dyn Provider, profile: &Profile) -> Result<(), SubmitError> {
+pub(super) async fn admit(
+    provider: &dyn Provider,
+    profile: &Profile,
+    flavor: Option<&str>,
+) -> Result<(), SubmitError> {
     provider.check_profile(profile).map_err(SubmitError::Invalid)?;
-    match provider.admit(profile).await {
+    match provider.admit(profile, flavor).await {
         Err(missing) if !missing.transient => Err(SubmitError::Missing(missing)),
         _ => Ok(()),
     }
@@ -23,6 +27,7 @@ impl Engine {
     pub(super) async fn admit_recipe(
         &self,
         instance: &InstanceId,
+        flavor: Option<&str>,
         present: ProfileId,
         inputs: &Value,
     ) -> Result<(), SubmitError> {
@@ -42,7 +47,7 @@ impl Engine {
                 return Err(SubmitError::Invalid(why));
             }
         }
-        admit(provider.as_ref(), &asked).await
+        admit(provider.as_ref(), &asked, flavor).await
     }
 }
 

@@ -16,6 +16,20 @@ pub(super) struct Stand {
 }
 
 impl Stand {
+    /// Operators take longer names, and make nothing of them.
+    pub(super) fn check_name(&self) -> Result<(), ProviderError> {
+        let (longest, name) = (self.flavor.longest_name(), &self.key.name);
+        if name.len() <= longest {
+            return Ok(());
+        }
+        let message = format!(
+            "'{name}' has {} characters, and clusters of flavor {} may have {longest}: choose a shorter name",
+            name.len(),
+            self.flavor.name()
+        );
+        Err(ProviderError::permanent("NameTooLong", message))
+    }
+
     pub(super) fn look(&self) -> Result<Site, ProviderError> {
         self.sites.look(&self.key).map_err(|why| ProviderError::transient("Unknown", why))
     }
@@ -28,6 +42,9 @@ impl Stand {
     }
 }
 
+/// The reason of everything that an operator is missing for.
+pub(super) const NO_OPERATOR: &str = "NoOperator";
+
 /// What is said where an operator is missing.
 pub(super) fn not_installed(flavor: &dyn Flavor) -> ProviderError {
     let what = flavor.operator().unwrap_or("what it needs");
@@ -36,5 +53,5 @@ pub(super) fn not_installed(flavor: &dyn Flavor) -> ProviderError {
         flavor.framework(),
         flavor.name()
     );
-    ProviderError::permanent("NoOperator", message)
+    ProviderError::permanent(NO_OPERATOR, message)
 }

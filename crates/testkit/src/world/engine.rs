@@ -104,7 +104,8 @@ async fn accept(engine: &Engine, listener: UnixListener) -> io::Result<()> {
         let (mut stream, _) = listener.accept().await?;
         let engine = engine.clone();
         tokio::spawn(async move {
-            let told = requests::answer(&engine, lines::request(&mut stream).await?).await;
+            let asked = lines::request(&mut stream).await?;
+            let told = Box::pin(requests::answer(&engine, asked)).await;
             lines::send(&mut stream, &told).await
         });
     }
