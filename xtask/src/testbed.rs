@@ -6,6 +6,7 @@
 
 mod go;
 mod inventory;
+mod manifests;
 mod part;
 mod postgres;
 mod python;

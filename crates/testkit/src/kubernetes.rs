@@ -1,8 +1,12 @@
 //! Kubernetes: one for a test run, a namespace for each test.
 
+mod custom;
 mod diagnosis;
 mod namespace;
+mod operator;
+mod own;
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -10,25 +14,51 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 pub use self::namespace::Namespace;
-use crate::wire::KubernetesParts;
+pub use self::operator::{Operator, RunningOperator};
+pub use self::own::{Component, OwnKubernetes, own_kubernetes};
+use crate::wire::{KubernetesParts, OperatorParts};
 use crate::{shared, tls};
 
 /// The Kubernetes of this test run, or `None` if the test is skipped.
 pub async fn kubernetes() -> Option<Kubernetes> {
-    let KubernetesParts { kubeconfig, log_dir } = shared::obtain("kubernetes").await?;
-    let client = connect(&kubeconfig, None).await.expect("the testbed's kubeconfig is good");
-    Some(Kubernetes { client, kubeconfig, log_dir })
+    let testbed = env::var_os("MUSTER_TESTBED").expect(shared::NO_TESTBED);
+    Kubernetes::of(Path::new(&testbed)).await
 }
 
 /// A Kubernetes with kwok nodes, and its admin's client.
 #[derive(Clone)]
 pub struct Kubernetes {
+    testbed: PathBuf,
     client: Client,
     kubeconfig: PathBuf,
     log_dir: PathBuf,
 }
 
 impl Kubernetes {
+    /// The Kubernetes of the testbed of a folder.
+    async fn of(testbed: &Path) -> Option<Self> {
+        let KubernetesParts { kubeconfig, log_dir } = shared::obtain_from(testbed, "kubernetes").await?;
+        let client = connect(&kubeconfig, None).await.expect("the testbed's kubeconfig is good");
+        Some(Self { testbed: testbed.to_owned(), client, kubeconfig, log_dir })
+    }
+
+    /// Has an operator run in it, with its custom resources, from the first time that one asks for it to the end;
+    /// `None` if the test is skipped.
+    ///
+    /// ```no_run
+    /// # async fn example() {
+    /// use muster_testkit::Operator;
+    /// let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    /// let Some(_kuberay) = kubernetes.operator(Operator::KubeRay).await else { return };
+    /// let namespace = kubernetes.namespace().await;
+    /// # }
+    /// ```
+    pub async fn operator(&self, operator: Operator) -> Option<RunningOperator> {
+        let want = format!("operator/{}", operator.name());
+        let OperatorParts { log } = shared::obtain_from(&self.testbed, &want).await?;
+        Some(RunningOperator { log })
+    }
+
     /// A client with the admin's rights.
     pub fn client(&self) -> Client {
         self.client.clone()

@@ -20,6 +20,7 @@ mod databases;
 mod dice;
 mod disk;
 pub mod fake;
+mod helm;
 mod kubernetes;
 mod logs;
 mod openstack;
@@ -38,7 +39,10 @@ pub use clock::ManualClock;
 pub use databases::{DatabaseKind, FreshStore};
 pub use dice::Dice;
 pub use disk::SmallDisk;
-pub use kubernetes::{Kubernetes, Namespace, kubernetes};
+pub use helm::helm;
+pub use kubernetes::{
+    Component, Kubernetes, Namespace, Operator, OwnKubernetes, RunningOperator, kubernetes, own_kubernetes,
+};
 pub use openstack::{OpenStack, openstack};
 pub use postgres::{Database, Postgres, postgres};
 pub use process::{Process, lives};

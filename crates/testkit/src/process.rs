@@ -131,6 +131,13 @@ impl Process {
         self.stdin = None;
     }
 
+    /// Closes its standard input and waits until nobody can write to its output; if that takes longer it is killed
+    /// with this value.
+    pub(crate) fn end_by_stdin(&mut self, deadline: Duration) {
+        self.close_stdin();
+        let _ = self.all_gone.recv_timeout(deadline);
+    }
+
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) {
         self.signal(Signal::TERM);

@@ -10,16 +10,21 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
+use crate::kubernetes::Component;
 use crate::testbed::SOCKET;
-use crate::wire::{Answer, Request};
+use crate::wire::{Answer, Order, Request};
 
-const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no testbed to ask: run `cargo xtask test`, or run \
+pub(crate) const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no testbed to ask: run `cargo xtask test`, or run \
     `cargo xtask testbed start` in another terminal and export what it prints";
 
-/// Asks the testbed of a folder for `kubernetes`, `postgres` or `python/<environment>`.
+/// Asks the testbed of a folder for a part of it, such as `kubernetes`, `postgres` or `python/<environment>`.
 pub async fn ask(testbed: &Path, want: &str) -> io::Result<Answer> {
+    send(testbed, &Request::Want(want.to_owned())).await
+}
+
+async fn send(testbed: &Path, request: &Request) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(testbed.join(SOCKET)).await?;
-    let mut line = serde_json::to_string(&Request { want: want.to_owned() })?;
+    let mut line = serde_json::to_string(request)?;
     line.push('\n');
     stream.write_all(line.as_bytes()).await?;
     let mut answer = String::new();
@@ -32,11 +37,12 @@ pub async fn ask(testbed: &Path, want: &str) -> io::Result<Answer> {
 /// Gets a part from this run's testbed; `None` means that the test is skipped.
 pub(crate) async fn obtain<T: DeserializeOwned>(want: &str) -> Option<T> {
     let testbed = env::var_os("MUSTER_TESTBED").expect(NO_TESTBED);
-    let testbed = Path::new(&testbed);
-    let answer = ask(testbed, want).await.unwrap_or_else(|error| {
-        panic!("the testbed in {} (MUSTER_TESTBED) does not answer: {error}", testbed.display())
-    });
-    match answer {
+    obtain_from(Path::new(&testbed), want).await
+}
+
+/// Gets a part from the testbed of a folder; `None` means that the test is skipped.
+pub(crate) async fn obtain_from<T: DeserializeOwned>(testbed: &Path, want: &str) -> Option<T> {
+    match ask(testbed, want).await.unwrap_or_else(|error| silent(testbed, &error)) {
         Answer::Have(parts) => Some(
             serde_json::from_value(parts)
                 .expect("the testbed is of the same build and describes its parts alike"),
@@ -47,6 +53,19 @@ pub(crate) async fn obtain<T: DeserializeOwned>(want: &str) -> Option<T> {
         }
         Answer::Failed(why) => panic!("{why}"),
     }
+}
+
+/// Has a component of the testbed of a folder do as it is told.
+pub(crate) async fn tell(testbed: &Path, order: Order, component: Component) {
+    let told = send(testbed, &Request::Do(order, component)).await;
+    match told.unwrap_or_else(|error| silent(testbed, &error)) {
+        Answer::Have(_) => {}
+        Answer::Missing(why) | Answer::Failed(why) => panic!("{why}"),
+    }
+}
+
+fn silent(testbed: &Path, error: &io::Error) -> ! {
+    panic!("the testbed in {} (MUSTER_TESTBED) does not answer: {error}", testbed.display())
 }
 
 /// Records that the calling test is skipped and why; where nothing may be skipped (`CI=true`) it panics instead.

@@ -5,10 +5,12 @@
 
 mod args;
 mod bed;
+mod component;
 mod folder;
 mod group;
 mod inventory;
 mod kubernetes;
+mod operators;
 mod output;
 mod ports;
 mod postgres;

@@ -5,10 +5,30 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a test asks for: `kubernetes`, `postgres` or `python/<environment>`.
+use crate::kubernetes::Component;
+
+/// What the testbed is asked: a line like `{"want":"kubernetes"}`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
-    pub(crate) want: String,
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// For a part by its name, such as `kubernetes`.
+    Want(String),
+    /// To do something to a component that runs.
+    Do(Order, Component),
+}
+
+/// What a component can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// To stand still (SIGSTOP).
+    Freeze,
+    /// To go on.
+    Thaw,
+    /// To be gone (SIGKILL) until it is started.
+    Kill,
+    /// To run again, where it was and with what it had.
+    Start,
 }
 
 /// What the testbed says to a request.
@@ -46,6 +66,18 @@ pub(crate) struct PostgresParts {
     pub(crate) url: String,
     #[serde(default)]
     pub(crate) bin_dir: Option<PathBuf>,
+}
+
+/// Where an operator's log is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OperatorParts {
+    pub(crate) log: PathBuf,
+}
+
+/// Where a program is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ProgramParts {
+    pub(crate) program: PathBuf,
 }
 
 /// Where the interpreter of a Python environment is.

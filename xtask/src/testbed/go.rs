@@ -1,4 +1,5 @@
 //! Programs built by Go: every folder of `testbed/` with a `go.mod` is one part, its `tool` lines are the programs.
+//! An operator's part also has what its module brings for Kubernetes.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::Inventory;
+use super::manifests;
 use super::part::{Part, scratch};
 use crate::step::Failure;
 use crate::{layout, step};
@@ -20,6 +22,7 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
             match module.make(testbed, inventory) {
                 Ok(folder) => {
                     inventory.binaries.extend(names().map(|name| (name.clone(), folder.join(name))));
+                    manifests::note(&module.name, &folder, inventory);
                 }
                 Err(error) => inventory.lack(names().collect(), &error),
             }
@@ -65,7 +68,11 @@ impl Module {
             if step::version_of("go", "version").is_none() {
                 bail!("needs Go {}, and `go` was not found", go_version(&self.text));
             }
-            self.programs.iter().try_for_each(|program| self.build(program, folder, &part.log()))
+            for program in &self.programs {
+                self.build(program, folder, &part.log())?;
+                manifests::copy(&self.source(program)?, folder)?;
+            }
+            Ok(())
         })?;
         inventory.in_use.push(lock);
         Ok(part.folder())
@@ -78,6 +85,17 @@ impl Module {
         let what = format!("building {} with Go", program.name);
         step::run_quietly(&what, &mut step::dying_with_us(&go), log)
             .map_err(|error| Failure::needing(error, "Go modules"))
+    }
+
+    /// The folder of the module that a program is from.
+    fn source(&self, program: &Program) -> Result<PathBuf> {
+        let mut go = Command::new("go");
+        go.arg("list").arg("-C").arg(&self.folder).args(["-f", "{{.Module.Dir}}", &program.package]);
+        let output = go.output().context("cannot start go")?;
+        if !output.status.success() {
+            bail!("go list {}: {}", program.package, String::from_utf8_lossy(&output.stderr).trim_end());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().into())
     }
 }
 

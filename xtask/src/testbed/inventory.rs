@@ -20,6 +20,10 @@ pub(crate) struct Inventory {
     pub(super) binaries: BTreeMap<String, PathBuf>,
     /// Interpreters of environments.
     pub(super) python: BTreeMap<String, PathBuf>,
+    /// Folders with the custom resources of operators.
+    pub(super) crds: BTreeMap<String, PathBuf>,
+    /// Files with the webhooks of operators.
+    pub(super) webhooks: BTreeMap<String, PathBuf>,
     /// The database server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) postgres: Option<Postgres>,
@@ -97,6 +101,9 @@ impl Inventory {
         for (name, path) in &self.python {
             row(&format!("python/{name}"), &path.display().to_string());
         }
+        for (name, path) in &self.crds {
+            row(&format!("crds/{name}"), &path.display().to_string());
+        }
         match &self.postgres {
             Some(Postgres::BinDir(folder)) => row("postgres", &folder.display().to_string()),
             Some(Postgres::Url(_)) => {
@@ -129,6 +136,7 @@ fn needed_by(part: &str) -> &'static str {
         "etcd" | "kube-apiserver" | "kube-controller-manager" | "kube-scheduler" | "kwok" => {
             "every test on Kubernetes"
         }
+        "kuberay" | "domino" | "python/dask-operator" => "every test with this operator",
         part if part.starts_with("python/") => "the tests with this framework's real processes",
         _ => "the tests that ask for it",
     }

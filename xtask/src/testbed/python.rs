@@ -1,5 +1,5 @@
 //! Python environments: every file `crates/frameworks/pins/NAME.txt` is one, with exactly what it pins: what users install.
-//! Those of `testbed/python/NAME.txt` are clients that users have already.
+//! Those of `testbed/python/NAME.txt` are what users have already: clients, and the Dask operator.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::Inventory;
+use super::manifests;
 use super::part::{Part, scratch};
 use crate::lock::Lock;
 use crate::step::Failure;
@@ -25,8 +26,9 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
             .context("needs Python 3, and `python3` was not found")
             .and_then(|python| environment(testbed, &pins, &name, python));
         match outcome {
-            Ok((interpreter, lock)) => {
-                inventory.python.insert(name, interpreter);
+            Ok((folder, lock)) => {
+                inventory.crds.extend(manifests::of_dask(&folder).map(|crds| ("dask".to_owned(), crds)));
+                inventory.python.insert(name, folder.join(INTERPRETER));
                 inventory.in_use.push(lock);
             }
             Err(error) => inventory.lack(vec![format!("python/{name}")], &error),
@@ -35,7 +37,7 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
     Ok(())
 }
 
-/// Where pins are: of frameworks, and of clients that tests use.
+/// Where pins are: of frameworks, and of what else tests use.
 const FOLDERS: [&str; 2] = ["crates/frameworks/pins", "testbed/python"];
 
 fn files() -> Result<Vec<PathBuf>> {
@@ -69,7 +71,7 @@ fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<
         step::run_quietly(&what, &mut step::dying_with_us(&pip), &part.log())
             .map_err(|error| Failure::needing(error, "Python packages"))
     })?;
-    Ok((part.folder().join(INTERPRETER), lock))
+    Ok((part.folder(), lock))
 }
 
 /// `3.11` of `Python 3.11.9`: packages are built for a minor version, and an environment follows its patches.

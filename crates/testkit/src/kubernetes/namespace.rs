@@ -20,13 +20,16 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::diagnosis::Diagnosis;
-use super::{Kubernetes, connect};
+use super::{Kubernetes, connect, custom};
 
 /// The label of pods that kwok leaves alone, because a test plays their kubelet.
 const DRIVER_PODS: &str = "muster.test/driver=true";
 
 /// How long the deletion of a namespace may take to be accepted.
-const DELETION: Duration = Duration::from_secs(20);
+const DELETION: Duration = Duration::from_secs(40);
+
+/// How long operators may take to let go of their custom resources.
+const CUSTOM: Duration = Duration::from_secs(20);
 
 /// A namespace of one test, deleted with it, also when the test panics.
 pub struct Namespace {
@@ -149,7 +152,10 @@ impl Drop for Namespace {
 async fn delete(kubeconfig: &Path, name: &str) -> Result<()> {
     let client = connect(kubeconfig, None).await?;
     let namespaces: Api<NamespaceObject> = Api::all(client.clone());
+    // While their operators can still make what they need for it.
+    let custom = timeout(CUSTOM, custom::delete(&client, name)).await;
     namespaces.delete(name, &DeleteParams::background()).await?;
+    custom.context("its custom resources are not gone in time: does their operator run?")??;
     // Nothing ends a driver's pod but this, and it would hold the namespace; a terminating one takes no new pods.
     let pods: Api<Pod> = Api::namespaced(client, name);
     for pod in pods.list(&ListParams::default().labels(DRIVER_PODS)).await? {

@@ -10,9 +10,7 @@ use super::folder;
 use super::inventory::Inventory;
 use super::output::say;
 use super::server::{self, Plan};
-
-/// The operators that the testbed can run beside Kubernetes.
-const OPERATORS: &[&str] = &[];
+use crate::Operator;
 
 /// Runs what tests need (Kubernetes with kwok nodes, PostgreSQL) until it is stopped.
 #[derive(Debug, Parser)]
@@ -27,7 +25,7 @@ pub struct Args {
     /// How many kwok nodes Kubernetes gets.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: u16,
-    /// The operators to run, parted by commas.
+    /// The operators to run in it, parted by commas: kuberay, domino, dask.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     operators: Vec<String>,
     /// Start each part when it is first wanted, instead of Kubernetes at once.
@@ -55,7 +53,7 @@ impl Args {
 
     fn serve(self) -> Result<()> {
         let Self { dir, inventory, nodes, operators, lazy, until_eof, check } = self;
-        check_operators(&operators, OPERATORS)?;
+        let operators = operators_named(&operators)?;
         if check {
             return dir.map_or(Ok(()), |dir| folder::check(&dir));
         }
@@ -66,19 +64,20 @@ impl Args {
         let inventory = Inventory::read(&inventory)?;
         // A child dies with the thread that started it: there must be one thread, which lives as long as the process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(server::run(Plan { dir, inventory, nodes, lazy, until_eof }))
+        runtime.block_on(server::run(Plan { dir, inventory, nodes, operators, lazy, until_eof }))
     }
 }
 
-fn check_operators(wanted: &[String], known: &[&str]) -> Result<()> {
-    if wanted.iter().any(String::is_empty) {
+fn operators_named(names: &[String]) -> Result<Vec<Operator>> {
+    if names.iter().any(String::is_empty) {
         bail!("--operators has an empty name in it: give names parted by commas, or leave it out");
     }
-    let Some(unknown) = wanted.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-    if known.is_empty() {
-        bail!("there is no operator `{unknown}` in the testbed: it has none yet");
-    }
-    bail!("there is no operator `{unknown}` in the testbed: it has {}", known.join(", "));
+    let known = || Operator::ALL.map(Operator::name).join(", ");
+    let named = |name: &String| {
+        Operator::named(name)
+            .with_context(|| format!("there is no operator `{name}` in the testbed: it has {}", known()))
+    };
+    names.iter().map(named).collect()
 }
 
 #[cfg(test)]
@@ -86,18 +85,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn operators_have_names() {
+        let names = ["dask", "kuberay", "domino"].map(str::to_owned);
+        let operators = operators_named(&names).unwrap();
+        assert_eq!(operators, [Operator::Dask, Operator::KubeRay, Operator::Domino]);
+    }
+
+    #[test]
     fn an_unknown_operator_is_refused_with_the_known_ones() {
-        let wanted = ["kuberay".to_owned()];
-        assert!(check_operators(&wanted, &["kuberay", "dask"]).is_ok());
-        let refusal = check_operators(&wanted, &["dask", "domino"]).unwrap_err().to_string();
-        assert_eq!(refusal, "there is no operator `kuberay` in the testbed: it has dask, domino");
-        let refusal = check_operators(&wanted, &[]).unwrap_err().to_string();
-        assert_eq!(refusal, "there is no operator `kuberay` in the testbed: it has none yet");
+        let refusal = operators_named(&["moon".to_owned()]).unwrap_err().to_string();
+        assert_eq!(refusal, "there is no operator `moon` in the testbed: it has kuberay, domino, dask");
     }
 
     #[test]
     fn an_operator_without_a_name_is_refused() {
-        let refusal = check_operators(&[String::new()], &["dask"]).unwrap_err().to_string();
+        let refusal = operators_named(&[String::new()]).unwrap_err().to_string();
         assert!(refusal.starts_with("--operators has an empty name in it"), "{refusal}");
     }
 }

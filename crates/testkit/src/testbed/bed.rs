@@ -3,16 +3,21 @@
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use tokio::sync::{OnceCell, mpsc};
+use tokio::time::timeout;
 
 use super::folder::Folder;
-use super::group::{Death, Group, Nursery, first_death};
+use super::group::{Death, Group, Nursery, PATIENCE, first_death};
 use super::inventory::{Inventory, Trouble};
+use super::kubernetes::{Site, ready};
+use super::operators::Instance;
 use super::output::say;
-use super::{kubernetes, postgres};
-use crate::wire::{Answer, PythonParts};
+use super::{kubernetes, operators, postgres};
+use crate::Operator;
+use crate::kubernetes::{Component, connect};
+use crate::wire::{Answer, OperatorParts, Order, ProgramParts, PythonParts};
 
 /// How often a part is started when others keep taking its ports between their choice and their use.
 const ATTEMPTS: usize = 3;
@@ -22,48 +27,142 @@ pub(super) struct Bed {
     pub(super) folder: Folder,
     pub(super) inventory: Inventory,
     pub(super) nodes: u16,
+    /// The operators that Kubernetes is not ready without.
+    operators: Vec<Operator>,
     nursery: Nursery,
     all_gone: mpsc::Receiver<Infallible>,
     deaths: mpsc::Sender<Death>,
     running: Mutex<Vec<Group>>,
+    site: OnceCell<Result<Site, Answer>>,
     kubernetes: OnceCell<Answer>,
+    instances: [OnceCell<Result<Instance, Answer>>; Operator::ALL.len()],
     postgres: OnceCell<Answer>,
 }
 
 impl Bed {
     /// A testbed in which nothing runs yet; `deaths` hears of components that end by themselves.
-    pub(super) fn new(folder: Folder, inventory: Inventory, nodes: u16, deaths: mpsc::Sender<Death>) -> Self {
+    pub(super) fn new(
+        folder: Folder,
+        inventory: Inventory,
+        nodes: u16,
+        operators: Vec<Operator>,
+        deaths: mpsc::Sender<Death>,
+    ) -> Self {
         let (nursery, all_gone) = Nursery::new(folder.logs());
         Self {
             folder,
             inventory,
             nodes,
+            operators,
             nursery,
             all_gone,
             deaths,
             running: Mutex::default(),
+            site: OnceCell::new(),
             kubernetes: OnceCell::new(),
+            instances: Default::default(),
             postgres: OnceCell::new(),
         }
     }
 
     /// Gives what is wanted, started if it is the first time; those who want it meanwhile wait for the same start.
     pub(super) async fn answer(&self, want: &str) -> Answer {
-        match (want, want.strip_prefix("python/")) {
-            (_, Some(environment)) => {
-                answer_with(want, self.inventory.python(environment).map(|python| PythonParts { python }))
-            }
-            ("kubernetes", _) => {
-                let start = async || answer_with("Kubernetes", kubernetes::start(self).await);
-                self.kubernetes.get_or_init(start).await.clone()
-            }
-            ("postgres", _) => {
+        match want.split_once('/').unwrap_or((want, "")) {
+            ("kubernetes", "") => self.kubernetes.get_or_init(|| self.kubernetes()).await.clone(),
+            ("postgres", "") => {
                 let start = async || answer_with("PostgreSQL", postgres::start(self).await);
                 self.postgres.get_or_init(start).await.clone()
             }
+            ("python", environment) => {
+                answer_with(want, self.inventory.python(environment).map(|python| PythonParts { python }))
+            }
+            ("program", name) => {
+                answer_with(want, self.inventory.binary(name).map(|program| ProgramParts { program }))
+            }
+            // For a test that wants a testbed of its own.
+            ("testbed", "") => {
+                let program = std::env::current_exe().map_err(Trouble::from);
+                answer_with(want, program.map(|program| ProgramParts { program }))
+            }
+            ("operator", name) => match Operator::named(name) {
+                Some(operator) => {
+                    self.instance(operator).await.map_or_else(Answer::clone, |_| self.log(operator))
+                }
+                None => no_operator(name),
+            },
+            ("crds", name) => match Operator::named(name) {
+                Some(operator) => match self.site().await {
+                    Ok(site) => answer_with(want, operators::make_known(self, site, operator).await),
+                    Err(answer) => answer.clone(),
+                },
+                None => no_operator(name),
+            },
             _ => Answer::Failed(format!(
-                "the testbed has no `{want}`: it has kubernetes, postgres and python/<environment>"
+                "the testbed has no `{want}`: it has kubernetes, operator/<name>, crds/<name>, postgres, \
+                 python/<environment> and program/<name>"
             )),
+        }
+    }
+
+    /// Kubernetes with the operators that belong to it, for everybody to use.
+    async fn kubernetes(&self) -> Answer {
+        let site = match self.site().await {
+            Ok(site) => site,
+            Err(answer) => return answer.clone(),
+        };
+        for operator in &self.operators {
+            if let Err(answer) = self.instance(*operator).await {
+                return answer.clone();
+            }
+        }
+        answer_with("Kubernetes", kubernetes::publish(self, site).map_err(Trouble::from))
+    }
+
+    async fn site(&self) -> Result<&Site, &Answer> {
+        let start = async || kubernetes::start(self).await.map_err(|trouble| trouble.answer("Kubernetes"));
+        self.site.get_or_init(start).await.as_ref()
+    }
+
+    async fn instance(&self, operator: Operator) -> Result<&Instance, &Answer> {
+        let start = async || {
+            let site = self.site().await.map_err(Answer::clone)?;
+            operators::start(self, site, operator)
+                .await
+                .map_err(|trouble| trouble.answer(operator.component()))
+        };
+        self.instances[operator as usize].get_or_init(start).await.as_ref()
+    }
+
+    fn log(&self, operator: Operator) -> Answer {
+        Answer::have(&OperatorParts { log: self.folder.logs().join(format!("{}.log", operator.component())) })
+    }
+
+    /// Has a component that runs do as it is told; one that is started is waited for.
+    pub(super) async fn tell(&self, component: Component, order: Order) -> Answer {
+        let told = self.try_tell(component, order).await;
+        told.map_or_else(
+            |error| Answer::Failed(format!("{}: {error:#}", component.name())),
+            |()| Answer::have(&()),
+        )
+    }
+
+    async fn try_tell(&self, component: Component, order: Order) -> Result<()> {
+        let orders = {
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.iter().find_map(|group| group.orders(component.name()))
+        };
+        orders.context("it was never started")?.give(order).await?;
+        if order != Order::Start {
+            return Ok(());
+        }
+        let site = self.site.get().and_then(|site| site.as_ref().ok()).context("there is no Kubernetes")?;
+        let admin = connect(&site.kubeconfig(), None).await?;
+        match component {
+            Component::ApiServer => in_time(ready::answers(admin, "/readyz")).await,
+            Component::Operator(operator) => match self.instances[operator as usize].get() {
+                Some(Ok(instance)) => in_time(instance.ready(&admin)).await,
+                _ => bail!("it was never ready"),
+            },
         }
     }
 
@@ -112,10 +211,24 @@ impl Bed {
     }
 }
 
+async fn in_time(ready: impl Future<Output = Result<()>>) -> Result<()> {
+    timeout(PATIENCE, ready).await.with_context(|| format!("it is not ready after {PATIENCE:?}"))?
+}
+
+fn no_operator(name: &str) -> Answer {
+    let known = Operator::ALL.map(Operator::name).join(", ");
+    Answer::Failed(format!("there is no operator `{name}` in the testbed: it has {known}"))
+}
+
 fn answer_with(what: &str, parts: Result<impl Serialize, Trouble>) -> Answer {
-    match parts {
-        Ok(parts) => Answer::have(&parts),
-        Err(Trouble::Missing(why)) => Answer::Missing(why),
-        Err(Trouble::Failed(error)) => Answer::Failed(format!("{what} cannot be had: {error:#}")),
+    parts.map_or_else(|trouble| trouble.answer(what), |parts| Answer::have(&parts))
+}
+
+impl Trouble {
+    fn answer(self, what: &str) -> Answer {
+        match self {
+            Self::Missing(why) => Answer::Missing(why),
+            Self::Failed(error) => Answer::Failed(format!("{what} cannot be had: {error:#}")),
+        }
     }
 }

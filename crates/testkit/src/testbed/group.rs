@@ -3,29 +3,24 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
-use std::fs::File;
-use std::io;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Child;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use super::component::{Component, Orders};
 use super::output::say;
 use super::ports;
 use super::program::Program;
 use crate::logs;
 
 /// How long a component may take to become ready: they need seconds, but not on a machine that compiles meanwhile.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// How long a component may take to end before it is killed; nothing it could still save is wanted.
-const GRACE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 /// How many lines of a component's log are shown when it fails.
 const TAIL: usize = 20;
 
@@ -58,7 +53,7 @@ pub(super) struct Group {
 #[derive(Debug)]
 struct Running {
     vitals: Vitals,
-    stop: oneshot::Sender<Infallible>,
+    orders: Orders,
 }
 
 /// Where to see whether a child still lives.
@@ -74,21 +69,10 @@ impl Group {
     pub(super) fn start(&mut self, program: &Program) -> Result<()> {
         let name = program.name;
         let log = program.log(&self.nursery.logs);
-        let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let child = tokio::process::Command::from(program.command())
-            .current_dir(&self.nursery.logs)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            // The terminal's Ctrl-C is for the testbed, which then stops its children in order.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("cannot run `setpriv` (of util-linux), which starts {name}"))?;
-        let (stop, stopped) = oneshot::channel();
         let (exit, exited) = watch::channel(None);
-        tokio::spawn(supervise(child, program.stop, stopped, exit, self.nursery.alive.clone()));
-        self.children.push(Running { vitals: Vitals { name, log, exited }, stop });
+        let component = Component::start(program, &self.nursery.logs)?;
+        let orders = component.supervise(exit, self.nursery.alive.clone());
+        self.children.push(Running { vitals: Vitals { name, log, exited }, orders });
         Ok(())
     }
 
@@ -117,14 +101,19 @@ impl Group {
         Ok(())
     }
 
+    /// Gives orders to the child of this name.
+    pub(super) fn orders(&self, name: &str) -> Option<Orders> {
+        self.children.iter().find(|child| child.vitals.name == name).map(|child| child.orders.clone())
+    }
+
     pub(super) fn vitals(&self) -> Vec<Vitals> {
         self.children.iter().map(|child| child.vitals.clone()).collect()
     }
 
     /// Stops the children, the last one first, and waits for their ends.
     pub(super) async fn stop(self) {
-        for Running { vitals, stop } in self.children.into_iter().rev() {
-            drop(stop);
+        for Running { vitals, orders } in self.children.into_iter().rev() {
+            drop(orders);
             vitals.exit().await;
         }
     }
@@ -169,30 +158,3 @@ impl fmt::Display for Death {
 }
 
 impl Error for Death {}
-
-/// Sees one child to its end; dropping the other side of `stopped` ends it.
-async fn supervise(
-    mut child: Child,
-    signal: Signal,
-    stopped: oneshot::Receiver<Infallible>,
-    exit: watch::Sender<Option<ExitStatus>>,
-    alive: mpsc::Sender<Infallible>,
-) {
-    let status = tokio::select! {
-        status = child.wait() => status,
-        _ = stopped => end(&mut child, signal).await,
-    };
-    exit.send_replace(status.ok());
-    drop(alive);
-}
-
-async fn end(child: &mut Child, signal: Signal) -> io::Result<ExitStatus> {
-    if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-        kill_process(pid, signal)?;
-    }
-    if let Ok(status) = timeout(GRACE, child.wait()).await {
-        return status;
-    }
-    child.start_kill()?;
-    child.wait().await
-}

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow};
 use serde::Deserialize;
 
+use crate::Operator;
+
 /// The programs that make a Kubernetes.
 #[derive(Debug, Clone)]
 pub(super) struct KubernetesBinaries {
@@ -15,6 +17,17 @@ pub(super) struct KubernetesBinaries {
     pub(super) controller_manager: PathBuf,
     pub(super) scheduler: PathBuf,
     pub(super) kwok: PathBuf,
+}
+
+/// What makes an operator.
+#[derive(Debug, Clone)]
+pub(super) struct OperatorFiles {
+    /// Its program, or the interpreter that runs it.
+    pub(super) program: PathBuf,
+    /// The folder with its custom resources.
+    pub(super) crds: PathBuf,
+    /// The file with its webhooks, if it has any.
+    pub(super) webhooks: Option<PathBuf>,
 }
 
 /// Where PostgreSQL comes from.
@@ -49,6 +62,10 @@ pub(super) struct Inventory {
     binaries: BTreeMap<String, PathBuf>,
     #[serde(default)]
     python: BTreeMap<String, PathBuf>,
+    #[serde(default)]
+    crds: BTreeMap<String, PathBuf>,
+    #[serde(default)]
+    webhooks: BTreeMap<String, PathBuf>,
     postgres: Option<PostgresSource>,
     #[serde(default)]
     missing: BTreeMap<String, String>,
@@ -84,6 +101,29 @@ impl Inventory {
             scheduler: binary("kube-scheduler")?,
             kwok: binary("kwok")?,
         })
+    }
+
+    pub(super) fn operator(&self, operator: Operator) -> Result<OperatorFiles, Trouble> {
+        let program = match operator {
+            Operator::KubeRay | Operator::Domino => self.binary(operator.name())?,
+            Operator::Dask => self.python("dask-operator")?,
+        };
+        let webhooks = self.webhooks.get(operator.name()).cloned();
+        Ok(OperatorFiles { program, crds: self.crds(operator)?, webhooks })
+    }
+
+    /// The folder with an operator's custom resources.
+    pub(super) fn crds(&self, operator: Operator) -> Result<PathBuf, Trouble> {
+        let name = operator.name();
+        let part = if operator == Operator::Dask { "python/dask-operator" } else { name };
+        let whole = format!("the custom resources of {name}");
+        let path = self.crds.get(name).ok_or_else(|| self.missing(&whole, &[part]))?;
+        present(&whole, path)
+    }
+
+    pub(super) fn binary(&self, name: &str) -> Result<PathBuf, Trouble> {
+        let path = self.binaries.get(name).ok_or_else(|| self.missing(name, &[name]))?;
+        present(name, path)
     }
 
     pub(super) fn python(&self, environment: &str) -> Result<PathBuf, Trouble> {

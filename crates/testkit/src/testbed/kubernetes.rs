@@ -2,7 +2,7 @@
 
 mod nodes;
 mod programs;
-mod ready;
+pub(super) mod ready;
 mod site;
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::fs;
 use anyhow::{Context as _, Result};
 
 use self::programs::Ports;
-use self::site::Site;
+pub(super) use self::site::Site;
 use super::bed::Bed;
 use super::group::Group;
 use super::inventory::{KubernetesBinaries, Trouble};
@@ -18,11 +18,15 @@ use super::ports;
 use crate::kubernetes::connect;
 use crate::wire::KubernetesParts;
 
-pub(super) async fn start(bed: &Bed) -> Result<KubernetesParts, Trouble> {
+pub(super) async fn start(bed: &Bed) -> Result<Site, Trouble> {
     let binaries = bed.inventory.kubernetes()?;
-    let site = bed.run(async |group| Box::pin(bring_up(bed, &binaries, group)).await).await?;
+    Ok(bed.run(async |group| Box::pin(bring_up(bed, &binaries, group)).await).await?)
+}
+
+/// Puts the kubeconfig where people and tests look for it: who waits for the file finds it complete, and everything
+/// behind it ready.
+pub(super) fn publish(bed: &Bed, site: &Site) -> Result<KubernetesParts> {
     let kubeconfig = bed.folder.kubeconfig();
-    // Whoever waits for the file finds it complete, and everything behind it ready.
     let unpublished = site.path("kubeconfig.published");
     fs::copy(site.kubeconfig(), &unpublished)
         .and_then(|_| fs::rename(&unpublished, &kubeconfig))

@@ -16,6 +16,7 @@ use super::bed::Bed;
 use super::folder::Folder;
 use super::inventory::Inventory;
 use super::output::{print, say};
+use crate::Operator;
 use crate::stdin::end_of_stdin;
 use crate::wire::{Answer, Request};
 
@@ -28,12 +29,14 @@ pub(super) struct Plan {
     pub(super) dir: Option<PathBuf>,
     pub(super) inventory: Inventory,
     pub(super) nodes: u16,
+    pub(super) operators: Vec<Operator>,
     pub(super) lazy: bool,
     pub(super) until_eof: bool,
 }
 
 /// Runs a testbed until it is stopped or something in it dies.
-pub(super) async fn run(Plan { dir, inventory, nodes, lazy, until_eof }: Plan) -> Result<()> {
+pub(super) async fn run(plan: Plan) -> Result<()> {
+    let Plan { dir, inventory, nodes, operators, lazy, until_eof } = plan;
     // Before anything is made: from here on every end but a kill is an orderly one.
     let mut stop = Stop::listen(until_eof)?;
     let folder = Folder::make(dir.as_deref())?;
@@ -44,7 +47,7 @@ pub(super) async fn run(Plan { dir, inventory, nodes, lazy, until_eof }: Plan) -
     })?;
     // One is enough: with the first death the testbed stops.
     let (report, mut deaths) = mpsc::channel(1);
-    let bed = Bed::new(folder, inventory, nodes, report);
+    let bed = Bed::new(folder, inventory, nodes, operators, report);
     let outcome = tokio::select! {
         why = stop.wait() => {
             // Whoever closed its input knows.
@@ -101,7 +104,8 @@ async fn converse(bed: &Bed, mut stream: UnixStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new((&mut stream).take(LONGEST_REQUEST)).read_line(&mut line).await?;
     let answer = match serde_json::from_str(&line) {
-        Ok(Request { want }) => bed.answer(&want).await,
+        Ok(Request::Want(want)) => bed.answer(&want).await,
+        Ok(Request::Do(order, component)) => bed.tell(component, order).await,
         Err(error) => {
             Answer::Failed(format!("a request is a line like {{\"want\":\"kubernetes\"}}: {error}"))
         }

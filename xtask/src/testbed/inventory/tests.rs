@@ -21,6 +21,8 @@ fn what_is_missing_for_one_reason_is_one_entry_with_the_reason_first_and_the_log
 #[rstest]
 #[case("kwok", "every test on Kubernetes")]
 #[case("python/dask", "the tests with this framework's real processes")]
+#[case("domino", "every test with this operator")]
+#[case("python/dask-operator", "every test with this operator")]
 #[case("postgres", "every test on PostgreSQL")]
 #[case("helm", "the tests that ask for it")]
 fn a_missing_part_says_which_tests_do_not_run(#[case] part: &str, #[case] tests: &str) {
@@ -37,6 +39,8 @@ fn it_is_written_as_the_runner_reads_it() {
         inventory.binaries.insert(name.into(), "/bin/sh".into());
     }
     inventory.python.insert("dask".into(), "/bin/sh".into());
+    inventory.crds.insert("domino".into(), "/bin".into());
+    inventory.webhooks.insert("domino".into(), "/bin/sh".into());
     inventory.postgres = Some(Postgres::Url("postgres://user:secret@127.0.0.1/postgres".into()));
     inventory.lack(vec!["kwok".into()], &anyhow!("needs Go 1.26, and `go` was not found\nits log"));
     let sample = std::fs::read(crate::layout::root().join(SAMPLE)).unwrap();

@@ -6,7 +6,7 @@ use crate::testbed::program::Program;
 
 /// The ports of the components.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ports {
+pub(in crate::testbed) struct Ports {
     pub(super) etcd: u16,
     pub(super) etcd_peer: u16,
     pub(super) apiserver: u16,

@@ -16,12 +16,12 @@ use kube::{Api, Client, Config, ResourceExt as _};
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A client for a component that serves without TLS.
-pub(super) fn plain(port: u16) -> Result<Client> {
+pub(in crate::testbed) fn plain(port: u16) -> Result<Client> {
     Ok(Client::try_from(Config::new(format!("http://127.0.0.1:{port}").parse()?))?)
 }
 
 /// Waits until a component answers well on this path.
-pub(super) async fn answers(client: Client, path: &str) -> Result<()> {
+pub(in crate::testbed) async fn answers(client: Client, path: &str) -> Result<()> {
     while client.request_text(Request::get(path).body(Vec::new())?).await.is_err() {
         tokio::time::sleep(INTERVAL).await;
     }

@@ -19,20 +19,22 @@ use super::programs::Ports;
 
 /// The folder of one Kubernetes, and the ports that its components serve on.
 #[derive(Debug)]
-pub(super) struct Site {
-    pub(super) ports: Ports,
+pub(in crate::testbed) struct Site {
+    pub(in crate::testbed) ports: Ports,
     dir: PathBuf,
+    /// The certificate of who signed the components' own, in both writings.
     authority: Vec<u8>,
+    authority_pem: String,
 }
 
 impl Site {
     /// A site whose files are not written.
-    pub(super) fn at(dir: PathBuf, ports: Ports) -> Self {
-        Self { ports, dir, authority: Vec::new() }
+    pub(in crate::testbed) fn at(dir: PathBuf, ports: Ports) -> Self {
+        Self { ports, dir, authority: Vec::new(), authority_pem: String::new() }
     }
 
     /// Makes the folder anew, with everything that is needed before the first component starts.
-    pub(super) fn prepare(dir: PathBuf, ports: Ports) -> Result<Self> {
+    pub(in crate::testbed) fn prepare(dir: PathBuf, ports: Ports) -> Result<Self> {
         let mut site = Self::at(dir, ports);
         match fs::remove_dir_all(&site.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -46,21 +48,27 @@ impl Site {
         site.write("sa.pub", &accounts.public_key_pem())?;
         let authority = site.write_certificates()?;
         site.authority = authority.der().to_vec();
-        let kubeconfig = kubeconfig(ports.apiserver, &authority.pem(), &token)?;
+        site.authority_pem = authority.pem();
+        let kubeconfig = kubeconfig(ports.apiserver, &site.authority_pem, &token)?;
         site.write("kubeconfig", &serde_saphyr::to_string(&kubeconfig)?)?;
         Ok(site)
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(in crate::testbed) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    pub(super) fn kubeconfig(&self) -> PathBuf {
+    pub(in crate::testbed) fn kubeconfig(&self) -> PathBuf {
         self.path("kubeconfig")
     }
 
+    /// The certificate with which the components' own are checked.
+    pub(in crate::testbed) fn authority_pem(&self) -> &str {
+        &self.authority_pem
+    }
+
     /// A client without rights for the component that serves on this port.
-    pub(super) fn client(&self, port: u16) -> Result<Client> {
+    pub(in crate::testbed) fn client(&self, port: u16) -> Result<Client> {
         let mut config = Config::new(format!("https://127.0.0.1:{port}").parse()?);
         config.root_cert = Some(vec![self.authority.clone()]);
         Ok(Client::try_from(config)?)

@@ -1,0 +1,58 @@
+//! The operators that the testbed can run.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// An operator that the testbed can run in its Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operator {
+    /// KubeRay: `ray.io`.
+    KubeRay,
+    /// Domino's distributed-compute-operator, with its webhooks: `distributed-compute.dominodatalab.com`.
+    Domino,
+    /// dask-kubernetes: `kubernetes.dask.org`.
+    Dask,
+}
+
+impl Operator {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::KubeRay, Self::Domino, Self::Dask];
+
+    /// The name by which it is asked for: `kuberay`, `domino`, `dask`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KubeRay => "kuberay",
+            Self::Domino => "domino",
+            Self::Dask => "dask",
+        }
+    }
+
+    /// The name of its process, and of its log.
+    pub(crate) fn component(self) -> &'static str {
+        match self {
+            Self::KubeRay => "kuberay-operator",
+            Self::Domino => "domino-operator",
+            Self::Dask => "dask-operator",
+        }
+    }
+
+    /// The one with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|operator| operator.name() == name)
+    }
+}
+
+/// An operator that runs in the testbed.
+#[derive(Debug)]
+pub struct RunningOperator {
+    pub(super) log: PathBuf,
+}
+
+impl RunningOperator {
+    /// What it wrote, for people: Dask's gives some reasons only there.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+}

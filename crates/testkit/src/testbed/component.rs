@@ -1,0 +1,156 @@
+//! One child from its start to its end, and what it is told in between.
+
+use std::convert::Infallible;
+use std::fs::OpenOptions;
+use std::future::pending;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::Child;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use super::program::Program;
+use crate::wire::Order;
+
+/// How long a component may take to end before it is killed; nothing it could still save is wanted.
+const GRACE: Duration = Duration::from_secs(3);
+/// One order at a time is carried out, and who gives it waits for that.
+const ORDERS: usize = 1;
+
+/// Gives orders to a component. It is stopped when the last of these is dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Orders {
+    to: mpsc::Sender<Given>,
+}
+
+#[derive(Debug)]
+struct Given {
+    order: Order,
+    done: oneshot::Sender<Result<()>>,
+}
+
+impl Orders {
+    /// Has an order carried out.
+    pub(super) async fn give(&self, order: Order) -> Result<()> {
+        let (done, outcome) = oneshot::channel();
+        let gone = || anyhow!("it has ended by itself");
+        self.to.send(Given { order, done }).await.map_err(|_| gone())?;
+        outcome.await.map_err(|_| gone())?
+    }
+}
+
+/// A child with its program, so that it can be started again.
+#[derive(Debug)]
+pub(super) struct Component {
+    program: Program,
+    logs: PathBuf,
+    /// None while it is down by order.
+    child: Option<Child>,
+}
+
+impl Component {
+    /// Starts a program whose output goes to a new log in that folder.
+    pub(super) fn start(program: &Program, logs: &Path) -> Result<Self> {
+        let mut component = Self { program: program.clone(), logs: logs.to_owned(), child: None };
+        component.spawn(OpenOptions::new().write(true).create(true).truncate(true))?;
+        Ok(component)
+    }
+
+    fn spawn(&mut self, log: &OpenOptions) -> Result<()> {
+        let path = self.program.log(&self.logs);
+        let output = log.open(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let child = tokio::process::Command::from(self.program.command())
+            .current_dir(&self.logs)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            // The terminal's Ctrl-C is for the testbed, which then stops its children in order.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        let name = self.program.name;
+        self.child = Some(
+            child.with_context(|| format!("cannot run `setpriv` (of util-linux), which starts {name}"))?,
+        );
+        Ok(())
+    }
+
+    /// Sees it to its end, which `exit` hears of; it comes by itself, or when nobody can give orders any more. `alive`
+    /// is dropped when no process is left.
+    pub(super) fn supervise(
+        mut self,
+        exit: watch::Sender<Option<ExitStatus>>,
+        alive: mpsc::Sender<Infallible>,
+    ) -> Orders {
+        let (to, mut orders) = mpsc::channel(ORDERS);
+        tokio::spawn(async move {
+            let status = self.run(&mut orders).await;
+            exit.send_replace(status);
+            drop(alive);
+        });
+        Orders { to }
+    }
+
+    async fn run(&mut self, orders: &mut mpsc::Receiver<Given>) -> Option<ExitStatus> {
+        loop {
+            let ended = async {
+                match &mut self.child {
+                    Some(child) => child.wait().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                status = ended => return status.ok(),
+                given = orders.recv() => match given {
+                    Some(Given { order, done }) => {
+                        // Whoever gave it may have gone meanwhile; it is carried out all the same.
+                        let _ = done.send(self.obey(order).await);
+                    }
+                    None => return self.end().await.ok().flatten(),
+                }
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) -> Result<()> {
+        let name = self.program.name;
+        match (order, &mut self.child) {
+            (Order::Freeze, Some(child)) => signal(child, Signal::STOP)?,
+            (Order::Thaw, Some(child)) => signal(child, Signal::CONT)?,
+            (Order::Kill, Some(child)) => {
+                child.kill().await?;
+                self.child = None;
+            }
+            (Order::Start, None) => self.spawn(OpenOptions::new().append(true))?,
+            (Order::Start, Some(_)) => bail!("{name} runs already"),
+            (Order::Freeze | Order::Thaw | Order::Kill, None) => {
+                bail!("{name} was killed and not started again")
+            }
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self) -> io::Result<Option<ExitStatus>> {
+        let Some(child) = &mut self.child else { return Ok(None) };
+        signal(child, self.program.stop)?;
+        // A frozen one hears of it only when it goes on.
+        signal(child, Signal::CONT)?;
+        if let Ok(status) = timeout(GRACE, child.wait()).await {
+            return status.map(Some);
+        }
+        child.start_kill()?;
+        child.wait().await.map(Some)
+    }
+}
+
+fn signal(child: &Child, signal: Signal) -> io::Result<()> {
+    match child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        Some(pid) => Ok(kill_process(pid, signal)?),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,78 @@
+//! Operators: beside Kubernetes, as processes of this machine with the admin's rights.
+
+mod manifests;
+mod programs;
+mod webhooks;
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use kube::Client;
+
+use self::programs::Ports;
+use super::bed::Bed;
+use super::group::Group;
+use super::inventory::{OperatorFiles, Trouble};
+use super::kubernetes::{Site, ready};
+use super::ports;
+use crate::Operator;
+use crate::kubernetes::connect;
+
+/// An operator that was started.
+#[derive(Debug)]
+pub(super) struct Instance {
+    pub(super) operator: Operator,
+    ports: Ports,
+}
+
+/// Starts an operator in the Kubernetes of that site, with its custom resources.
+pub(super) async fn start(bed: &Bed, site: &Site, operator: Operator) -> Result<Instance, Trouble> {
+    let files = bed.inventory.operator(operator)?;
+    let admin = connect(&site.kubeconfig(), None).await?;
+    manifests::apply(&admin, &files.crds).await?;
+    let instance =
+        bed.run(async |group| Box::pin(bring_up(site, &admin, operator, &files, group)).await).await?;
+    Ok(instance)
+}
+
+/// Makes the custom resources of an operator known, and starts nothing.
+pub(super) async fn make_known(bed: &Bed, site: &Site, operator: Operator) -> Result<(), Trouble> {
+    let crds = bed.inventory.crds(operator)?;
+    let admin = connect(&site.kubeconfig(), None).await?;
+    Ok(manifests::apply(&admin, &crds).await?)
+}
+
+async fn bring_up(
+    site: &Site,
+    admin: &Client,
+    operator: Operator,
+    files: &OperatorFiles,
+    group: &mut Group,
+) -> Result<Instance> {
+    let instance = Instance { operator, ports: Ports::from(ports::free()?) };
+    let ports = instance.ports;
+    let program = match operator {
+        Operator::KubeRay => programs::kuberay(&files.program, site, ports),
+        Operator::Dask => programs::dask(&files.program, site, ports),
+        Operator::Domino => {
+            let file: &Path = files.webhooks.as_deref().context("the module of domino has no webhooks")?;
+            webhooks::write_certificate(site)?;
+            webhooks::register(admin, file, ports.webhooks, site.authority_pem()).await?;
+            programs::domino(&files.program, site, ports)
+        }
+    };
+    group.start(&program)?;
+    group.until(operator.component(), instance.ready(admin)).await?;
+    Ok(instance)
+}
+
+impl Instance {
+    /// Waits until it answers. What is made before it watches is the first that it sees then.
+    pub(super) async fn ready(&self, admin: &Client) -> Result<()> {
+        ready::answers(ready::plain(self.ports.health)?, "/healthz").await?;
+        match self.operator {
+            Operator::Domino => webhooks::answer(admin).await,
+            Operator::KubeRay | Operator::Dask => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The webhooks of Domino's operator, without which it makes objects that nobody accepts.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::ByteString;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::manifests;
+use crate::testbed::kubernetes::Site;
+
+const GROUP: &str = "distributed-compute.dominodatalab.com";
+/// Between two questions whether they answer.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Writes the certificate where the operator looks for it: in its temporary folder.
+pub(super) fn write_certificate(site: &Site) -> Result<()> {
+    let folder = site.path("domino/k8s-webhook-server/serving-certs");
+    fs::create_dir_all(&folder)?;
+    fs::copy(site.path("server.crt"), folder.join("tls.crt"))?;
+    fs::copy(site.path("server.key"), folder.join("tls.key"))?;
+    Ok(())
+}
+
+/// Has the API server call the webhooks at that port of this machine.
+pub(super) async fn register(admin: &Client, file: &Path, port: u16, authority: &str) -> Result<()> {
+    for mut configuration in manifests::read(file)? {
+        redirect(&mut configuration, port, authority)?;
+        let name = manifests::name_of(&configuration)?;
+        let kind = configuration["kind"].as_str().unwrap_or_default();
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let api: Api<DynamicObject> = Api::all_with(admin.clone(), &ApiResource::from_gvk(&kind));
+        let apply = PatchParams::apply(manifests::MANAGER).force();
+        api.patch(&name, &apply, &Patch::Apply(&configuration))
+            .await
+            .with_context(|| format!("cannot register the webhooks of {name}"))?;
+    }
+    Ok(())
+}
+
+/// Replaces the service behind each webhook by an address of this machine.
+fn redirect(configuration: &mut Value, port: u16, authority: &str) -> Result<()> {
+    // A byte string is base64 in JSON, as a bundle wants it.
+    let bundle = serde_json::to_value(ByteString(authority.as_bytes().to_vec()))?;
+    let webhooks = configuration["webhooks"].as_array_mut().context("a configuration without webhooks")?;
+    for webhook in webhooks {
+        let path = webhook.pointer("/clientConfig/service/path").and_then(Value::as_str);
+        let path = path.context("a webhook without a path")?;
+        let url = format!("https://127.0.0.1:{port}{path}");
+        webhook["clientConfig"] = json!({"url": url, "caBundle": bundle});
+    }
+    // The file has it as null.
+    configuration["metadata"] = json!({"name": configuration["metadata"]["name"]});
+    Ok(())
+}
+
+/// Waits until the API server gets an answer from them, be it a refusal.
+pub(super) async fn answer(admin: &Client) -> Result<()> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", "DaskCluster"));
+    let api: Api<DynamicObject> = Api::namespaced_with(admin.clone(), "default", &kind);
+    let rehearsal = PostParams { dry_run: true, ..PostParams::default() };
+    while !is_an_answer(&api.create(&rehearsal, &DynamicObject::new("rehearsal", &kind)).await) {
+        tokio::time::sleep(INTERVAL).await;
+    }
+    Ok(())
+}
+
+/// An API server that cannot reach a webhook says 500, and one that does not serve the kind yet 404.
+fn is_an_answer<T>(outcome: &kube::Result<T>) -> bool {
+    match outcome {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => status.code == 422,
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_called_on_this_machine_with_its_path() {
+        let mut configuration = json!({
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "validating", "creationTimestamp": null},
+            "webhooks": [{
+                "name": "v.kb.io",
+                "clientConfig": {"service": {"name": "webhook-service", "namespace": "system", "path": "/validate"}},
+            }],
+        });
+        redirect(&mut configuration, 9443, "CA").unwrap();
+        let expected = json!({
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "validating"},
+            "webhooks": [
+                {"name": "v.kb.io", "clientConfig": {"url": "https://127.0.0.1:9443/validate", "caBundle": "Q0E="}},
+            ],
+        });
+        assert_eq!(configuration, expected);
+    }
+}
