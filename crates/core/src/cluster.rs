@@ -284,6 +284,14 @@ pub struct ObservedSummary {
     pub object: Option<String>,
     /// The fence of Muster's last write that was seen on that object.
     pub fence: Fence,
+    /// The last of what others told of its objects that has an event here.
+    #[serde(skip_serializing_if = "is_none_yet")]
+    pub heard: u64,
     /// When it was seen.
     pub at: Option<Timestamp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+const fn is_none_yet(heard: &u64) -> bool {
+    *heard == 0
 }

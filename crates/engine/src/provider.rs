@@ -5,6 +5,7 @@
 //! what it has begun is taken up by the next call of the verb, or removed by a deletion.
 
 mod found;
+mod heard;
 mod operation;
 mod operator;
 
@@ -22,6 +23,7 @@ use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
 pub use found::Found;
+pub use heard::Heard;
 pub use operation::{Operation, Updated};
 pub use operator::{Bounds, MemberId, Object, Operator, SeenGroup, SeenMember, Spec};
 
@@ -132,6 +134,8 @@ pub struct Observed {
     pub object: Object,
     /// What to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
+    /// Delegated: what others told of its objects lately, the oldest first.
+    pub heard: Vec<Heard>,
 }
 
 impl Observed {

@@ -176,7 +176,7 @@ impl Engine {
         let profile = from.into_new();
         let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
         let accept = Accept { cluster, ..accept };
-        Ok(told(self.inner.store.accept(accept).await?))
+        Ok(told(Box::pin(self.inner.store.accept(accept)).await?))
     }
 
     /// The action that the same request made when it first came: whoever asks again is not asked anything else.

@@ -6,11 +6,11 @@ use muster_core::cluster::WorkerGroup;
 use muster_core::profile::ProfileType;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
-use muster_core::time::Timestamp;
 use muster_engine::provider::Found;
 use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, Words};
 use serde_json::{Map, Value};
 
+use crate::facts::moment;
 use crate::marks;
 
 /// Annotations that are larger than what they are about.
@@ -76,9 +76,4 @@ fn group(words: &GroupWords) -> WorkerGroup {
 fn texts(value: &Value) -> BTreeMap<String, String> {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-fn moment(text: &str) -> Option<Timestamp> {
-    let moment: jiff::Timestamp = text.parse().ok()?;
-    Some(Timestamp::from_micros(moment.as_microsecond()))
 }

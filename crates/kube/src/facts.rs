@@ -1,7 +1,9 @@
 //! What is kept of objects: only what is used.
 
+mod event;
 mod object;
 mod pod;
 
-pub(crate) use object::{ObjectFacts, is_older};
+pub(crate) use event::LeanEvent;
+pub(crate) use object::{ObjectFacts, is_older, moment};
 pub(crate) use pod::{LeanPod, PodFacts};

@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::facts::LeanPod;
+use crate::facts::{LeanEvent, LeanPod};
+use crate::happenings::Happenings;
 use crate::refusal;
 use crate::sites::{Of, Sites, Watch};
 
@@ -29,16 +30,55 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Follows what a watch is about until it is told to stop.
 pub(crate) async fn run(sites: Arc<Sites>, watch: Watch, client: Client, stop: CancellationToken) {
-    let mut pause = FIRST_PAUSE;
-    while !stop.is_cancelled() {
-        let told = stop.run_until_cancelled(follow(&sites, &watch, client.clone())).await;
-        let Some(Ended { why, told_all }) = told else { return };
-        tracing::debug!(flavor = sites.flavor.name(), watch = watch.index, why, "a watch ended");
-        sites.lost(&watch, why);
-        pause = if told_all { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+    let mut pauses = Pauses::default();
+    while let Some(ended) = stop.run_until_cancelled(follow(&sites, &watch, client.clone())).await {
+        tracing::debug!(flavor = sites.flavor.name(), watch = watch.index, why = ended.why, "a watch ended");
+        let pause = pauses.after(&ended);
+        sites.lost(&watch, ended.why);
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
+    }
+}
+
+/// Follows the events of a namespace, or of all, until it is told to stop. `tell` hears of whom they are about.
+pub(crate) async fn run_events(
+    happenings: Arc<Happenings>,
+    namespace: Option<String>,
+    client: Client,
+    tell: impl Fn(&str) + Send + Sync,
+    stop: CancellationToken,
+) {
+    let mut pauses = Pauses::default();
+    let takes = Events(&happenings, &tell);
+    loop {
+        let api: Api<LeanEvent> = match &namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        let follow = take_in(watcher::watcher(api, config("")), &takes);
+        // What was heard stays true.
+        let Some(ended) = stop.run_until_cancelled(follow).await else { return };
+        tracing::debug!(why = ended.why, "cannot follow events");
+        if stop.run_until_cancelled(tokio::time::sleep(pauses.after(&ended))).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Pauses that grow while nothing is told.
+struct Pauses(Duration);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Pauses {
+    fn after(&mut self, ended: &Ended) -> Duration {
+        self.0 = if ended.told_all { FIRST_PAUSE } else { (self.0 * 2).min(LONGEST_PAUSE) };
+        self.0
     }
 }
 
@@ -57,11 +97,11 @@ async fn follow(sites: &Sites, watch: &Watch, client: Client) -> Ended {
                 None => Api::all(client),
             };
             let events = watcher::watcher(api, config(sites.flavor.pods()));
-            take_in(sites, watch, events, &Pods).await
+            take_in(events, &Pods(sites, watch)).await
         }
         Of::Objects(watched) => {
             let events = watcher::watcher(api_of(client, watched.kind, namespace), config(watched.selector));
-            take_in(sites, watch, events, &Objects(watched)).await
+            take_in(events, &Objects(sites, watch, watched)).await
         }
     }
 }
@@ -88,32 +128,74 @@ fn config(selector: &str) -> watcher::Config {
 
 /// What becomes of things that are told.
 trait Takes<K> {
-    fn take(&self, sites: &Sites, thing: K, tell: bool);
-    fn drop(&self, sites: &Sites, thing: K);
+    /// All is about to be told.
+    fn begin(&self) -> u64;
+    /// A thing is so now; told on, unless all is being told.
+    fn take(&self, thing: K, tell: bool);
+    /// A thing is gone.
+    fn drop(&self, thing: K);
+    /// All was told, since that moment.
+    fn complete(&self, begun: u64);
 }
 
-struct Pods;
+struct Pods<'s>(&'s Sites, &'s Watch);
 
-impl Takes<LeanPod> for Pods {
-    fn take(&self, sites: &Sites, pod: LeanPod, tell: bool) {
-        sites.take_pod(pod, tell);
+impl Takes<LeanPod> for Pods<'_> {
+    fn begin(&self) -> u64 {
+        self.0.begin()
     }
 
-    fn drop(&self, sites: &Sites, pod: LeanPod) {
-        sites.drop_pod(pod);
+    fn take(&self, pod: LeanPod, tell: bool) {
+        self.0.take_pod(pod, tell);
+    }
+
+    fn drop(&self, pod: LeanPod) {
+        self.0.drop_pod(pod);
+    }
+
+    fn complete(&self, begun: u64) {
+        self.0.complete(self.1, begun);
     }
 }
 
-struct Objects(&'static Watched);
+struct Objects<'s>(&'s Sites, &'s Watch, &'static Watched);
 
-impl Takes<DynamicObject> for Objects {
-    fn take(&self, sites: &Sites, object: DynamicObject, tell: bool) {
-        sites.take_object(self.0, &plain(object), tell);
+impl Takes<DynamicObject> for Objects<'_> {
+    fn begin(&self) -> u64 {
+        self.0.begin()
     }
 
-    fn drop(&self, sites: &Sites, object: DynamicObject) {
-        sites.drop_object(self.0, &plain(object));
+    fn take(&self, object: DynamicObject, tell: bool) {
+        self.0.take_object(self.2, &plain(object), tell);
     }
+
+    fn drop(&self, object: DynamicObject) {
+        self.0.drop_object(self.2, &plain(object));
+    }
+
+    fn complete(&self, begun: u64) {
+        self.0.complete(self.1, begun);
+    }
+}
+
+struct Events<'h, F>(&'h Happenings, F);
+
+impl<F: Fn(&str)> Takes<LeanEvent> for Events<'_, F> {
+    fn begin(&self) -> u64 {
+        0
+    }
+
+    fn take(&self, event: LeanEvent, tell: bool) {
+        if let Some(about) = self.0.take(event).filter(|_| tell) {
+            self.1(&about);
+        }
+    }
+
+    fn drop(&self, event: LeanEvent) {
+        self.0.forget(&event);
+    }
+
+    fn complete(&self, _: u64) {}
 }
 
 /// An object as plain JSON, without what nobody reads.
@@ -123,8 +205,6 @@ pub(crate) fn plain(mut object: DynamicObject) -> Value {
 }
 
 async fn take_in<K>(
-    sites: &Sites,
-    watch: &Watch,
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
     takes: &(impl Takes<K> + Sync),
 ) -> Ended
@@ -133,17 +213,17 @@ where
 {
     let mut events = std::pin::pin!(events);
     let mut told_all = false;
-    let mut begun = sites.begin();
+    let mut begun = takes.begin();
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Init) => begun = sites.begin(),
-            Ok(Event::InitApply(thing)) => takes.take(sites, thing, false),
+            Ok(Event::Init) => begun = takes.begin(),
+            Ok(Event::InitApply(thing)) => takes.take(thing, false),
             Ok(Event::InitDone) => {
-                sites.complete(watch, begun);
+                takes.complete(begun);
                 told_all = true;
             }
-            Ok(Event::Apply(thing)) => takes.take(sites, thing, true),
-            Ok(Event::Delete(thing)) => takes.drop(sites, thing),
+            Ok(Event::Apply(thing)) => takes.take(thing, true),
+            Ok(Event::Delete(thing)) => takes.drop(thing),
             Err(error) => return Ended { why: refusal::of_watch(error), told_all },
         }
     }

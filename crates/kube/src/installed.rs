@@ -16,6 +16,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::follow;
+use crate::happenings::Happenings;
 use crate::refusal;
 use crate::sites::{Of, Sites, Watch};
 
@@ -28,6 +29,7 @@ pub(crate) struct Installed {
     namespaces: Vec<String>,
     changes: broadcast::Sender<Change>,
     followed: RwLock<HashMap<Id, Followed>>,
+    pub(crate) happenings: Arc<Happenings>,
     /// Whether it is known by now what is there.
     known: watch::Sender<bool>,
 }
@@ -44,7 +46,7 @@ struct Followed {
 impl Installed {
     pub(crate) fn new(client: Client, namespaces: Vec<String>, changes: broadcast::Sender<Change>) -> Self {
         let (followed, known) = (RwLock::default(), watch::Sender::new(false));
-        Self { client, namespaces, changes, followed, known }
+        Self { client, namespaces, changes, followed, happenings: Arc::default(), known }
     }
 
     /// What is followed of a flavor, if it is there.
@@ -68,6 +70,20 @@ impl Installed {
     /// Whether it is known by now what is there.
     pub(crate) fn is_known(&self) -> bool {
         *self.known.borrow()
+    }
+
+    /// Follows what Kubernetes tells of objects, and tells on which clusters that is about.
+    pub(crate) fn follow_events(self: &Arc<Self>, stop: &CancellationToken) {
+        for namespace in places(&self.namespaces) {
+            let installed = Arc::downgrade(self);
+            let tell = move |uid: &str| {
+                if let Some(installed) = installed.upgrade() {
+                    installed.all().iter().for_each(|sites| sites.tell_about(uid));
+                }
+            };
+            let happenings = Arc::clone(&self.happenings);
+            tokio::spawn(follow::run_events(happenings, namespace, self.client.clone(), tell, stop.clone()));
+        }
     }
 
     /// Follows the definitions until it is told to stop.
@@ -163,11 +179,15 @@ fn is_built_in(kind: &Kind) -> bool {
     matches!(kind.group, "" | "apps" | "batch")
 }
 
+/// Everywhere, or in each of these namespaces.
+fn places(namespaces: &[String]) -> Vec<Option<String>> {
+    if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() }
+}
+
 /// What is watched for a flavor, everywhere or in these namespaces.
 fn watches(defined: &[&'static Watched], namespaces: &[String]) -> Vec<Watch> {
-    let places: Vec<Option<String>> =
-        if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
     let of = || defined.iter().copied().map(Of::Objects).chain([Of::Pods]);
-    let each = places.into_iter().flat_map(|namespace| of().map(move |of| (of, namespace.clone())));
+    let each =
+        places(namespaces).into_iter().flat_map(|namespace| of().map(move |of| (of, namespace.clone())));
     each.enumerate().map(|(index, (of, namespace))| Watch { index, of, namespace }).collect()
 }

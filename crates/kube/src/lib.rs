@@ -8,6 +8,7 @@ mod connect;
 mod describe;
 mod facts;
 mod follow;
+mod happenings;
 mod installed;
 mod marks;
 mod observe;

@@ -5,14 +5,22 @@ use std::collections::BTreeMap;
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::NodeRole;
-use muster_engine::provider::{Bounds, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
-use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords};
+use muster_core::time::{Span, Timestamp};
+use muster_engine::provider::{Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
+use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words};
 
 use crate::facts::{ObjectFacts, PodFacts};
 use crate::sites::{Key, Site};
 
 /// What is seen of a cluster whose objects stand at a site.
-pub(crate) fn observed(flavor: &dyn Flavor, key: &Key, site: &Site, cluster: ClusterId) -> Observed {
+pub(crate) fn observed(
+    flavor: &dyn Flavor,
+    key: &Key,
+    site: &Site,
+    cluster: ClusterId,
+    heard: impl Fn(&str) -> Vec<Heard>,
+    now: Timestamp,
+) -> Observed {
     let root = match &site.root {
         Some(root) if root.value.cluster == Some(cluster) => &root.value,
         // Another cluster stands there now.
@@ -40,25 +48,39 @@ pub(crate) fn observed(flavor: &dyn Flavor, key: &Key, site: &Site, cluster: Clu
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
             refused: words.iter().flat_map(|words| words.refused.clone()).collect(),
-            pending: pending(root, &words.iter().flat_map(|words| words.pending.clone()).collect::<Vec<_>>()),
+            pending: pending(flavor, root, &words, now),
         }),
+        heard: last(site.uids().flat_map(&heard).collect()),
         endpoints: BTreeMap::from(flavor.endpoints(&key.namespace, &key.name)),
         ..Observed::default()
     }
 }
 
-fn pending(root: &ObjectFacts, said: &[String]) -> Vec<String> {
-    let mut pending = said.to_vec();
+/// The most that is told of a cluster's objects: what was heard last.
+const HEARD: usize = 50;
+
+fn last(mut heard: Vec<Heard>) -> Vec<Heard> {
+    heard.sort_by_key(|heard| heard.version);
+    heard.split_off(heard.len().saturating_sub(HEARD))
+}
+
+/// How long an operator may take to look at an object.
+pub(crate) const NOTICED_WITHIN: Span = Span::from_secs(30);
+
+/// What everything waits for, beside pods that say so themselves.
+fn pending(flavor: &dyn Flavor, root: &ObjectFacts, words: &[&Words], now: Timestamp) -> Vec<String> {
+    let mut pending: Vec<String> = words.iter().flat_map(|words| words.pending.clone()).collect();
     if let Some(finalizers) = root.leaving.as_ref().filter(|finalizers| !finalizers.is_empty()) {
-        pending.push(format!(
-            "{} '{}' waits for its finalizers: {}",
-            root.kind.kind,
-            root.name,
-            finalizers.join(", ")
-        ));
+        let (kind, name) = (root.kind.kind, &root.name);
+        pending.push(format!("{kind} '{name}' waits for its finalizers: {}", finalizers.join(", ")));
     }
     if root.words.suspended {
         pending.push("it is suspended".to_owned());
+    }
+    let overdue = root.made_at.is_some_and(|made_at| now.since(made_at) >= NOTICED_WITHIN);
+    if let (Some(operator), true, false) = (flavor.operator(), overdue, root.words.noticed) {
+        let seconds = NOTICED_WITHIN.secs();
+        pending.push(format!("{operator} has not taken note of it within {seconds} seconds: is it running?"));
     }
     pending
 }

@@ -15,6 +15,7 @@ use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
+use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::provider::{
     Call, Capabilities, Change, Found, MemberId, Membership, NodeResult, Object, Observed, Operator,
     Provider, ProviderError,
@@ -59,6 +60,7 @@ impl Kubernetes {
         let stop = CancellationToken::new();
         let (follows, token) = (Arc::clone(&installed), stop.clone());
         tokio::spawn(async move { follows.run(token).await });
+        installed.follow_events(&stop);
         Self { instance, installed, writer: Writer::new(client), changes, _stop: stop.drop_guard() }
     }
 
@@ -236,7 +238,8 @@ impl Provider for Kubernetes {
             stand => stand?,
         };
         let site = stand.look()?;
-        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id))
+        let heard = |uid: &str| self.installed.happenings.of(uid);
+        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id, heard, SystemClock.now()))
     }
 
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {

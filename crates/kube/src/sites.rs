@@ -7,6 +7,7 @@ mod site;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use muster_core::ids::ClusterId;
 use muster_engine::provider::Change;
@@ -17,6 +18,7 @@ use tokio::sync::broadcast;
 pub(crate) use site::Site;
 
 use crate::facts::{LeanPod, ObjectFacts, is_older};
+use crate::observe::NOTICED_WITHIN;
 
 /// Where a cluster is, and what its root is called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,6 +61,8 @@ struct State {
     behind: BTreeMap<usize, String>,
     /// What was deleted by a write, and may still be told of.
     graves: HashSet<String>,
+    /// Where what has a UID is.
+    places: HashMap<String, Key>,
     /// Rises with everything that is taken in.
     moment: u64,
 }
@@ -112,6 +116,9 @@ impl Sites {
                 site.forget(watch.of, begun);
             }
             state.sites.retain(|_, site| !site.is_empty());
+            let State { sites, places, .. } = &mut *state;
+            places
+                .retain(|uid, key| sites.get(key).is_some_and(|site| site.uids().any(|known| known == uid)));
             state.behind.remove(&watch.index);
             state.behind.is_empty()
         };
@@ -130,6 +137,9 @@ impl Sites {
         let Some(words) = self.flavor.read(watched.kind, object) else { return };
         let facts = ObjectFacts::read(watched.kind, object, words);
         let key = Key { namespace: facts.namespace.clone(), name: facts.words.cluster.clone() };
+        if watched.part == Part::Root && !facts.words.noticed {
+            self.tell_later(facts.cluster);
+        }
         let changed = self.with_site(key, &facts.uid.clone(), |site, moment| match watched.part {
             Part::Root => site.take_root(facts, moment),
             Part::More | Part::Maker => site.take_more(facts, moment),
@@ -188,6 +198,7 @@ impl Sites {
         }
         state.moment += 1;
         let moment = state.moment;
+        state.places.insert(uid.to_owned(), key.clone());
         let site = state.sites.entry(key).or_default();
         change(site, moment).then_some(site.cluster).flatten()
     }
@@ -195,6 +206,7 @@ impl Sites {
     fn without(&self, key: &Key, uid: &str, change: impl FnOnce(&mut Site)) -> Option<ClusterId> {
         let mut state = self.state();
         state.graves.remove(uid);
+        state.places.remove(uid);
         let site = state.sites.get_mut(key)?;
         change(site);
         let cluster = site.cluster;
@@ -204,10 +216,28 @@ impl Sites {
         cluster
     }
 
+    /// Something was heard of the object with this UID.
+    pub(crate) fn tell_about(&self, uid: &str) {
+        let cluster = {
+            let state = self.state();
+            state.places.get(uid).and_then(|key| state.sites.get(key)?.cluster)
+        };
+        self.tell_of(cluster);
+    }
+
     fn tell_of(&self, cluster: Option<ClusterId>) {
         if let Some(cluster) = cluster {
             self.tell(Change::Cluster(cluster));
         }
+    }
+
+    /// Somebody looks again when an operator has had its time to look.
+    fn tell_later(&self, cluster: Option<ClusterId>) {
+        let (Some(cluster), changes) = (cluster, self.changes.clone()) else { return };
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from(NOTICED_WITHIN)).await;
+            drop(changes.send(Change::Cluster(cluster)));
+        });
     }
 
     fn tell(&self, change: Change) {

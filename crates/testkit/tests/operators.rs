@@ -1,7 +1,5 @@
 //! The testbed's operators make clusters whose pods run.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
-
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use serde_json::Map;
 
 use crate::naming;
 use crate::plan::HOST_RESTARTED;
-use crate::provider::{Bounds, MemberId, Observed, SeenGroup, SeenMember, Spec};
+use crate::provider::{Bounds, Heard, MemberId, Observed, SeenGroup, SeenMember, Spec};
 
 /// Rows as they are once an observation is written down.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,8 @@ pub(crate) enum Told {
     ChangedElsewhere(String),
     /// A member that worked does not any more, and nobody had asked for that.
     Lost(Box<Node>),
+    /// What others told of an object, and the node that it stands for.
+    Heard(Heard, Option<Box<Node>>),
 }
 
 impl Mirror {
@@ -86,6 +88,7 @@ pub(crate) fn mirror(
     mirror.workers(nodes, &seen.members, now);
     mirror.drop_placeholders(nodes);
     mirror.tell_losses(nodes, expected);
+    mirror.hear(nodes, &seen.heard);
     let (active, head) = mirror.counts(nodes);
     let summary = &mut mirror.cluster.observed;
     summary.ready_workers = Some(active);
@@ -272,6 +275,25 @@ impl Mirror {
             lost.push(Told::Lost(Box::new(Node { status_reason: reason.to_owned(), ..node.clone() })));
         }
         self.told.extend(lost);
+    }
+
+    /// What was not told before, of whom it is about.
+    fn hear(&mut self, before: &[Node], heard: &[Heard]) {
+        let known = self.cluster.observed.heard;
+        let last = heard.iter().map(|heard| heard.version).max().unwrap_or(0);
+        if last <= known {
+            return;
+        }
+        self.cluster.observed.heard = last;
+        let told: Vec<Told> = {
+            let about = |heard: &Heard| {
+                let named = |node: &&Node| node.name == heard.object;
+                self.new.iter().find(named).or_else(|| before.iter().find(named))
+            };
+            let tell = |heard: &Heard| Told::Heard(heard.clone(), about(heard).cloned().map(Box::new));
+            heard.iter().filter(|heard| heard.version > known).map(tell).collect()
+        };
+        self.told.extend(told);
     }
 
     fn change(&mut self, before: &Node, mut after: Node, now: Timestamp) {

@@ -3,18 +3,20 @@
 use muster_core::action::Action;
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::{Event, Level};
+use muster_core::ids::EventId;
 use muster_core::node::Node;
 use muster_core::status;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::{Mirror as Command, Mirrored};
+use serde_json::Map;
 
 use super::mirror::{self, Mirror, Told};
 use super::plan;
 use crate::engine::Inner;
 use crate::events::{self, reason};
 use crate::observer::Looked;
-use crate::provider::{Object, Observed, Spec};
+use crate::provider::{Heard, Object, Observed, Spec};
 
 /// Writes what a look at one cluster changes.
 pub(crate) async fn look_at(
@@ -126,8 +128,21 @@ pub(super) fn tell(
         Told::Lost(node) => {
             events::of_node(action, &node, Level::Warn, reason::NODE_LOST, &node.status_reason, now)
         }
+        Told::Heard(heard, node) => hearsay(cluster, &heard, node.as_deref()),
     };
     told.into_iter().map(event).collect()
+}
+
+/// What others told, as an event of ours: under their id, so that it is told once.
+fn hearsay(cluster: &Cluster, heard: &Heard, node: Option<&Node>) -> Event {
+    let level = if heard.is_warning { Level::Warn } else { Level::Info };
+    let (reason, message) = (&heard.reason, &heard.message);
+    let event = match node {
+        Some(node) => events::of_node(None, node, level, reason, message, heard.at),
+        None => events::of_cluster(None, cluster, level, reason, message, heard.at),
+    };
+    let data = Map::from_iter([("object".to_owned(), format!("{}/{}", heard.kind, heard.object).into())]);
+    Event { id: EventId::from_uuid(heard.id), data, ..event }
 }
 
 #[cfg(test)]

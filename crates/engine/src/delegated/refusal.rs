@@ -18,6 +18,12 @@ pub(crate) fn refusal(
     inputs: &Value,
 ) -> Option<String> {
     let Membership::Delegated(operator) = capabilities.membership else { return None };
+    if let Some(what) = unasked(action, inputs).filter(|_| cluster.is_found()) {
+        return Some(format!(
+            "cluster '{}' was made by others, and Muster changes it only when somebody asks for it: {what}",
+            cluster.name
+        ));
+    }
     let names = |key: &str| inputs.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     let why = match (action, role) {
         (ActionKind::ClusterResize | ActionKind::ClusterScaleIn, _)
@@ -50,6 +56,18 @@ pub(crate) fn refusal(
         _ => return None,
     };
     Some(format!("clusters of type {} {why}", cluster.profile_type))
+}
+
+/// What would let Muster change a cluster by itself, and why that is not possible.
+fn unasked(action: ActionKind, inputs: &Value) -> Option<&'static str> {
+    let sets = |key: &str| inputs.pointer(key).is_some_and(|limit| !limit.is_null());
+    match action {
+        ActionKind::ClusterAttachPolicy => Some("no policy can be attached to it"),
+        ActionKind::ClusterUpdate if sets("/limits/idle_timeout") || sets("/limits/max_lifetime") => {
+            Some("it can have no idle_timeout and no max_lifetime")
+        }
+        _ => None,
+    }
 }
 
 /// Whether more than sizes and words would change.
@@ -107,6 +125,26 @@ mod tests {
         let refused = refusal(capable(false), &cluster(), action, role, &inputs).unwrap();
         assert!(refused.starts_with(&format!("clusters of type simulated.node-1.0 {words}")), "{refused}");
         assert_eq!(refusal(capable(true), &cluster(), action, role, &inputs), None);
+    }
+
+    #[rstest]
+    #[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "x"}), Some("no policy can be attached to it"))]
+    #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": 5}}), Some("no max_lifetime"))]
+    #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": null}}), None)]
+    #[case(ActionKind::ClusterDelete, json!({}), None)]
+    fn what_others_made_changes_only_when_somebody_asks(
+        #[case] action: ActionKind,
+        #[case] inputs: Value,
+        #[case] words: Option<&str>,
+    ) {
+        let mut theirs = cluster();
+        theirs.observed.object = Some(theirs.id.to_string());
+        let refused = refusal(capable(true), &theirs, action, None, &inputs);
+        match words {
+            Some(words) => assert!(refused.as_ref().is_some_and(|why| why.ends_with(words)), "{refused:?}"),
+            None => assert_eq!(refused, None),
+        }
+        assert_eq!(refusal(capable(true), &cluster(), action, None, &inputs), None, "ours is ours");
     }
 
     #[rstest]

@@ -2,6 +2,7 @@
 
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
+use muster_core::time::Timestamp;
 use muster_frameworks::kubernetes::{Kind, Words};
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) has_annotations: bool,
     /// It was deleted, and is not gone yet because of these.
     pub(crate) leaving: Option<Vec<String>>,
+    /// When it was made.
+    pub(crate) made_at: Option<Timestamp>,
     /// What it says.
     pub(crate) words: Words,
 }
@@ -54,9 +57,16 @@ impl ObjectFacts {
             fence: marks::fence_of(object),
             has_annotations: metadata["annotations"].is_object(),
             leaving: metadata["deletionTimestamp"].is_string().then(|| names("finalizers")),
+            made_at: moment(&text("creationTimestamp")),
             words,
         }
     }
+}
+
+/// A moment as Kubernetes writes it.
+pub(crate) fn moment(text: &str) -> Option<Timestamp> {
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp::from_micros(moment.as_microsecond()))
 }
 
 /// Whether one state of an object is older than another. States are counted, though nobody promises that.

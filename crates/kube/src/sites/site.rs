@@ -37,6 +37,11 @@ impl Site {
         self.objects().find(|object| object.kind.kind == kind && object.name == name)
     }
 
+    /// The UIDs of all that is there.
+    pub(crate) fn uids(&self) -> impl Iterator<Item = &str> {
+        self.objects().map(|object| object.uid.as_str()).chain(self.pods().map(|pod| pod.uid.as_str()))
+    }
+
     /// Its pods, by name.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &PodFacts> {
         self.pods.values().map(|told| &told.value)

@@ -67,5 +67,7 @@ pub(crate) fn read(row: &Row) -> Result<Event, StoreError> {
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, events: &[Event]) -> Result<(), StoreError> {
-    bulk::insert(tx, "events", COLUMNS, "", events.iter().map(values).collect()).await
+    // What others told has their id, and may be told again.
+    bulk::insert(tx, "events", COLUMNS, " ON CONFLICT (id) DO NOTHING", events.iter().map(values).collect())
+        .await
 }

@@ -61,7 +61,7 @@ fn look(cluster: &Cluster, nodes: &[Node], members: Vec<SeenMember>, spec: &Spec
 fn lost(mirror: &Mirror) -> Vec<&str> {
     let lost = mirror.told.iter().filter_map(|told| match told {
         Told::Lost(node) => Some(node.name.as_str()),
-        Told::ChangedElsewhere(_) => None,
+        Told::ChangedElsewhere(_) | Told::Heard(..) => None,
     });
     lost.collect()
 }
@@ -225,4 +225,35 @@ fn groups_come_and_go_as_the_object_says() {
     let names: Vec<_> = mirror.cluster.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!((names, mirror.gone.len()), (vec!["gpu"], 1));
     assert_eq!(mirror.told.len(), 1);
+}
+
+#[test]
+fn what_others_tell_of_objects_is_told_once_and_of_whom_it_is_about() {
+    let cluster = sample::cluster(1, 0, None);
+    let heard = |version: u64, object: &str| Heard {
+        id: uuid::Uuid::from_u128(version.into()),
+        version,
+        kind: "Pod".to_owned(),
+        object: object.to_owned(),
+        reason: "FailedScheduling".to_owned(),
+        message: "0/3 nodes are available".to_owned(),
+        is_warning: true,
+        at: NOW,
+    };
+    let told = |cluster: &Cluster, heard: Vec<Heard>| {
+        let seen = Observed { heard, ..Observed::default() };
+        mirror(cluster, &[], &seen, None, |_| false, NOW)
+    };
+    let first = told(&cluster, vec![heard(7, "a"), heard(9, "b")]);
+    let about: Vec<&str> = first
+        .told
+        .iter()
+        .filter_map(|told| match told {
+            Told::Heard(heard, None) => Some(heard.object.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((about, first.cluster.observed.heard), (vec!["a", "b"], 9));
+    let again = told(&first.cluster, vec![heard(7, "a"), heard(9, "b"), heard(10, "a")]);
+    assert_eq!(again.told.len(), 1, "{:?}", again.told);
 }

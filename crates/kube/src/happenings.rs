@@ -1,0 +1,54 @@
+//! Events of Kubernetes, by the object that they are about.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use muster_engine::provider::Heard;
+
+use crate::facts::LeanEvent;
+
+/// The most that are kept of one object: its last ones.
+const OF_ONE: usize = 20;
+
+/// What was heard of objects, for as long as Kubernetes keeps it.
+#[derive(Default)]
+pub(crate) struct Happenings {
+    by_object: Mutex<HashMap<String, BTreeMap<u64, Heard>>>,
+}
+
+impl Happenings {
+    fn state(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<u64, Heard>>> {
+        self.by_object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an event in, and tells which object it is about.
+    pub(crate) fn take(&self, event: LeanEvent) -> Option<String> {
+        let about = event.about().to_owned();
+        let heard = event.heard()?;
+        let mut state = self.state();
+        let own = state.entry(about.clone()).or_default();
+        // An event that happened again is the same one, later.
+        own.retain(|_, known| known.id != heard.id);
+        own.insert(heard.version, heard);
+        while own.len() > OF_ONE {
+            own.pop_first();
+        }
+        Some(about)
+    }
+
+    /// Kubernetes has forgotten an event.
+    pub(crate) fn forget(&self, event: &LeanEvent) {
+        let mut state = self.state();
+        if let Some(own) = state.get_mut(event.about()) {
+            own.retain(|_, known| known.id.to_string() != event.uid());
+            if own.is_empty() {
+                state.remove(event.about());
+            }
+        }
+    }
+
+    /// What was heard of an object, the oldest first.
+    pub(crate) fn of(&self, uid: &str) -> Vec<Heard> {
+        self.state().get(uid).map(|own| own.values().cloned().collect()).unwrap_or_default()
+    }
+}

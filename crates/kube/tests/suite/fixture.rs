@@ -1,0 +1,204 @@
+//! An engine over a fresh database, and a namespace of a real Kubernetes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
+use muster_core::cluster::{Cluster, DEFAULT_GROUP, Framework, WorkerGroup};
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
+use muster_core::node::{Node, NodeRole};
+use muster_core::principal::Door;
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::sample;
+use muster_core::shape::Shape;
+use muster_core::time::Span;
+use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::hooks::Nowhere;
+use muster_engine::policy::Policies;
+use muster_engine::provider::Provider;
+use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, Recipe, SubmitError};
+use muster_kube::{Kubernetes, Options};
+use muster_store::reads::EventQuery;
+use muster_testkit::{DatabaseKind, FreshStore, Namespace, Operator};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// Longer than anything here takes, also on a busy machine; only a hang reaches it.
+pub(crate) const PATIENCE: Span = Span::from_secs(120);
+
+pub(crate) struct Fixture {
+    pub(crate) engine: Engine,
+    pub(crate) fresh: FreshStore,
+    pub(crate) kubernetes: muster_testkit::Kubernetes,
+    pub(crate) namespace: Namespace,
+    instance: InstanceId,
+}
+
+impl Fixture {
+    /// With an operator that runs; none if the test is skipped.
+    pub(crate) async fn with(operator: Operator) -> Option<Self> {
+        let kubernetes = muster_testkit::kubernetes().await?;
+        kubernetes.operator(operator).await?;
+        Self::on(kubernetes).await
+    }
+
+    /// On a Kubernetes as it is.
+    pub(crate) async fn on(kubernetes: muster_testkit::Kubernetes) -> Option<Self> {
+        let fresh = FreshStore::open(DatabaseKind::Sqlite).await?;
+        let namespace = kubernetes.namespace().await;
+        let options = Options {
+            kubeconfig: Some(kubernetes.kubeconfig().to_owned()),
+            namespaces: vec![namespace.name().to_owned()],
+            instance_id: None,
+        };
+        let provider = Kubernetes::connect(options).await.unwrap();
+        let instance = provider.instance().clone();
+        let parts = Parts {
+            store: fresh.store.clone(),
+            providers: vec![Arc::new(provider)],
+            policies: Policies::standard(),
+            hooks: Arc::new(Nowhere),
+            clock: Arc::new(SystemClock),
+            config: Config { safety_period: Span::from_millis(500), ..Config::default() },
+            metrics: Metrics::default(),
+        };
+        let engine = Engine::start(parts).await.unwrap();
+        Some(Self { engine, fresh, kubernetes, namespace, instance })
+    }
+
+    /// A cluster of this framework that is not stored yet.
+    pub(crate) fn ask_for(&self, framework: Framework, workers: u32) -> (Cluster, Profile) {
+        let now = SystemClock.now();
+        let project = self.namespace.name();
+        let profile = Profile {
+            id: ProfileId::from_uuid(Uuid::now_v7()),
+            kind: ProfileType::new(&format!("{framework}.cluster"), "1.0"),
+            project: project.to_owned(),
+            ..sample::profile()
+        };
+        let id = ClusterId::from_uuid(Uuid::now_v7());
+        let cluster = Cluster {
+            framework: Some(framework),
+            owner: sample::principal().as_owner(),
+            user: "ann".to_owned(),
+            groups: vec![group(DEFAULT_GROUP, workers)],
+            ..Cluster::new(id, "fred", project, self.instance.clone(), &profile, now)
+        };
+        (cluster, profile)
+    }
+
+    pub(crate) async fn try_create(&self, new: &(Cluster, Profile)) -> Result<ActionId, SubmitError> {
+        let (cluster, profile) = new.clone();
+        let accepted = self.engine.create_cluster(cluster, Recipe::New(profile), true, caller()).await?;
+        Ok(accepted.action.id)
+    }
+
+    /// A cluster that has come up.
+    pub(crate) async fn created(&self, framework: Framework, workers: u32) -> Cluster {
+        let new = self.ask_for(framework, workers);
+        let action = self.try_create(&new).await.unwrap();
+        let action = self.ended(action).await;
+        assert_eq!(action.status_reason, "Cluster creation succeeded.");
+        self.cluster(new.0.id).await
+    }
+
+    pub(crate) async fn submit(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        node: Option<NodeId>,
+        inputs: Value,
+    ) -> ActionId {
+        let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
+        let change = Change { kind, cluster, node, inputs, on_conflict, timeout: None };
+        self.engine.submit(change, caller()).await.unwrap().action.id
+    }
+
+    pub(crate) async fn done(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
+        let action = self.submit(kind, cluster, None, inputs).await;
+        self.ended(action).await
+    }
+
+    pub(crate) async fn resized(&self, cluster: &Cluster, workers: u32) -> Action {
+        self.done(ActionKind::ClusterResize, cluster, exactly(workers)).await
+    }
+
+    pub(crate) async fn ended(&self, id: ActionId) -> Action {
+        let action = self.engine.wait(id, Milestone::Reached, PATIENCE).await.unwrap();
+        assert!(action.status.is_final(), "it did not end: {action:?}");
+        action
+    }
+
+    pub(crate) async fn cluster(&self, id: ClusterId) -> Cluster {
+        self.fresh.store.cluster(id).await.unwrap().expect("the cluster has a row")
+    }
+
+    pub(crate) async fn nodes(&self, id: ClusterId) -> Vec<Node> {
+        self.fresh.store.members(id).await.unwrap()
+    }
+
+    pub(crate) async fn workers(&self, id: ClusterId) -> Vec<Node> {
+        self.nodes(id).await.into_iter().filter(|node| node.role == NodeRole::Worker).collect()
+    }
+
+    pub(crate) async fn head(&self, id: ClusterId) -> Node {
+        let head = self.nodes(id).await.into_iter().find(|node| node.role == NodeRole::Head);
+        head.expect("there is a head")
+    }
+
+    /// What was told of a cluster, for this reason.
+    pub(crate) async fn told(&self, id: ClusterId, reason: &str) -> Vec<Event> {
+        let query = EventQuery { cluster: Some(id), ..EventQuery::default() };
+        let events = self.fresh.store.events(&query).await.unwrap().items;
+        events.into_iter().filter(|event| event.reason == reason).collect()
+    }
+
+    /// Returns when this holds of the rows; told by commits, not by time.
+    pub(crate) async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+        let mut commits = self.fresh.store.subscribe();
+        loop {
+            if let Some(seen) = look().await {
+                return seen;
+            }
+            let told = tokio::time::timeout(Duration::from(PATIENCE), commits.recv()).await;
+            drop(told.unwrap_or_else(|_| panic!("never {what}")));
+        }
+    }
+
+    /// The row of what others made under this name.
+    pub(crate) async fn discovered(&self, name: &str) -> Cluster {
+        let named = async || {
+            let all = self.fresh.store.clusters(&muster_store::reads::ClusterQuery::default()).await.unwrap();
+            all.items.into_iter().find(|cluster| cluster.name == name && cluster.observed.object.is_some())
+        };
+        self.until(&format!("a row for {name}"), named).await
+    }
+
+    /// Objects of a kind in the namespace.
+    pub(crate) fn objects(&self, [group, version, kind]: [&str; 3]) -> Api<DynamicObject> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &kind)
+    }
+}
+
+pub(crate) fn group(name: &str, workers: u32) -> WorkerGroup {
+    WorkerGroup {
+        name: name.to_owned(),
+        desired: workers,
+        min: 0,
+        max: None,
+        shape: Shape { cpu: "1".parse().ok(), memory: "1Gi".parse().ok(), ..Shape::default() },
+        spec: Map::new(),
+    }
+}
+
+pub(crate) fn exactly(workers: u32) -> Value {
+    json!({"adjustment_type": "EXACT_CAPACITY", "number": workers})
+}
+
+pub(crate) fn caller() -> Caller {
+    Caller { principal: sample::principal(), door: Door::Core, request: None, reason: String::new() }
+}

@@ -1,0 +1,9 @@
+//! Clusters on a real API server, with the real operators.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
+
+mod discovery;
+mod fixture;
+mod life;
+mod reasons;
+mod refused;

@@ -1,0 +1,77 @@
+//! Why a cluster is not as it should be.
+
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use muster_core::cluster::{Cluster, ClusterStatus, Framework};
+use muster_testkit::Operator;
+use serde_json::json;
+
+use crate::fixture::Fixture;
+
+/// The row of a cluster once its reason has these words.
+async fn until_it_says(house: &Fixture, cluster: &Cluster, words: &str) -> Cluster {
+    let says = async || Some(house.cluster(cluster.id).await).filter(|row| row.status_reason.contains(words));
+    house.until(words, says).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_fits_nowhere_is_told_with_the_schedulers_arithmetic() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let mut new = house.ask_for(Framework::Ray, 1);
+    new.0.groups[0].shape.cpu = "1000".parse().ok();
+    house.try_create(&new).await.unwrap();
+    let cluster =
+        until_it_says(&house, &new.0, "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu").await;
+    assert_eq!(cluster.status, ClusterStatus::Creating);
+    let told =
+        async || Some(house.told(cluster.id, "FailedScheduling").await).filter(|told| !told.is_empty());
+    let told = house.until("what Kubernetes says", told).await;
+    assert!(told[0].message.contains("3 Insufficient cpu"), "{told:?}");
+    assert_eq!(told[0].object_kind.as_str(), "NODE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_is_named_with_its_numbers() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}},
+    }))
+    .unwrap();
+    house.namespace.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.unwrap();
+    let new = house.ask_for(Framework::Ray, 3);
+    house.try_create(&new).await.unwrap();
+    let cluster = until_it_says(&house, &new.0, "exceeded quota: few").await;
+    assert!(cluster.status_reason.contains("limited: pods=2"), "{}", cluster.status_reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_in_a_crash_loop_says_how_it_ended() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let pods = house.namespace.api::<Pod>();
+    let workers = pods.list(&ListParams::default().labels("ray.io/node-type=worker")).await.unwrap();
+    let name = workers.items[0].metadata.name.clone().unwrap();
+    let container = json!({
+        "name": "ray-worker", "image": "x", "imageID": "x", "ready": false, "restartCount": 4,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+    });
+    let ready = json!({"type": "Ready", "status": "False"});
+    let status = json!({"status": {"conditions": [ready], "containerStatuses": [container]}});
+    pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let row =
+        until_it_says(&house, &cluster, "CrashLoopBackOff: container 'ray-worker' was started 5 times").await;
+    assert!(row.status_reason.contains("exit code 137 (OOMKilled)"), "{}", row.status_reason);
+    assert_eq!(row.status, ClusterStatus::Warning);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_does_not_run_is_missed() {
+    let Some(own) = muster_testkit::own_kubernetes().await else { return };
+    let Some(()) = own.custom_resources(Operator::KubeRay).await else { return };
+    let Some(house) = Fixture::on((*own).clone()).await else { return };
+    let new = house.ask_for(Framework::Ray, 1);
+    house.try_create(&new).await.unwrap();
+    let words = "the KubeRay operator (rayclusters.ray.io) has not taken note of it within 30 seconds";
+    until_it_says(&house, &new.0, words).await;
+}
