@@ -288,7 +288,7 @@ impl Mirror {
         let told: Vec<Told> = {
             let about = |heard: &Heard| {
                 let named = |node: &&Node| node.name == heard.object;
-                self.new.iter().find(named).or_else(|| before.iter().find(named))
+                self.changed.iter().chain(&self.new).find(named).or_else(|| before.iter().find(named))
             };
             let tell = |heard: &Heard| Told::Heard(heard.clone(), about(heard).cloned().map(Box::new));
             heard.iter().filter(|heard| heard.version > known).map(tell).collect()
