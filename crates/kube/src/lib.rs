@@ -10,6 +10,7 @@ mod facts;
 mod follow;
 mod happenings;
 mod installed;
+mod logs;
 mod marks;
 mod observe;
 mod provider;

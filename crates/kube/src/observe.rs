@@ -12,21 +12,30 @@ use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, W
 use crate::facts::{ObjectFacts, PodFacts};
 use crate::sites::{Key, Site};
 
+/// What is known beside what objects and pods say.
+pub(crate) struct Others<'a> {
+    /// What Kubernetes told of an object.
+    pub(crate) heard: &'a dyn Fn(&str) -> Vec<Heard>,
+    /// The last words of a pod whose container keeps dying.
+    pub(crate) last_words: &'a dyn Fn(&str) -> String,
+    /// What time it is.
+    pub(crate) now: Timestamp,
+}
+
 /// What is seen of a cluster whose objects stand at a site.
 pub(crate) fn observed(
     flavor: &dyn Flavor,
     key: &Key,
     site: &Site,
     cluster: ClusterId,
-    heard: impl Fn(&str) -> Vec<Heard>,
-    now: Timestamp,
+    others: &Others<'_>,
 ) -> Observed {
     let root = match &site.root {
         Some(root) if root.value.cluster == Some(cluster) => &root.value,
         // Another cluster stands there now.
         Some(_) => return Observed { object: Object::Absent, ..Observed::default() },
         None => {
-            let members = site.pods().map(|pod| member(pod, None)).collect();
+            let members = site.pods().map(|pod| member(pod, None, others)).collect();
             return Observed { object: Object::Absent, members, ..Observed::default() };
         }
     };
@@ -41,16 +50,16 @@ pub(crate) fn observed(
         }
     };
     Observed {
-        members: site.pods().map(|pod| member(pod, made_from(pod))).collect(),
+        members: site.pods().map(|pod| member(pod, made_from(pod), others)).collect(),
         object: Object::Present(Spec {
             identity: root.uid.clone(),
             fence: site.objects().filter_map(|object| object.fence).max().unwrap_or(Fence(0)),
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
             refused: words.iter().flat_map(|words| words.refused.clone()).collect(),
-            pending: pending(flavor, root, &words, now),
+            pending: pending(flavor, root, &words, others.now),
         }),
-        heard: last(site.uids().flat_map(&heard).collect()),
+        heard: last(site.uids().flat_map(others.heard).collect()),
         endpoints: BTreeMap::from(flavor.endpoints(&key.namespace, &key.name)),
         ..Observed::default()
     }
@@ -98,7 +107,7 @@ fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> SeenGroup {
     }
 }
 
-fn member(pod: &PodFacts, made_from: Option<&NodeWords>) -> SeenMember {
+fn member(pod: &PodFacts, made_from: Option<&NodeWords>, others: &Others<'_>) -> SeenMember {
     let identity = if pod.member.keeps_name { pod.name.clone() } else { pod.uid.clone() };
     SeenMember {
         id: MemberId { identity, uid: pod.uid.clone() },
@@ -106,8 +115,14 @@ fn member(pod: &PodFacts, made_from: Option<&NodeWords>) -> SeenMember {
         role: pod.member.role,
         group: pod.member.group.clone(),
         seen: pod.seen.clone(),
-        reason: pod.reason.clone(),
+        reason: reason(pod, others),
         leaving: pod.leaving,
         outdated: made_from.is_some_and(|made_from| *made_from != pod.made_from),
     }
+}
+
+/// Why it does not work yet, with its last words where it keeps dying.
+fn reason(pod: &PodFacts, others: &Others<'_>) -> String {
+    let words = pod.crashed.as_ref().map(|_| (others.last_words)(&pod.uid)).unwrap_or_default();
+    if words.is_empty() { pod.reason.clone() } else { format!("{}; its last lines:\n{words}", pod.reason) }
 }

@@ -17,18 +17,20 @@ use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::provider::{
-    Call, Capabilities, Change, Found, MemberId, Membership, NodeResult, Object, Observed, Operator,
-    Provider, ProviderError,
+    Call, Capabilities, Change, Found, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
+    Operator, Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::{Flavor, Kind, Plan, flavors_of};
+use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connect::{self, CannotConnect, Options};
 use crate::describe;
 use crate::installed::Installed;
-use crate::observe;
-use crate::sites::Key;
+use crate::logs::{self, LastWords, Lines};
+use crate::observe::{self, Others};
+use crate::sites::{Key, Site};
 use crate::write::{self, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
 use steps::{changes_recipe, joined, resized};
@@ -43,6 +45,8 @@ pub struct Kubernetes {
     instance: InstanceId,
     installed: Arc<Installed>,
     writer: Writer,
+    client: Client,
+    last_words: LastWords,
     changes: broadcast::Sender<Change>,
     _stop: DropGuard,
 }
@@ -61,7 +65,9 @@ impl Kubernetes {
         let (follows, token) = (Arc::clone(&installed), stop.clone());
         tokio::spawn(async move { follows.run(token).await });
         installed.follow_events(&stop);
-        Self { instance, installed, writer: Writer::new(client), changes, _stop: stop.drop_guard() }
+        let writer = Writer::new(client.clone());
+        let last_words = LastWords::default();
+        Self { instance, installed, writer, client, last_words, changes, _stop: stop.drop_guard() }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -84,6 +90,20 @@ impl Kubernetes {
         let sites = self.installed.sites(flavor).ok_or_else(|| not_installed(flavor))?;
         let key = Key { namespace: cluster.namespace.clone(), name: cluster.object_name.clone() };
         Ok(Stand { flavor, sites, key })
+    }
+}
+
+impl Kubernetes {
+    /// Has the last words read of containers that keep dying; whoever looks next sees them.
+    fn ask_for_last_words(&self, stand: &Stand, site: &Site, cluster: ClusterId) {
+        for pod in site.pods() {
+            let Some(crashed) = &pod.crashed else { continue };
+            let changes = self.changes.clone();
+            // Nobody may be listening; whoever looks will see.
+            let told = move || drop(changes.send(Change::Cluster(cluster)));
+            let namespace = &stand.key.namespace;
+            self.last_words.ask(self.client.clone(), namespace, &pod.name, &pod.uid, crashed, told);
+        }
     }
 }
 
@@ -238,14 +258,48 @@ impl Provider for Kubernetes {
             stand => stand?,
         };
         let site = stand.look()?;
-        let heard = |uid: &str| self.installed.happenings.of(uid);
-        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id, heard, SystemClock.now()))
+        self.ask_for_last_words(&stand, &site, call.cluster.id);
+        let others = Others {
+            heard: &|uid| self.installed.happenings.of(uid),
+            last_words: &|uid| self.last_words.of(uid),
+            now: SystemClock.now(),
+        };
+        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id, &others))
+    }
+
+    async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let Some(pod) = site.pod(&node.name) else { return Ok(Map::new()) };
+        let details = [
+            ("pod", Some(pod.name.clone())),
+            ("namespace", Some(stand.key.namespace.clone())),
+            ("machine", pod.machine.clone()),
+            ("image", Some(pod.made_from.image.clone())),
+        ];
+        let said = |(key, value): (&str, Option<String>)| Some((key.to_owned(), Value::from(value?)));
+        Ok(details.into_iter().filter_map(said).collect())
+    }
+
+    async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let Some(pod) = site.pod(&node.name) else {
+            let message = format!("there is no pod '{}/{}' any more", stand.key.namespace, node.name);
+            return Err(ProviderError::permanent("NoLogs", message));
+        };
+        let place = (stand.key.namespace.as_str(), pod.name.as_str(), pod.container.as_str());
+        logs::read(self.client.clone(), place, query).await
     }
 
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         let stand = self.stand(call.cluster)?;
         let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
-        Ok(stand.flavor.environment(&endpoints, None))
+        let token = match stand.flavor.token(&stand.key.name) {
+            Some((secret, key)) => self.writer.secret(&stand.key.namespace, &secret, key).await?,
+            None => None,
+        };
+        Ok(stand.flavor.environment(&endpoints, token.as_deref()))
     }
 
     fn found(&self) -> Vec<ClusterId> {

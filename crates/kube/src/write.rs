@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::response::Status;
-use kube::{Client, Error};
+use kube::{Api, Client, Error};
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_engine::provider::ProviderError;
@@ -100,6 +101,21 @@ impl Writer {
         let api = api_of(self.client.clone(), kind, Some(namespace));
         let object = within(&what, api.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
         Ok(object.map(plain))
+    }
+
+    /// What a secret holds under a key, if it is there.
+    pub(crate) async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+    ) -> Result<Option<String>, ProviderError> {
+        let what = format!("read Secret '{namespace}/{name}'");
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let secret =
+            within(&what, secrets.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
+        let held = secret.and_then(|secret| secret.data?.remove(key));
+        Ok(held.and_then(|held| String::from_utf8(held.0).ok()))
     }
 
     /// Patches an object that is as it was seen: what it says, and who wrote to it last.

@@ -10,6 +10,7 @@ use muster_frameworks::kubernetes::{Flavor, Member, NodeWords};
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(crate) use self::condition::Crashed;
 use self::condition::Status;
 
 /// A pod as it is read: what is not named here is skipped on the way in.
@@ -33,6 +34,7 @@ struct Spec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Container {
+    name: String,
     image: String,
     resources: Value,
 }
@@ -60,6 +62,10 @@ pub(crate) struct PodFacts {
     pub(crate) leaving: bool,
     /// What it was made from.
     pub(crate) made_from: NodeWords,
+    /// Its main container.
+    pub(crate) container: String,
+    /// The container that keeps dying.
+    pub(crate) crashed: Option<Crashed>,
 }
 
 impl LeanPod {
@@ -90,6 +96,8 @@ impl LeanPod {
             reason,
             leaving: self.metadata.deletion_timestamp.is_some(),
             made_from,
+            container: main.name,
+            crashed: self.status.crashed(),
             name,
         })
     }

@@ -24,6 +24,12 @@ async fn a_ray_cluster_is_made_scaled_restarted_and_deleted() {
     let endpoints = &cluster.observed.endpoints;
     let host = format!("fred-head-svc.{}.svc", house.namespace.name());
     assert_eq!(endpoints["address"], format!("ray://{host}:10001"));
+    let environment = house.engine.environment(&cluster).await.unwrap();
+    assert_eq!(
+        (environment["RAY_ADDRESS"].as_str(), environment["RAY_AUTH_MODE"].as_str()),
+        (endpoints["address"].as_str(), "token")
+    );
+    assert!(environment["RAY_AUTH_TOKEN"].len() >= 32, "the operator's own secret");
     let nodes = house.nodes(cluster.id).await;
     assert_eq!(nodes.len(), 3);
     assert!(

@@ -55,7 +55,25 @@ struct Terminated {
     message: String,
 }
 
+/// A container that keeps dying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Crashed {
+    /// Its name.
+    pub(crate) container: String,
+    /// How often it was started anew.
+    pub(crate) restarts: u32,
+}
+
 impl Status {
+    /// The container that keeps dying, if one does.
+    pub(super) fn crashed(&self) -> Option<Crashed> {
+        let mut containers = self.init_container_statuses.iter().chain(&self.container_statuses);
+        let crashed = containers.find(|status| {
+            status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff")
+        })?;
+        Some(Crashed { container: crashed.name.clone(), restarts: crashed.restart_count })
+    }
+
     /// How the pod at this place is, and why it does not work yet.
     pub(super) fn seen(&self, place: &str) -> (Seen, String) {
         let physical_id = place.to_owned();
