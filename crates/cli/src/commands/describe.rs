@@ -20,6 +20,7 @@ type Pair = (String, String);
 pub(super) fn cluster(cluster: &Cluster, logs: &[Pair], wide: bool) -> String {
     let mut text = table::render(std::slice::from_ref(cluster), wide);
     let mut pairs = endpoints(cluster);
+    pairs.extend(cluster.endpoints.get("dashboard").and_then(|dashboard| from_outside(dashboard)));
     if wide {
         let limits = limits(cluster, SystemClock.now()).into_iter();
         pairs.extend(limits.map(|(what, words)| (what.to_owned(), words)));
@@ -44,6 +45,16 @@ fn endpoints(cluster: &Cluster) -> Vec<Pair> {
     // Those behind the first are sorted by name already.
     pairs.sort_by_key(|(purpose, _)| place(purpose));
     pairs
+}
+
+/// How what answers only within Kubernetes is looked at from elsewhere.
+fn from_outside(dashboard: &str) -> Option<Pair> {
+    let host = dashboard.strip_prefix("http://")?.split('/').next()?;
+    let (service, port) = host.split_once(".svc:").or_else(|| host.split_once(".svc.cluster.local:"))?;
+    let (service, namespace) = service.split_once('.')?;
+    let words =
+        format!("kubectl -n {namespace} port-forward svc/{service} {port}, then http://127.0.0.1:{port}");
+    Some(("from outside".to_owned(), words))
 }
 
 /// How the log of each node is read.
@@ -116,6 +127,13 @@ mod tests {
         };
         let shown: Vec<_> = endpoints(&cluster).into_iter().map(|(purpose, _)| purpose).collect();
         assert_eq!(shown, ["address", "dashboard", "client", "rest"]);
+    }
+
+    #[test]
+    fn what_answers_only_within_kubernetes_is_shown_with_the_way_in() {
+        let (_, words) = from_outside("http://fred-head-svc.demo.svc:8265/").unwrap();
+        assert_eq!(words, "kubectl -n demo port-forward svc/fred-head-svc 8265, then http://127.0.0.1:8265");
+        assert_eq!(from_outside("http://127.0.0.1:8787/status"), None);
     }
 
     #[test]
