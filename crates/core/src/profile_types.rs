@@ -81,9 +81,15 @@ const PROCESS: Schema = Schema(&[
     ("stop_grace_seconds", Property::integer("How long it may take to end before it is killed.").updatable()),
 ]);
 
+const POD: Schema = Schema(&[
+    ("template", Property::free_map("A pod template: metadata and spec.").required().updatable()),
+    ("namespace", Property::string("Where on Kubernetes; otherwise where the cluster is.")),
+]);
+
 /// All types, by name.
 pub const TYPES: &[TypeInfo] = &[
     TypeInfo { name: "dask.cluster", version: "1.0", schema: FRAMEWORK },
+    TypeInfo { name: "kubernetes.pod", version: "1.0", schema: POD },
     TypeInfo { name: "local.process", version: "1.0", schema: PROCESS },
     TypeInfo { name: "ray.cluster", version: "1.0", schema: FRAMEWORK },
     TypeInfo { name: "simulated.node", version: "1.0", schema: SIMULATED },

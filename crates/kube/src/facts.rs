@@ -6,4 +6,4 @@ mod pod;
 
 pub(crate) use event::LeanEvent;
 pub(crate) use object::{ObjectFacts, is_older, moment};
-pub(crate) use pod::{Crashed, LeanPod, PodFacts};
+pub(crate) use pod::{Crashed, LeanPod, NodePod, PodFacts};

@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::facts::{LeanEvent, LeanPod};
 use crate::happenings::Happenings;
+use crate::marks;
+use crate::pods::Table;
 use crate::refusal;
 use crate::sites::{Of, Sites, Watch};
 
@@ -61,6 +63,31 @@ pub(crate) async fn run_events(
         let Some(ended) = stop.run_until_cancelled(follow).await else { return };
         tracing::debug!(why = ended.why, "cannot follow events");
         if stop.run_until_cancelled(tokio::time::sleep(pauses.after(&ended))).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Follows pods that are nodes, in a namespace or everywhere, until it is told to stop.
+pub(crate) async fn run_nodes(
+    table: Arc<Table>,
+    index: usize,
+    namespace: Option<String>,
+    client: Client,
+    stop: CancellationToken,
+) {
+    let mut pauses = Pauses::default();
+    let takes = Nodes(&table, index, namespace.as_deref());
+    loop {
+        let api: Api<LeanPod> = match &namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        let follow = take_in(watcher::watcher(api, config(marks::NODE)), &takes);
+        let Some(ended) = stop.run_until_cancelled(follow).await else { return };
+        let pause = pauses.after(&ended);
+        table.lost(index, ended.why);
+        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
     }
@@ -155,6 +182,26 @@ impl Takes<LeanPod> for Pods<'_> {
 
     fn complete(&self, begun: u64) {
         self.0.complete(self.1, begun);
+    }
+}
+
+struct Nodes<'t>(&'t Table, usize, Option<&'t str>);
+
+impl Takes<LeanPod> for Nodes<'_> {
+    fn begin(&self) -> u64 {
+        self.0.begin()
+    }
+
+    fn take(&self, pod: LeanPod, tell: bool) {
+        self.0.take(pod, tell);
+    }
+
+    fn drop(&self, pod: LeanPod) {
+        self.0.drop_pod(pod);
+    }
+
+    fn complete(&self, begun: u64) {
+        self.0.complete(self.1, self.2, begun);
     }
 }
 

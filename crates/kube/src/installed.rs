@@ -180,7 +180,7 @@ fn is_built_in(kind: &Kind) -> bool {
 }
 
 /// Everywhere, or in each of these namespaces.
-fn places(namespaces: &[String]) -> Vec<Option<String>> {
+pub(crate) fn places(namespaces: &[String]) -> Vec<Option<String>> {
     if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() }
 }
 

@@ -13,6 +13,7 @@ mod installed;
 mod logs;
 mod marks;
 mod observe;
+mod pods;
 mod provider;
 mod refusal;
 mod sites;

@@ -1,11 +1,17 @@
 //! What Muster writes on objects to know them again.
 
 use muster_core::action::Fence;
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ClusterId, NodeId};
 use serde_json::{Map, Value, json};
 
 /// The cluster that an object was made for.
 pub(crate) const CLUSTER: &str = "muster.dev/cluster";
+
+/// The node that a pod was made for.
+pub(crate) const NODE: &str = "muster.dev/node";
+
+/// What stands there for a node whose pod others made.
+pub(crate) const ADOPTED: &str = "adopted";
 
 /// Where it was made, so that a copy under another name is told apart.
 pub(crate) const MADE_AS: &str = "muster.dev/made-as";
@@ -40,13 +46,23 @@ pub(crate) fn fence_of(object: &Value) -> Option<Fence> {
 pub(crate) fn mark(object: &mut Value, cluster: ClusterId, fence: Fence) {
     let metadata = &mut object["metadata"];
     let made_as = made_as(text(metadata, "namespace"), text(metadata, "name"));
-    let mut add = |place: &str, key: &str, value: String| match &mut metadata[place] {
+    add(metadata, "labels", CLUSTER, cluster.to_string());
+    add(metadata, "annotations", MADE_AS, made_as);
+    add(metadata, "annotations", FENCE, fence.0.to_string());
+}
+
+/// Marks a new pod as made for a node.
+pub(crate) fn mark_node(pod: &mut Value, node: NodeId, fence: Fence) {
+    let metadata = &mut pod["metadata"];
+    add(metadata, "labels", NODE, node.to_string());
+    add(metadata, "annotations", FENCE, fence.0.to_string());
+}
+
+fn add(metadata: &mut Value, place: &str, key: &str, value: String) {
+    match &mut metadata[place] {
         Value::Object(map) => drop(map.insert(key.to_owned(), value.into())),
         other => *other = Value::Object(Map::from_iter([(key.to_owned(), value.into())])),
-    };
-    add("labels", CLUSTER, cluster.to_string());
-    add("annotations", MADE_AS, made_as);
-    add("annotations", FENCE, fence.0.to_string());
+    }
 }
 
 /// The operation that writes a fence, for an object that has annotations or has none yet.

@@ -27,9 +27,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connect::{self, CannotConnect, Options};
 use crate::describe;
-use crate::installed::Installed;
+use crate::installed::{Installed, places};
 use crate::logs::{self, LastWords, Lines};
 use crate::observe::{self, Others};
+use crate::pods::{self, PodRecipe, Pods};
 use crate::sites::{Key, Site};
 use crate::write::{self, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
@@ -47,6 +48,7 @@ pub struct Kubernetes {
     writer: Writer,
     client: Client,
     last_words: LastWords,
+    pods: Pods,
     changes: broadcast::Sender<Change>,
     _stop: DropGuard,
 }
@@ -60,6 +62,7 @@ impl Kubernetes {
 
     fn new(client: Client, instance: InstanceId, namespaces: Vec<String>) -> Self {
         let changes = broadcast::channel(CHANGES).0;
+        let places = places(&namespaces);
         let installed = Arc::new(Installed::new(client.clone(), namespaces, changes.clone()));
         let stop = CancellationToken::new();
         let (follows, token) = (Arc::clone(&installed), stop.clone());
@@ -67,7 +70,8 @@ impl Kubernetes {
         installed.follow_events(&stop);
         let writer = Writer::new(client.clone());
         let last_words = LastWords::default();
-        Self { instance, installed, writer, client, last_words, changes, _stop: stop.drop_guard() }
+        let pods = Pods::follow(client.clone(), places, changes.clone(), &stop);
+        Self { instance, installed, writer, client, last_words, pods, changes, _stop: stop.drop_guard() }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -124,6 +128,9 @@ impl Provider for Kubernetes {
     }
 
     fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        if pods::is_pod(kind) {
+            return flavor.is_none().then_some(pods::CAPABILITIES);
+        }
         let flavor = Self::flavor(framework_of(kind)?, flavor)?;
         let able = flavor.abilities();
         Some(Capabilities {
@@ -141,6 +148,9 @@ impl Provider for Kubernetes {
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        if pods::is_pod(&profile.kind) {
+            return PodRecipe::of(profile).map(drop);
+        }
         ClusterRecipe::asked_for(&profile.properties).map(drop)
     }
 
@@ -173,6 +183,9 @@ impl Provider for Kubernetes {
     }
 
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            return Ok(());
+        }
         let stand = self.stand(call.cluster)?;
         stand.check_name()?;
         let recipe = recipe_of(call.profile)?;
@@ -188,6 +201,10 @@ impl Provider for Kubernetes {
     }
 
     async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            // Its nodes are stopped one by one, and there is nothing beside them.
+            return Ok(());
+        }
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
         let Some(root) =
@@ -207,15 +224,29 @@ impl Provider for Kubernetes {
         Ok(())
     }
 
-    fn start_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        refused(nodes)
+    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        if pods::is_pod(&call.profile.kind) { self.pods.start(call, nodes) } else { refused(nodes) }
     }
 
-    fn stop_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        refused(nodes)
+    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        if pods::is_pod(&call.profile.kind) { self.pods.stop(call, nodes) } else { refused(nodes) }
+    }
+
+    async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
+        self.pods.adopt(identity).await
+    }
+
+    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            return self.pods.check(nodes).await;
+        }
+        self.observe(call, nodes).await
     }
 
     async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            return Ok(());
+        }
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
         let recipe = recipe_of(call.profile)?;
@@ -249,7 +280,10 @@ impl Provider for Kubernetes {
         }
     }
 
-    async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
+    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            return self.pods.observe(nodes);
+        }
         let stand = match self.stand(call.cluster) {
             // Where a kind is not defined nothing of it is there.
             Err(error) if error.reason == NO_OPERATOR => {
@@ -268,6 +302,9 @@ impl Provider for Kubernetes {
     }
 
     async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            return self.pods.details(node);
+        }
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
         let Some(pod) = site.pod(&node.name) else { return Ok(Map::new()) };
@@ -282,6 +319,10 @@ impl Provider for Kubernetes {
     }
 
     async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            let (namespace, pod, container) = self.pods.place(node)?;
+            return logs::read(self.client.clone(), (&namespace, &pod, &container), query).await;
+        }
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
         let Some(pod) = site.pod(&node.name) else {
@@ -293,6 +334,9 @@ impl Provider for Kubernetes {
     }
 
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
+        if pods::is_pod(&call.profile.kind) {
+            return Ok(BTreeMap::new());
+        }
         let stand = self.stand(call.cluster)?;
         let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
         let token = match stand.flavor.token(&stand.key.name) {

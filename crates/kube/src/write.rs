@@ -1,5 +1,7 @@
 //! Writes that do not undo what others wrote, and that come to nothing once another engine has the cluster.
 
+mod pod;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;

@@ -2,9 +2,13 @@
 
 mod condition;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::ObjectMeta;
+use muster_core::action::Fence;
+use muster_core::ids::NodeId;
 use muster_core::node::Seen;
 use muster_frameworks::kubernetes::{Flavor, Member, NodeWords};
 use serde::Deserialize;
@@ -12,6 +16,7 @@ use serde_json::Value;
 
 pub(crate) use self::condition::Crashed;
 use self::condition::Status;
+use crate::marks;
 
 /// A pod as it is read: what is not named here is skipped on the way in.
 #[derive(Debug, Clone, Deserialize, Resource)]
@@ -68,7 +73,58 @@ pub(crate) struct PodFacts {
     pub(crate) crashed: Option<Crashed>,
 }
 
+/// A pod that is a node by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct NodePod {
+    /// The node that it was made for; none for one that others made.
+    pub(crate) node: Option<NodeId>,
+    /// Its name.
+    pub(crate) name: String,
+    /// Which one of that name.
+    pub(crate) uid: String,
+    /// Which state of it.
+    pub(crate) version: String,
+    /// The fence of Muster's last write to it.
+    pub(crate) fence: Option<Fence>,
+    /// The machine that it is on.
+    pub(crate) machine: Option<String>,
+    /// How it is.
+    pub(crate) seen: Seen,
+    /// Why it does not work yet.
+    pub(crate) reason: String,
+    /// It is on its way out.
+    pub(crate) leaving: bool,
+    /// Its main container.
+    pub(crate) container: String,
+    /// The image of that.
+    pub(crate) image: String,
+}
+
 impl LeanPod {
+    /// What it is as a node.
+    pub(crate) fn of_node(self) -> NodePod {
+        let text = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref()?.get(key).cloned();
+        let node = text(&self.metadata.labels, marks::NODE).and_then(|id| id.parse().ok());
+        let fence = text(&self.metadata.annotations, marks::FENCE).and_then(|fence| fence.parse().ok());
+        let name = self.metadata.name.unwrap_or_default();
+        let place = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
+        let (seen, reason) = self.status.seen(&place);
+        let main = self.spec.containers.into_iter().next().unwrap_or_default();
+        NodePod {
+            node,
+            name,
+            uid: self.metadata.uid.unwrap_or_default(),
+            version: self.metadata.resource_version.unwrap_or_default(),
+            fence: fence.map(Fence),
+            machine: self.spec.node_name,
+            seen,
+            reason,
+            leaving: self.metadata.deletion_timestamp.is_some(),
+            container: main.name,
+            image: main.image,
+        }
+    }
+
     /// Where it is.
     pub(crate) fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()

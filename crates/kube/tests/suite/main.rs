@@ -5,5 +5,6 @@
 mod discovery;
 mod fixture;
 mod life;
+mod pods;
 mod reasons;
 mod refused;

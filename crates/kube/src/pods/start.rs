@@ -1,0 +1,85 @@
+//! One node: from nothing to a pod that works, and back.
+
+use std::time::Duration;
+
+use muster_core::node::{Node, Seen};
+use muster_engine::provider::{Call, ProviderError};
+
+use super::Pods;
+use super::manifest::{POD, PodRecipe};
+use super::table::OwnPod;
+use crate::write::{Deleted, refuse_older};
+
+/// How long a pod may take until it works.
+const START_WITHIN: Duration = Duration::from_mins(10);
+
+impl Pods {
+    /// Makes the pod of a node, unless it is there, and waits until it works; what it is there.
+    pub(super) async fn start_one(&self, call: Call<'_>, node: &Node) -> Result<String, ProviderError> {
+        let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
+        if let Some(pod) = self.table.of(node)? {
+            refuse_older(call.fence, pod.fence())?;
+            if pod.facts.leaving || matches!(pod.facts.seen, Seen::Exited { .. }) {
+                // It is one of before: what was lost, or was being stopped.
+                self.remove(&pod).await?;
+                self.until_gone(node, &pod).await?;
+                self.make(call, node, &recipe).await?;
+            }
+        } else {
+            self.make(call, node, &recipe).await?;
+        }
+        let waited = tokio::time::timeout(START_WITHIN, self.until_it_works(node)).await;
+        match waited {
+            Ok(result) => result,
+            Err(_) => {
+                let why = self.table.of(node)?.map(|pod| pod.facts.reason).unwrap_or_default();
+                let minutes = START_WITHIN.as_secs() / 60;
+                let message = format!("its pod does not work after {minutes} minutes: {why}");
+                Err(ProviderError::permanent("StartTimedOut", message))
+            }
+        }
+    }
+
+    /// Deletes the pod of a node and waits until it is gone.
+    pub(super) async fn stop_one(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
+        let Some(pod) = self.table.of(node)? else { return Ok(()) };
+        refuse_older(call.fence, pod.fence())?;
+        self.remove(&pod).await?;
+        self.until_gone(node, &pod).await
+    }
+
+    async fn make(&self, call: Call<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
+        let namespace = recipe.namespace(&call.cluster.namespace);
+        self.writer.make_node(recipe.manifest(node, namespace), node.id, call.fence).await
+    }
+
+    async fn remove(&self, pod: &OwnPod) -> Result<Deleted, ProviderError> {
+        self.writer.delete(&POD, &pod.namespace, &pod.facts.name, &pod.facts.uid).await
+    }
+
+    async fn until_it_works(&self, node: &Node) -> Result<String, ProviderError> {
+        let mut moments = self.table.listen();
+        loop {
+            moments.mark_unchanged();
+            match self.table.of(node)?.map(|pod| pod.seen()) {
+                Some(Seen::Running { physical_id }) => return Ok(physical_id),
+                Some(Seen::Exited { reason }) => return Err(ProviderError::died(reason)),
+                // Just made, and not told of yet; or on its way.
+                _ => {}
+            }
+            // The table lives as long as this.
+            drop(moments.changed().await);
+        }
+    }
+
+    async fn until_gone(&self, node: &Node, pod: &OwnPod) -> Result<(), ProviderError> {
+        let mut moments = self.table.listen();
+        loop {
+            moments.mark_unchanged();
+            if self.table.of(node)?.is_none_or(|now| now.facts.uid != pod.facts.uid) {
+                return Ok(());
+            }
+            drop(moments.changed().await);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The pods that are nodes, as the watch tells of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use muster_core::action::Fence;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, Seen};
+use muster_engine::provider::{Change, ProviderError};
+use tokio::sync::{broadcast, watch};
+
+use crate::facts::{LeanPod, NodePod, is_older};
+
+/// A pod that is a node.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnPod {
+    pub(crate) namespace: String,
+    pub(crate) facts: NodePod,
+    moment: u64,
+}
+
+impl OwnPod {
+    /// How the node is that it stands for.
+    pub(super) fn seen(&self) -> Seen {
+        match &self.facts.seen {
+            Seen::Running { .. } | Seen::Starting { .. } if self.facts.leaving => {
+                Seen::Exited { reason: "its pod is being deleted".to_owned() }
+            }
+            seen => seen.clone(),
+        }
+    }
+
+    /// The fence of Muster's last write to it.
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.facts.fence
+    }
+}
+
+/// All of them.
+pub(crate) struct Table {
+    state: Mutex<State>,
+    changes: broadcast::Sender<Change>,
+    moments: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By namespace and name.
+    pods: BTreeMap<(String, String), OwnPod>,
+    by_node: HashMap<NodeId, (String, String)>,
+    behind: BTreeMap<usize, String>,
+    moment: u64,
+}
+
+impl Table {
+    pub(crate) fn new(watches: usize, changes: broadcast::Sender<Change>) -> Self {
+        let yet = "Kubernetes has not told yet what is there";
+        let behind = (0..watches).map(|index| (index, yet.to_owned())).collect();
+        let state = Mutex::new(State { behind, ..State::default() });
+        Self { state, changes, moments: watch::Sender::new(0) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pod of a node, if it has one.
+    pub(super) fn of(&self, node: &Node) -> Result<Option<OwnPod>, ProviderError> {
+        Ok(self.of_all(std::slice::from_ref(node))?.into_iter().next().flatten())
+    }
+
+    /// The pods of nodes, in their order.
+    pub(super) fn of_all(&self, nodes: &[Node]) -> Result<Vec<Option<OwnPod>>, ProviderError> {
+        let state = self.state();
+        if let Some(why) = state.behind.values().next() {
+            return Err(ProviderError::transient("Unknown", why.clone()));
+        }
+        let find = |node: &Node| {
+            let adopted = || {
+                let (namespace, name) = node.physical_id.as_deref()?.split_once('/')?;
+                Some((namespace.to_owned(), name.to_owned()))
+            };
+            let place = state.by_node.get(&node.id).cloned().or_else(adopted)?;
+            state.pods.get(&place).cloned()
+        };
+        Ok(nodes.iter().map(find).collect())
+    }
+
+    /// Hears of changes from now on.
+    pub(super) fn listen(&self) -> watch::Receiver<u64> {
+        self.moments.subscribe()
+    }
+
+    /// All is about to be told.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut state = self.state();
+        state.moment += 1;
+        state.moment
+    }
+
+    /// All was told since that moment, of one namespace or of all.
+    pub(crate) fn complete(&self, index: usize, namespace: Option<&str>, begun: u64) {
+        {
+            let mut state = self.state();
+            let within = |place: &str| namespace.is_none_or(|namespace| namespace == place);
+            state.pods.retain(|(place, _), pod| !within(place) || pod.moment >= begun);
+            let State { pods, by_node, behind, .. } = &mut *state;
+            by_node.retain(|_, place| pods.contains_key(place));
+            behind.remove(&index);
+        }
+        self.moved();
+        drop(self.changes.send(Change::Everything));
+    }
+
+    /// The watch cannot tell any more.
+    pub(crate) fn lost(&self, index: usize, why: String) {
+        self.state().behind.insert(index, why);
+    }
+
+    /// A pod is so now.
+    pub(crate) fn take(&self, pod: LeanPod, tell: bool) {
+        let namespace = pod.namespace().to_owned();
+        let facts = pod.of_node();
+        let place = (namespace.clone(), facts.name.clone());
+        let node = facts.node;
+        {
+            let mut state = self.state();
+            state.moment += 1;
+            let moment = state.moment;
+            let older = state.pods.get(&place).is_some_and(|known| {
+                known.facts.uid == facts.uid && is_older(&facts.version, &known.facts.version)
+            });
+            if !older {
+                if let Some(node) = node {
+                    state.by_node.insert(node, place.clone());
+                }
+                state.pods.insert(place, OwnPod { namespace, facts, moment });
+            } else if let Some(known) = state.pods.get_mut(&place) {
+                known.moment = moment;
+            }
+        }
+        self.told(node.filter(|_| tell));
+    }
+
+    /// A pod is gone.
+    pub(crate) fn drop_pod(&self, pod: LeanPod) {
+        let place = (pod.namespace().to_owned(), pod.of_node());
+        let (namespace, facts) = place;
+        let place = (namespace, facts.name);
+        {
+            let mut state = self.state();
+            if state.pods.get(&place).is_some_and(|known| known.facts.uid == facts.uid) {
+                state.pods.remove(&place);
+                state.by_node.retain(|_, known| *known != place);
+            }
+        }
+        self.told(facts.node);
+    }
+
+    fn told(&self, node: Option<NodeId>) {
+        self.moved();
+        if let Some(node) = node {
+            // Nobody may be listening; whoever looks will see.
+            drop(self.changes.send(Change::Node(node)));
+        }
+    }
+
+    fn moved(&self) {
+        self.moments.send_modify(|moment| *moment += 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! Nodes that are single pods.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::node::NodeStatus;
+use muster_core::profile::{Profile, ProfileType};
+use muster_testkit::Operator;
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, exactly};
+
+fn of_pods(house: &Fixture, workers: u32) -> (Cluster, Profile) {
+    let (cluster, profile) = house.ask_for(muster_core::cluster::Framework::Ray, workers);
+    let kind = ProfileType::new("kubernetes.pod", "1.0");
+    let container = json!({"name": "main", "image": "example.test/it:1"});
+    let properties = json!({"template": {"spec": {"containers": [container]}}});
+    let Value::Object(properties) = properties else { unreachable!("a map") };
+    let cluster = Cluster { framework: None, profile_type: kind.clone(), ..cluster };
+    (cluster, Profile { kind, properties, ..profile })
+}
+
+async fn pods(house: &Fixture) -> Vec<String> {
+    let all = house.namespace.api::<Pod>().list(&ListParams::default()).await.unwrap();
+    let mut names: Vec<String> = all.items.into_iter().filter_map(|pod| pod.metadata.name).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let new = of_pods(&house, 2);
+    let action = house.try_create(&new).await.unwrap();
+    let action = house.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    let cluster = house.cluster(new.0.id).await;
+    assert_eq!(cluster.status, ClusterStatus::Active);
+    let action = house.resized(&cluster, 3).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert_eq!(pods(&house).await.len(), 3);
+
+    // Somebody deletes one: it is lost, and comes back when somebody asks for it.
+    let nodes = house.workers(cluster.id).await;
+    let lost = nodes[0].clone();
+    let (_, name) = lost.physical_id.as_deref().unwrap().split_once('/').unwrap();
+    house.namespace.api::<Pod>().delete(name, &DeleteParams::default()).await.unwrap();
+    let is_lost = async || {
+        let nodes = house.workers(cluster.id).await;
+        nodes.into_iter().find(|node| node.id == lost.id && node.status == NodeStatus::Error)
+    };
+    house.until("lost", is_lost).await;
+    let recovered = house.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
+    let nodes = house.workers(cluster.id).await;
+    assert!(nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
+    assert!(nodes.iter().any(|node| node.id == lost.id), "the same node");
+
+    // The chosen one goes.
+    let mut inputs = exactly(2);
+    inputs["candidates"] = json!([lost.id]);
+    let action = house.done(ActionKind::ClusterResize, &cluster, inputs).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert!(house.workers(cluster.id).await.iter().all(|node| node.id != lost.id));
+    assert_eq!(pods(&house).await.len(), 2);
+
+    let action = house.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert_eq!(pods(&house).await, Vec::<String>::new());
+}
