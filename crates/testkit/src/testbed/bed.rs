@@ -201,7 +201,8 @@ impl Bed {
     /// Stops everything and removes the folder.
     pub(super) async fn stop(self) {
         let Self { folder, nursery, mut all_gone, running, .. } = self;
-        for group in running.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        // The last first: operators before their API server.
+        for group in running.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().rev() {
             group.stop().await;
         }
         drop(nursery);
