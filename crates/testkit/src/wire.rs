@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::kubernetes::Component;
 
 /// What the testbed is asked: a line like `{"want":"kubernetes"}`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// For a part by its name, such as `kubernetes`.
@@ -84,4 +84,24 @@ pub(crate) struct ProgramParts {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PythonParts {
     pub(crate) python: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::Operator;
+
+    #[rstest]
+    #[case(Request::Want("kubernetes".into()), r#"{"want":"kubernetes"}"#)]
+    #[case(Request::Do(Order::Kill, Component::ApiServer), r#"{"do":["kill","api_server"]}"#)]
+    #[case(
+        Request::Do(Order::Freeze, Component::Operator(Operator::KubeRay)),
+        r#"{"do":["freeze",{"operator":"kuberay"}]}"#
+    )]
+    fn a_request_is_a_line(#[case] request: Request, #[case] line: &str) {
+        assert_eq!(serde_json::to_string(&request).unwrap(), line);
+        assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request);
+    }
 }

@@ -171,10 +171,12 @@ async fn a_namespace_with_clusters_is_gone_after_its_test() {
     let clusters = Clusters::of(&kubernetes, &namespace, [DOMINO, "v1alpha1", "DaskCluster"]);
     clusters.create("fred", json!({"worker": worker(1)})).await.unwrap();
     clusters.wait_for("fred", "/status/clusterStatus", "Running").await;
+    let left = clusters.api.clone();
     drop(clusters);
 
     drop(namespace);
 
+    assert!(left.get_opt("fred").await.unwrap().is_none(), "clusters go before their namespace");
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(kubernetes.client());
     watcher.wait_gone("a dropped namespace is deleted, clusters and all", &namespaces, &name, SOON).await;
 }

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 
-use super::Kubernetes;
+use super::{Kubernetes, Operator};
 use crate::logs;
 
 const LOGS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "kwok", "kube-apiserver"];
@@ -32,9 +32,7 @@ impl Diagnosis {
             object: object.map_or("it does not exist\n".to_owned(), yaml),
             events: events(Api::namespaced(client.clone(), namespace)).await,
             pods: pods(Api::namespaced(client, namespace)).await,
-            logs: LOGS
-                .map(|name| (name, logs::tail(&kubernetes.log_dir.join(format!("{name}.log")), LOG_LINES)))
-                .to_vec(),
+            logs: tails(kubernetes),
         }
     }
 
@@ -50,6 +48,13 @@ impl Diagnosis {
             let _ = writeln!(report, "--- the last lines of {name}\n{tail}");
         }
     }
+}
+
+/// The ends of the logs: those of operators only where one was asked for.
+fn tails(kubernetes: &Kubernetes) -> Vec<(&'static str, String)> {
+    let log = |name: &str| kubernetes.log_dir.join(format!("{name}.log"));
+    let operators = Operator::ALL.map(Operator::component).into_iter().filter(|name| log(name).exists());
+    operators.chain(LOGS).map(|name| (name, logs::tail(&log(name), LOG_LINES))).collect()
 }
 
 fn yaml<K: Serialize>(object: &K) -> String {

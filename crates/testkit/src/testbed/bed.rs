@@ -1,23 +1,23 @@
 //! The parts of a running testbed, each started once.
 
+mod orders;
+
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use serde::Serialize;
 use tokio::sync::{OnceCell, mpsc};
-use tokio::time::timeout;
 
 use super::folder::Folder;
-use super::group::{Death, Group, Nursery, PATIENCE, first_death};
+use super::group::{Death, Group, Nursery, first_death};
 use super::inventory::{Inventory, Trouble};
-use super::kubernetes::{Site, ready};
+use super::kubernetes::Site;
 use super::operators::Instance;
 use super::output::say;
 use super::{kubernetes, operators, postgres};
 use crate::Operator;
-use crate::kubernetes::{Component, connect};
-use crate::wire::{Answer, OperatorParts, Order, ProgramParts, PythonParts};
+use crate::wire::{Answer, OperatorParts, ProgramParts, PythonParts};
 
 /// How often a part is started when others keep taking its ports between their choice and their use.
 const ATTEMPTS: usize = 3;
@@ -79,10 +79,9 @@ impl Bed {
             ("program", name) => {
                 answer_with(want, self.inventory.binary(name).map(|program| ProgramParts { program }))
             }
-            // For a test that wants a testbed of its own.
+            // For a test that wants one of its own: by our process, since a build may have replaced the file.
             ("testbed", "") => {
-                let program = std::env::current_exe().map_err(Trouble::from);
-                answer_with(want, program.map(|program| ProgramParts { program }))
+                Answer::have(&ProgramParts { program: format!("/proc/{}/exe", std::process::id()).into() })
             }
             ("operator", name) => match Operator::named(name) {
                 Some(operator) => {
@@ -137,35 +136,6 @@ impl Bed {
         Answer::have(&OperatorParts { log: self.folder.logs().join(format!("{}.log", operator.component())) })
     }
 
-    /// Has a component that runs do as it is told; one that is started is waited for.
-    pub(super) async fn tell(&self, component: Component, order: Order) -> Answer {
-        let told = self.try_tell(component, order).await;
-        told.map_or_else(
-            |error| Answer::Failed(format!("{}: {error:#}", component.name())),
-            |()| Answer::have(&()),
-        )
-    }
-
-    async fn try_tell(&self, component: Component, order: Order) -> Result<()> {
-        let orders = {
-            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            running.iter().find_map(|group| group.orders(component.name()))
-        };
-        orders.context("it was never started")?.give(order).await?;
-        if order != Order::Start {
-            return Ok(());
-        }
-        let site = self.site.get().and_then(|site| site.as_ref().ok()).context("there is no Kubernetes")?;
-        let admin = connect(&site.kubeconfig(), None).await?;
-        match component {
-            Component::ApiServer => in_time(ready::answers(admin, "/readyz")).await,
-            Component::Operator(operator) => match self.instances[operator as usize].get() {
-                Some(Ok(instance)) => in_time(instance.ready(&admin)).await,
-                _ => bail!("it was never ready"),
-            },
-        }
-    }
-
     /// Starts components with `start`, once more if a port was taken; they then run as long as the testbed.
     pub(super) async fn run<T>(&self, start: impl AsyncFn(&mut Group) -> Result<T>) -> Result<T> {
         let mut attempt = 1;
@@ -210,10 +180,6 @@ impl Bed {
         while all_gone.recv().await.is_some() {}
         drop(folder);
     }
-}
-
-async fn in_time(ready: impl Future<Output = Result<()>>) -> Result<()> {
-    timeout(PATIENCE, ready).await.with_context(|| format!("it is not ready after {PATIENCE:?}"))?
 }
 
 fn no_operator(name: &str) -> Answer {

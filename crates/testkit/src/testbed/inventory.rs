@@ -116,7 +116,7 @@ impl Inventory {
     pub(super) fn crds(&self, operator: Operator) -> Result<PathBuf, Trouble> {
         let name = operator.name();
         let part = if operator == Operator::Dask { "python/dask-operator" } else { name };
-        let whole = format!("the custom resources of {name}");
+        let whole = format!("crds/{name}");
         let path = self.crds.get(name).ok_or_else(|| self.missing(&whole, &[part]))?;
         present(&whole, path)
     }

@@ -18,13 +18,20 @@ fn what_is_there_is_found() {
     let here = std::env::current_exe().unwrap();
     let full = inventory(json!({
         "binaries": {"etcd": here, "kube-apiserver": here, "kube-controller-manager": here, "kube-scheduler": here,
-            "kwok": here, "helm": here},
-        "python": {"dask": here},
+            "kwok": here, "helm": here, "domino": here},
+        "python": {"dask": here, "dask-operator": here},
+        "crds": {"domino": "/", "dask": "/"},
+        "webhooks": {"domino": here},
         "postgres": {"bin_dir": "/usr/lib/postgresql/15/bin"},
         "pins": {"etcd": "v3.6.5"},
     }));
     assert_eq!(full.kubernetes().unwrap().etcd, here);
     assert_eq!(full.python("dask").unwrap(), here);
+    assert_eq!(full.binary("helm").unwrap(), here);
+    let domino = full.operator(Operator::Domino).unwrap();
+    assert_eq!((domino.program, domino.webhooks), (here.clone(), Some(here.clone())));
+    let dask = full.operator(Operator::Dask).unwrap();
+    assert_eq!((dask.program, dask.crds, dask.webhooks), (here.clone(), "/".into(), None));
     assert_eq!(full.postgres().unwrap(), PostgresSource::BinDir("/usr/lib/postgresql/15/bin".into()));
 }
 
@@ -53,11 +60,18 @@ fn what_is_missing_is_named_with_its_reason_once() {
     let here = std::env::current_exe().unwrap();
     let poor = inventory(json!({
         "binaries": {"etcd": here, "kube-apiserver": here, "kube-controller-manager": here},
-        "missing": {"kube-scheduler": why, "kwok": why, "python/dask": "needs python3", "postgres": "needs root"},
+        "missing": {"kube-scheduler": why, "kwok": why, "kuberay": why, "python/dask": "needs python3",
+            "python/dask-operator": "needs python3", "postgres": "needs root"},
     }));
     let expected = format!("Kubernetes is missing here (kube-scheduler, kwok: {why})");
     assert_eq!(missing(poor.kubernetes()), expected);
     assert_eq!(missing(poor.python("dask")), "python/dask is missing here (python/dask: needs python3)");
+    assert_eq!(
+        missing(poor.operator(Operator::KubeRay)),
+        format!("kuberay is missing here (kuberay: {why})")
+    );
+    let expected = "crds/dask is missing here (python/dask-operator: needs python3)";
+    assert_eq!(missing(poor.crds(Operator::Dask)), expected);
     assert_eq!(missing(poor.postgres()), "PostgreSQL is missing here (postgres: needs root)");
 }
 
