@@ -1,6 +1,6 @@
 //! Operators: beside Kubernetes, as processes of this machine with the admin's rights.
 
-mod manifests;
+mod definitions;
 mod programs;
 mod webhooks;
 
@@ -29,7 +29,7 @@ pub(super) struct Instance {
 pub(super) async fn start(bed: &Bed, site: &Site, operator: Operator) -> Result<Instance, Trouble> {
     let files = bed.inventory.operator(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;
-    manifests::apply(&admin, &files.crds).await?;
+    definitions::make(&admin, &files.crds).await?;
     let instance =
         bed.run(async |group| Box::pin(bring_up(site, &admin, operator, &files, group)).await).await?;
     Ok(instance)
@@ -39,7 +39,7 @@ pub(super) async fn start(bed: &Bed, site: &Site, operator: Operator) -> Result<
 pub(super) async fn make_known(bed: &Bed, site: &Site, operator: Operator) -> Result<(), Trouble> {
     let crds = bed.inventory.crds(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;
-    Ok(manifests::apply(&admin, &crds).await?)
+    Ok(definitions::make(&admin, &crds).await?)
 }
 
 async fn bring_up(

@@ -10,10 +10,11 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::manifests;
 use crate::testbed::kubernetes::Site;
 
 const GROUP: &str = "distributed-compute.dominodatalab.com";
+/// Who registers them, as the API server notes it.
+const MANAGER: &str = "muster-testbed";
 /// Between two questions whether they answer.
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -28,14 +29,15 @@ pub(super) fn write_certificate(site: &Site) -> Result<()> {
 
 /// Has the API server call the webhooks at that port of this machine.
 pub(super) async fn register(admin: &Client, file: &Path, port: u16, authority: &str) -> Result<()> {
-    for mut configuration in manifests::read(file)? {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    for mut configuration in serde_saphyr::from_multiple::<Value>(&text)? {
         redirect(&mut configuration, port, authority)?;
-        let name = manifests::name_of(&configuration)?;
+        let name = configuration["metadata"]["name"].as_str().context("webhooks without a name")?;
         let kind = configuration["kind"].as_str().unwrap_or_default();
         let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
         let api: Api<DynamicObject> = Api::all_with(admin.clone(), &ApiResource::from_gvk(&kind));
-        let apply = PatchParams::apply(manifests::MANAGER).force();
-        api.patch(&name, &apply, &Patch::Apply(&configuration))
+        let apply = PatchParams::apply(MANAGER).force();
+        api.patch(name, &apply, &Patch::Apply(&configuration))
             .await
             .with_context(|| format!("cannot register the webhooks of {name}"))?;
     }
