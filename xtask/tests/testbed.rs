@@ -18,9 +18,10 @@ use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// Answers at once with the program.
+/// Answers at once with the program, whose module is in a folder of the sample.
 const GO: &str = r#"
 [ "$1" = version ] && { echo go version go1.26; exit; }
+[ "$1" = list ] && { echo "$SAMPLE/module"; exit; }
 while [ "$1" != -o ]; do shift; done
 echo program >"$2"
 "#;
@@ -97,8 +98,13 @@ impl Sample {
 
     /// The tool as a run says that it has it.
     fn tool(&self) -> PathBuf {
+        self.row("tool ")
+    }
+
+    /// The path in the row that begins so.
+    fn row(&self, name: &str) -> PathBuf {
         let table = self.provide();
-        let row = table.lines().find(|line| line.trim_start().starts_with("tool ")).unwrap();
+        let row = table.lines().find(|line| line.trim_start().starts_with(name)).expect(&table);
         row.split_whitespace().last().unwrap().into()
     }
 }
@@ -167,6 +173,19 @@ fn without_go_what_is_built_is_there_and_the_rest_is_missing() {
     let table = sample.provide();
     assert!(table.contains("tool: needs Go 1.26, and `go` was not found"), "{table}");
     assert!(table.contains("without it, not run: the tests that ask for it"), "{table}");
+}
+
+#[test]
+fn custom_resources_of_a_module_are_there_without_go_and_without_the_module() {
+    let sample = Sample::new(GO);
+    let module = sample.path("module/config/crd/bases");
+    fs::create_dir_all(&module).unwrap();
+    fs::write(module.join("clusters.yaml"), "kind: CustomResourceDefinition\n").unwrap();
+    sample.provide();
+    fs::remove_file(sample.path("bin/go")).unwrap();
+    fs::remove_dir_all(sample.path("module")).unwrap();
+    let crds = sample.row("crds/tool ");
+    assert_eq!(fs::read_to_string(crds.join("clusters.yaml")).unwrap(), "kind: CustomResourceDefinition\n");
 }
 
 #[test]
