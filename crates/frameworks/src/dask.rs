@@ -21,7 +21,10 @@ use crate::local::{
 pub(crate) struct Dask;
 
 /// Everything that the scheduler serves by default, and `scheduler.api`, by which workers are listed and retired.
-const ROUTES: &str = r#"["distributed.http.scheduler.prometheus","distributed.http.scheduler.info","distributed.http.scheduler.json","distributed.http.health","distributed.http.proxy","distributed.http.statics","distributed.http.scheduler.api"]"#;
+pub(crate) const ROUTES: &str = r#"["distributed.http.scheduler.prometheus","distributed.http.scheduler.info","distributed.http.scheduler.json","distributed.http.health","distributed.http.proxy","distributed.http.statics","distributed.http.scheduler.api"]"#;
+
+/// The setting that says what the scheduler serves.
+pub(crate) const ROUTES_VARIABLE: &str = "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES";
 
 /// Where the scheduler tells its addresses.
 const SCHEDULER_FILE: &str = "scheduler.json";
@@ -70,7 +73,7 @@ impl LocalFramework for Dask {
             "--scheduler-file",
             &file,
         ];
-        let routes = ("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", ROUTES);
+        let routes = (ROUTES_VARIABLE, ROUTES);
         Launch::of(&command, &[routes, (SCRATCH, seat.folder)])
     }
 
@@ -171,8 +174,7 @@ impl LocalFramework for Dask {
     }
 
     fn client_environment(&self, head: &Contact, _: &str) -> BTreeMap<String, String> {
-        let address = head.endpoints.get(Endpoints::ADDRESS);
-        address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
+        environment(&head.endpoints)
     }
 
     fn stop(&self, role: NodeRole) -> Stop {
@@ -182,6 +184,12 @@ impl LocalFramework for Dask {
             NodeRole::Worker => Stop { signal: Signal::Terminate, grace: 10 },
         }
     }
+}
+
+/// What clients of a scheduler need in their environment.
+pub(crate) fn environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
+    let address = endpoints.get(Endpoints::ADDRESS);
+    address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
 }
 
 /// Reads what a scheduler tells of itself.

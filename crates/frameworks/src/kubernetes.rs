@@ -3,21 +3,24 @@
 //! A flavor is one way to do it: an operator's custom resources, or plain objects of our own. Whoever uses this knows
 //! neither the operators nor their objects; it only makes, follows and patches what it is told to.
 
+mod dask_operator;
 mod flavor;
 mod kuberay;
+mod metadata;
 mod object;
+mod patch;
 mod pod;
 mod words;
 
 use muster_core::cluster::Framework;
 
 pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
-pub use object::{Kind, Manifest, Part, Watched};
-pub use words::{Autoscaler, GroupWords, NodeWords, Words};
+pub use object::{Kind, Manifest, POD, Part, Watched};
+pub use words::{Autoscaler, GroupWords, NodeWords, Words, groups};
 
 /// Every flavor, the default one of each framework first.
 pub fn flavors() -> &'static [&'static dyn Flavor] {
-    &[&kuberay::KubeRay]
+    &[&kuberay::KubeRay, &dask_operator::DaskOperator]
 }
 
 /// The flavors of a framework, the default one first.

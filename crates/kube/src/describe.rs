@@ -7,14 +7,15 @@ use muster_core::profile::ProfileType;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
 use muster_engine::provider::Found;
-use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, Words};
+use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, Words, groups};
 use serde_json::{Map, Value};
 
 use crate::facts::moment;
 use crate::marks;
 
 /// Annotations that are larger than what they are about.
-const TOO_MUCH: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const TOO_MUCH: [&str; 2] =
+    ["kubectl.kubernetes.io/last-applied-configuration", "kopf.zalando.org/last-handled-configuration"];
 
 /// Reads a cluster from its root, and from what all its objects say.
 pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> Found {
@@ -22,7 +23,7 @@ pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> F
     let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
     let labels = texts(&metadata["labels"]);
     let mut annotations = texts(&metadata["annotations"]);
-    annotations.retain(|key, _| key != TOO_MUCH && !marks::is_ours(key));
+    annotations.retain(|key, _| !TOO_MUCH.contains(&key.as_str()) && !marks::is_ours(key));
     let head = words.first().map(|words| words.head.clone()).unwrap_or_default();
     let recipe = ClusterRecipe {
         flavor: Some(flavor.name().to_owned()),
@@ -31,13 +32,14 @@ pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> F
         ..ClusterRecipe::default()
     };
     Found {
-        name: text("name"),
+        // What its root is called may be something else.
+        name: words.first().map_or_else(|| text("name"), |words| words.cluster.clone()),
         namespace: text("namespace"),
         kind: ProfileType::new(&format!("{}.cluster", flavor.framework()), "1.0"),
         properties: properties(&recipe),
         framework: flavor.framework(),
         flavor: flavor.name().to_owned(),
-        groups: words.iter().flat_map(|words| &words.groups).map(group).collect(),
+        groups: groups(words).into_iter().map(group).collect(),
         owner: flavor.owner(&labels),
         user: flavor.user(&labels),
         created_at: moment(&text("creationTimestamp")),

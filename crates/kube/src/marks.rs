@@ -65,6 +65,23 @@ fn add(metadata: &mut Value, place: &str, key: &str, value: String) {
     }
 }
 
+/// What an object says of its owner: when that goes, so does it.
+pub(crate) fn reference(owner: &Value) -> Value {
+    let metadata = &owner["metadata"];
+    json!({
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    })
+}
+
+/// Whether an object goes with just this owner, and not with one that had its name before.
+pub(crate) fn goes_with(object: &Value, owner: &Value) -> bool {
+    let references = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    references.iter().any(|reference| reference["uid"] == owner["metadata"]["uid"])
+}
+
 /// The operation that writes a fence, for an object that has annotations or has none yet.
 pub(crate) fn write_fence(fence: Fence, has_annotations: bool) -> Value {
     let value = fence.0.to_string();
@@ -118,6 +135,18 @@ mod tests {
     #[test]
     fn a_copy_under_another_name_is_a_cluster_of_its_own() {
         assert_eq!(cluster_of(&object("copy")), UID.parse().ok());
+    }
+
+    #[test]
+    fn an_object_goes_with_its_owner_and_not_with_the_next_of_that_name() {
+        let owner = |uid: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "fred-m", "uid": uid}});
+        let object = json!({"metadata": {"ownerReferences": [reference(&owner("one"))]}});
+        let written =
+            json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "fred-m", "uid": "one"}]);
+        assert_eq!(object["metadata"]["ownerReferences"], written);
+        assert!(goes_with(&object, &owner("one")));
+        assert!(!goes_with(&object, &owner("two")));
+        assert!(!goes_with(&json!({"metadata": {}}), &owner("one")));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use muster_core::ids::ClusterId;
 use muster_core::node::NodeRole;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::provider::{Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
-use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words};
+use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words, groups};
 
 use crate::facts::{ObjectFacts, PodFacts};
 use crate::sites::{Key, Site};
@@ -40,7 +40,7 @@ pub(crate) fn observed(
         }
     };
     let words = site.words();
-    let groups: Vec<&GroupWords> = words.iter().flat_map(|words| &words.groups).collect();
+    let groups = groups(&words);
     let autoscalers: Vec<&Autoscaler> = words.iter().filter_map(|words| words.autoscaler.as_ref()).collect();
     let made_from = |pod: &PodFacts| match pod.member.role {
         NodeRole::Head => Some(&root.words.head),
@@ -56,6 +56,7 @@ pub(crate) fn observed(
             fence: site.objects().filter_map(|object| object.fence).max().unwrap_or(Fence(0)),
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
+            unfinished: !flavor.is_whole(&words),
             refused: words.iter().flat_map(|words| words.refused.clone()).collect(),
             pending: pending(flavor, root, &words, others.now),
         }),

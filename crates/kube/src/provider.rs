@@ -20,7 +20,7 @@ use muster_engine::provider::{
     Call, Capabilities, Change, Found, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
     Operator, Provider, ProviderError,
 };
-use muster_frameworks::kubernetes::{Flavor, Kind, Plan, flavors_of};
+use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -38,8 +38,6 @@ use steps::{changes_recipe, joined, resized};
 
 /// Changes that may wait for whoever listens; who falls behind looks at everything.
 const CHANGES: usize = 4096;
-
-const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods" };
 
 /// A Kubernetes.
 pub struct Kubernetes {
@@ -192,10 +190,12 @@ impl Provider for Kubernetes {
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let manifests =
             stand.flavor.manifests(plan).map_err(|why| ProviderError::permanent("Invalid", why))?;
+        let mut root = None;
         for manifest in manifests {
-            let kind = manifest.kind;
-            let made = self.writer.make(manifest, call.cluster.id, call.fence).await?;
+            let (kind, owner) = (manifest.kind, root.as_ref().filter(|_| manifest.owned));
+            let made = self.writer.make(manifest, owner, call.cluster.id, call.fence).await?;
             stand.take(kind, &made);
+            root.get_or_insert(made);
         }
         Ok(())
     }

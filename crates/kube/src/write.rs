@@ -21,6 +21,9 @@ use crate::{marks, refusal};
 /// How long a write may take: less than an engine may be thought of as alive.
 const AT_MOST: Duration = Duration::from_secs(10);
 
+/// How often a merge patch is tried while the object's status is being written.
+const OVERLAYS: u32 = 5;
+
 /// What a deletion came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deleted {
@@ -41,14 +44,18 @@ impl Writer {
         Self { client }
     }
 
-    /// Makes an object for a cluster; one that was made for it before is as good.
+    /// Makes an object for a cluster, to go with its owner; one that was made for it before is as good.
     pub(crate) async fn make(
         &self,
         mut manifest: Manifest,
+        owner: Option<&Value>,
         cluster: ClusterId,
         fence: Fence,
     ) -> Result<Value, ProviderError> {
         marks::mark(&mut manifest.body, cluster, fence);
+        if let Some(owner) = owner {
+            manifest.body["metadata"]["ownerReferences"] = json!([marks::reference(owner)]);
+        }
         let (namespace, name) = place(&manifest.body);
         let what = format!("create {} '{namespace}/{name}'", manifest.kind.kind);
         let object: DynamicObject = serde_json::from_value(manifest.body)
@@ -57,7 +64,12 @@ impl Writer {
         match within(&what, api.create(&PostParams::default(), &object)).await? {
             Ok(made) => Ok(plain(made)),
             Err(error) if refusal::is(&error, 409) => {
-                self.made_before(manifest.kind, &namespace, &name, cluster, fence).await
+                let made = self.made_before(manifest.kind, &namespace, &name, cluster, fence).await?;
+                if owner.is_some_and(|owner| !marks::goes_with(&made, owner)) {
+                    let message = format!("cannot {what}: the one before goes with its owner");
+                    return Err(ProviderError::transient("Conflict", message));
+                }
+                Ok(made)
             }
             Err(error) if refusal::is(&error, 404) => Err(missing(&what, manifest.kind, &namespace, &error)),
             Err(error) => Err(refusal::of(&what, error)),
@@ -120,12 +132,14 @@ impl Writer {
         Ok(held.and_then(|held| String::from_utf8(held.0).ok()))
     }
 
-    /// Patches an object that is as it was seen: what it says, and who wrote to it last.
+    /// Patches an object that is as it was seen: what it says, and who wrote to it last. The fence stands on it from
+    /// then on if this write is the last of several.
     pub(crate) async fn patch(
         &self,
         seen: &ObjectFacts,
         operations: Vec<Value>,
         fence: Fence,
+        last: bool,
     ) -> Result<Value, ProviderError> {
         let what = format!("change {} '{}/{}'", seen.kind.kind, seen.namespace, seen.name);
         refuse_older(fence, seen.fence)?;
@@ -137,7 +151,7 @@ impl Writer {
             None => vec![test("/metadata/resourceVersion", &json!(seen.version))],
         };
         all.push(test("/metadata/uid", &json!(seen.uid)));
-        all.push(marks::write_fence(fence, seen.has_annotations));
+        all.extend(last.then(|| marks::write_fence(fence, seen.has_annotations)));
         all.extend(operations);
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(all))
             .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
@@ -149,11 +163,45 @@ impl Writer {
                 // Nobody says which test failed. Whoever was overtaken by another engine has nothing to say any more.
                 let now = self.read(seen.kind, &seen.namespace, &seen.name).await?;
                 refuse_older(fence, now.as_ref().and_then(marks::fence_of))?;
-                let message = format!("cannot {what}: it was changed in the meantime");
-                Err(ProviderError::transient("ChangedMeanwhile", message))
+                Err(changed_meanwhile(&what))
             }
             Err(error) => Err(refusal::of(&what, error)),
         }
+    }
+
+    /// The same with a merge patch. That cannot ask for what the object says, only for its version, which rises with
+    /// its status too: so the object is read again, and if only its status has changed, it is tried again.
+    pub(crate) async fn overlay(
+        &self,
+        seen: &ObjectFacts,
+        mut body: Value,
+        fence: Fence,
+        last: bool,
+    ) -> Result<Value, ProviderError> {
+        let what = format!("change {} '{}/{}'", seen.kind.kind, seen.namespace, seen.name);
+        let api = api_of(self.client.clone(), seen.kind, Some(&seen.namespace));
+        for _ in 0..OVERLAYS {
+            let now = self.read(seen.kind, &seen.namespace, &seen.name).await?.unwrap_or_default();
+            refuse_older(fence, marks::fence_of(&now))?;
+            let metadata = &now["metadata"];
+            let same = metadata["uid"] == seen.uid.as_str()
+                && metadata["generation"].as_i64().unwrap_or_default() == seen.generation
+                && marks::fence_of(&now) == seen.fence;
+            if !same {
+                return Err(changed_meanwhile(&what));
+            }
+            body["metadata"] = json!({"resourceVersion": metadata["resourceVersion"]});
+            if last {
+                body["metadata"]["annotations"] = json!({marks::FENCE: fence.0.to_string()});
+            }
+            let patch = Patch::Merge(&body);
+            match within(&what, api.patch(&seen.name, &PatchParams::default(), &patch)).await? {
+                Ok(patched) => return Ok(plain(patched)),
+                Err(error) if refusal::is(&error, 409) => {}
+                Err(error) => return Err(refusal::of(&what, error)),
+            }
+        }
+        Err(changed_meanwhile(&what))
     }
 
     /// A patch of something that nobody else has a say in.
@@ -168,6 +216,8 @@ impl Writer {
         let api = api_of(self.client.clone(), kind, Some(namespace));
         match within(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(body))).await? {
             Ok(_) => Ok(()),
+            // It was there when it was looked for.
+            Err(error) if refusal::is(&error, 404) => Err(changed_meanwhile(&what)),
             Err(error) => Err(refusal::of(&what, error)),
         }
     }
@@ -213,6 +263,10 @@ pub(crate) fn refuse_older(fence: Fence, written: Option<Fence>) -> Result<(), P
 /// A failed `test` is a bare refusal; everything else that is invalid has details.
 fn is_failed_test(status: &Status) -> bool {
     status.code == 422 && status.details.as_ref().is_none_or(|details| details.causes.is_empty())
+}
+
+fn changed_meanwhile(what: &str) -> ProviderError {
+    ProviderError::transient("ChangedMeanwhile", format!("cannot {what}: it was changed in the meantime"))
 }
 
 fn missing(what: &str, kind: &Kind, namespace: &str, error: &Error) -> ProviderError {

@@ -114,6 +114,7 @@ pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp
     }
     let step = match goal.write {
         Write::Nothing => None,
+        Write::Create if spec.unfinished && !memory.acknowledged => Some(call(memory, now)),
         Write::Create => (!memory.acknowledged).then_some(Verdict::Acknowledged),
         Write::Update => update(goal, spec, memory, now),
         Write::RestartHead => restart(goal, &seen.members, memory, now),

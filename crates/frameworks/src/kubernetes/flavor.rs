@@ -88,6 +88,8 @@ pub struct Step {
 pub enum Deed {
     /// Operations of a JSON patch. Those that only `test` come first.
     Patch(Vec<Value>),
+    /// A merge patch that is written only if the object is as it was seen, for what may not be there at all yet.
+    Overlay(Value),
     /// A merge patch of something that nobody else has a say in.
     Merge(Value),
     /// It is deleted; that it is gone is as good.
@@ -122,6 +124,11 @@ pub trait Flavor: Send + Sync {
 
     /// The objects of a new cluster, the root first; the sentence says what is not possible.
     fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String>;
+
+    /// Whether all is there that [`Self::manifests`] makes, given what the objects say.
+    fn is_whole(&self, _words: &[&Words]) -> bool {
+        true
+    }
 
     /// Reads an object of a followed kind; nothing if it belongs to no cluster.
     fn read(&self, kind: &Kind, object: &Value) -> Option<Words>;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
 use super::object::{Kind, Manifest, Part, Watched};
+use super::patch::{add, replaced_container, test};
 use super::pod::{self, Container};
 use super::words::{GroupWords, Words};
 use crate::endpoints::Endpoints;
@@ -114,13 +115,13 @@ impl Flavor for KubeRay {
         let mut operations = Vec::new();
         let version = plan.recipe.version.as_deref();
         let head = head_template(&plan.recipe.head(), version);
-        operations.extend(replaced_container("/spec/headGroupSpec", &head));
+        operations.extend(remade("/spec/headGroupSpec", &head));
         for wanted in &plan.cluster.groups {
             let group = group(words, &wanted.name)?;
             let path = format!("/spec/workerGroupSpecs/{}", group.place);
             operations.push(test(&format!("{path}/groupName"), &json!(group.name)));
             let node = plan.recipe.workers(Some(wanted));
-            operations.extend(replaced_container(&path, &worker_template(&node, version)));
+            operations.extend(remade(&path, &worker_template(&node, version)));
         }
         Ok(vec![patch(&plan.cluster.object_name, operations)])
     }
@@ -176,8 +177,8 @@ fn manifest(plan: Plan<'_>, version: &str, spec: &Value) -> Manifest {
         "app.kubernetes.io/name": "kuberay",
         "ray.io/cluster-name": cluster.object_name,
         "ray.io/environment": "DEV",
-        "ray.io/user": label_safe(&cluster.user),
-        "ray.io/version": label_safe(version),
+        "ray.io/user": pod::label_safe(&cluster.user),
+        "ray.io/version": pod::label_safe(version),
     });
     let body = json!({
         "apiVersion": RAY_CLUSTER.api_version(),
@@ -185,7 +186,7 @@ fn manifest(plan: Plan<'_>, version: &str, spec: &Value) -> Manifest {
         "metadata": {"name": cluster.object_name, "namespace": cluster.namespace, "labels": labels},
         "spec": spec,
     });
-    Manifest { kind: &RAY_CLUSTER, body }
+    Manifest { kind: &RAY_CLUSTER, body, owned: false }
 }
 
 fn default_image(version: Option<&str>) -> String {
@@ -321,33 +322,13 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
     Ok(operations)
 }
 
-/// The container is written as it would be made now; whatever else the template has stays.
-fn replaced_container(path: &str, template: &Value) -> Vec<Value> {
+fn remade(path: &str, template: &Value) -> Vec<Value> {
     let made = &template["spec"]["containers"][0];
-    ["image", "resources", "env"]
-        .into_iter()
-        .map(|key| add(&format!("{path}/template/spec/containers/0/{key}"), &made[key]))
-        .collect()
-}
-
-fn test(path: &str, value: &Value) -> Value {
-    json!({"op": "test", "path": path, "value": value})
-}
-
-fn add(path: &str, value: &Value) -> Value {
-    json!({"op": "add", "path": path, "value": value})
+    replaced_container(&format!("{path}/template/spec"), &["image", "resources", "env"], made)
 }
 
 fn patch(cluster: &str, operations: Vec<Value>) -> Step {
     Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Patch(operations) }
-}
-
-/// A text as labels allow it: what they do not allow is replaced, what is too long is cut.
-fn label_safe(text: &str) -> String {
-    let plain =
-        |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
-    let cut: String = text.chars().take(63).map(plain).collect();
-    cut.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The main container of a node's pod.
 
+use muster_core::quantity::{Cpu, Memory};
 use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
 use serde_json::{Map, Value, json};
@@ -8,8 +9,8 @@ use serde_json::{Map, Value, json};
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
 /// What a node is given that nobody gave anything: enough for each framework to start.
-const CPU: &str = "1";
-const MEMORY: &str = "2Gi";
+const CPU: Cpu = Cpu::from_millis(1000);
+const MEMORY: Memory = Memory::from_bytes(2 << 30);
 
 /// A container, with what flavors add to it.
 pub(super) struct Container<'a> {
@@ -44,14 +45,17 @@ impl Container<'_> {
 /// What a container asks for and may take: the same, so that nothing is taken from it later.
 pub(super) fn resources(shape: &Shape) -> Value {
     let mut amounts = Map::new();
-    let cpu = shape.cpu.map_or_else(|| CPU.to_owned(), |cpu| cpu.to_string());
-    let memory = shape.memory.map_or_else(|| MEMORY.to_owned(), |memory| memory.to_string());
-    amounts.insert("cpu".to_owned(), cpu.into());
-    amounts.insert("memory".to_owned(), memory.into());
+    amounts.insert("cpu".to_owned(), shape.cpu.unwrap_or(CPU).to_string().into());
+    amounts.insert("memory".to_owned(), memory(shape).to_string().into());
     if let Some(gpu) = shape.gpu.filter(|gpu| *gpu > 0) {
         amounts.insert(GPU.to_owned(), gpu.to_string().into());
     }
     json!({"limits": amounts, "requests": amounts})
+}
+
+/// The memory that a node is given.
+pub(super) fn memory(shape: &Shape) -> Memory {
+    shape.memory.unwrap_or(MEMORY)
 }
 
 pub(super) fn variable(name: &str, value: &str) -> Value {
@@ -84,4 +88,12 @@ pub(super) fn placed(mut spec: Value, shape: &Shape) -> Value {
 pub(super) fn pinned(pins: &'static str, package: &str) -> &'static str {
     let version = |line: &'static str| line.strip_prefix(package)?.strip_prefix("==");
     pins.lines().find_map(version).unwrap_or("latest")
+}
+
+/// A text as labels allow it: what they do not allow is replaced, what is too long is cut.
+pub(super) fn label_safe(text: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
+    let cut: String = text.chars().take(63).map(plain).collect();
+    cut.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned()
 }

@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct Words {
     /// The cluster's name among its kind in the namespace.
     pub cluster: String,
+    /// The name of the object itself.
+    pub object: String,
     /// Groups of workers.
     pub groups: Vec<GroupWords>,
     /// Who decides on the size of a group.
@@ -44,6 +46,19 @@ pub struct GroupWords {
     pub made_from: NodeWords,
     /// Pods that the object names as the first to go.
     pub victims: Vec<String>,
+}
+
+/// The groups that all objects of a cluster speak of, the root's first; what another object says of a group counts more
+/// than what the root says.
+pub fn groups<'w>(words: &[&'w Words]) -> Vec<&'w GroupWords> {
+    let mut groups: Vec<&GroupWords> = Vec::new();
+    for group in words.iter().flat_map(|words| &words.groups) {
+        match groups.iter_mut().find(|known| known.name == group.name) {
+            Some(known) => *known = group,
+            None => groups.push(group),
+        }
+    }
+    groups
 }
 
 /// An autoscaler, and between which bounds it decides.
@@ -101,4 +116,21 @@ pub(super) fn whole(value: &Value) -> Option<u32> {
     let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
     // Below zero means none to every operator.
     Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+}
+
+/// Conditions that say why pods are missing, such as a quota.
+pub(super) fn replica_failures(status: &Value) -> Vec<String> {
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let failing = |condition: &&Value| condition["type"] == "ReplicaFailure" && condition["status"] == "True";
+    conditions.iter().filter(failing).map(|condition| text(&condition["message"])).collect()
+}
+
+/// Whether whoever acts on objects has written anything on this one.
+pub(super) fn has_status(object: &Value) -> bool {
+    object["status"].as_object().is_some_and(|status| !status.is_empty())
+}
+
+/// Labels or annotations of an object.
+pub(super) fn mark(object: &Value, place: &str, key: &str) -> Option<String> {
+    object["metadata"][place][key].as_str().map(str::to_owned)
 }

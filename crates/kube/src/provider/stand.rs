@@ -36,7 +36,7 @@ impl Stand {
 
     /// Takes in what a write was answered with.
     pub(super) fn take(&self, kind: &Kind, object: &Value) {
-        if let Some(watched) = self.flavor.watched().iter().find(|watched| watched.kind == kind) {
+        if let Some(watched) = self.flavor.watched().iter().find(|watched| watched.is_about(kind, object)) {
             self.sites.take_object(watched, object, true);
         }
     }

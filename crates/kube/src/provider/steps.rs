@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::node::Node;
 use muster_engine::provider::{Call, ProviderError};
-use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim};
+use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim, groups};
+use serde_json::Value;
 
 use super::Kubernetes;
 use super::stand::Stand;
@@ -21,15 +22,24 @@ impl Kubernetes {
         steps: Vec<Step>,
         call: Call<'_>,
     ) -> Result<(), ProviderError> {
-        for Step { kind, name, deed } in steps {
-            let namespace = &stand.key.namespace;
+        // The fence says that all is written: whoever is interrupted before writes all of it again.
+        let last = steps.iter().rposition(|step| is_fenced(&step.deed));
+        for (index, Step { kind, name, deed }) in steps.into_iter().enumerate() {
+            let (namespace, last) = (&stand.key.namespace, Some(index) == last);
+            let seen = || {
+                site.object(kind.kind, &name).ok_or_else(|| {
+                    let message = format!("there is no {} '{namespace}/{name}' any more", kind.kind);
+                    ProviderError::transient("ChangedMeanwhile", message)
+                })
+            };
             match deed {
+                Deed::Patch(operations) if operations.is_empty() && !last => {}
                 Deed::Patch(operations) => {
-                    let Some(seen) = site.object(kind.kind, &name) else {
-                        let message = format!("there is no {} '{namespace}/{name}' any more", kind.kind);
-                        return Err(ProviderError::transient("ChangedMeanwhile", message));
-                    };
-                    let patched = self.writer.patch(seen, operations, call.fence).await?;
+                    let patched = self.writer.patch(seen()?, operations, call.fence, last).await?;
+                    stand.take(kind, &patched);
+                }
+                Deed::Overlay(body) => {
+                    let patched = self.writer.overlay(seen()?, body, call.fence, last).await?;
                     stand.take(kind, &patched);
                 }
                 Deed::Merge(body) => self.writer.merge(kind, namespace, &name, &body).await?,
@@ -54,6 +64,7 @@ pub(super) fn resized(
     victims: &[Node],
 ) -> Result<Vec<Step>, ProviderError> {
     let words = site.words();
+    let said = groups(&words);
     let chosen: BTreeMap<&str, Vec<Victim>> = after
         .groups
         .iter()
@@ -77,7 +88,7 @@ pub(super) fn resized(
         if desired.is_none() && bounds.is_none() {
             continue;
         }
-        let said = words.iter().flat_map(|words| &words.groups).find(|said| said.name == group.name);
+        let said = said.iter().find(|said| said.name == group.name);
         if said.is_some_and(|said| desired.is_some() && said.desired != present.desired) {
             let message = format!("group '{}' was resized in the meantime", group.name);
             return Err(ProviderError::transient("ChangedMeanwhile", message));
@@ -94,22 +105,51 @@ pub(super) fn resized(
     steps.map_err(|why| ProviderError::permanent("Invalid", why))
 }
 
-/// Patches of one object are one write.
+/// Whether a write stands under the fence.
+fn is_fenced(deed: &Deed) -> bool {
+    matches!(deed, Deed::Patch(_) | Deed::Overlay(_))
+}
+
+/// What is written to one object is one write, at the place of the last: what comes between may have to come first.
 pub(super) fn joined(steps: Vec<Step>) -> Vec<Step> {
     let mut joined: Vec<Step> = Vec::new();
-    for step in steps {
-        match joined.last_mut() {
-            Some(Step { kind, name, deed: Deed::Patch(operations) })
-                if *kind == step.kind && *name == step.name && matches!(step.deed, Deed::Patch(_)) =>
-            {
-                if let Deed::Patch(more) = step.deed {
-                    operations.extend(more);
-                }
-            }
-            _ => joined.push(step),
+    for mut step in steps {
+        let same = |before: &Step| {
+            let alike = std::mem::discriminant(&before.deed) == std::mem::discriminant(&step.deed);
+            before.kind == step.kind && before.name == step.name && alike && is_fenced(&before.deed)
+        };
+        if let Some(place) = joined.iter().position(same) {
+            step.deed = both(joined.remove(place).deed, step.deed);
         }
+        joined.push(step);
     }
     joined
+}
+
+fn both(before: Deed, after: Deed) -> Deed {
+    match (before, after) {
+        (Deed::Patch(mut operations), Deed::Patch(more)) => {
+            operations.extend(more);
+            Deed::Patch(operations)
+        }
+        (Deed::Overlay(mut body), Deed::Overlay(more)) => {
+            overlay(&mut body, more);
+            Deed::Overlay(body)
+        }
+        (_, after) => after,
+    }
+}
+
+/// Two merge patches as one: what is removed stays removed.
+fn overlay(body: &mut Value, more: Value) {
+    match (body, more) {
+        (Value::Object(body), Value::Object(more)) => {
+            for (key, value) in more {
+                overlay(body.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (body, more) => *body = more,
+    }
 }
 
 /// Whether what members are made from differs.
@@ -120,4 +160,36 @@ pub(super) fn changes_recipe(before: &Cluster, after: &Cluster) -> bool {
             .is_none_or(|before| before.shape != after.shape || before.spec != after.spec)
     };
     before.spec != after.spec || after.groups.iter().any(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_frameworks::kubernetes::POD;
+    use serde_json::json;
+
+    use super::*;
+
+    fn step(name: &str, deed: Deed) -> Step {
+        Step { kind: &POD, name: name.to_owned(), deed }
+    }
+
+    #[test]
+    fn what_is_written_to_one_object_is_one_write_after_what_comes_between() {
+        let patch = |name: &str, number: u32| step(name, Deed::Patch(vec![json!(number)]));
+        let steps = vec![patch("a", 1), step("x", Deed::Delete), patch("b", 2), patch("a", 3)];
+        let joined = joined(steps);
+        let both = step("a", Deed::Patch(vec![json!(1), json!(3)]));
+        assert_eq!(joined, [step("x", Deed::Delete), patch("b", 2), both]);
+    }
+
+    #[test]
+    fn two_overlays_are_one_and_what_is_removed_stays_removed() {
+        let sizes = json!({"spec": {"worker": {"replicas": 2}, "autoscaling": {"minReplicas": 2}}});
+        let recipe = json!({"spec": {"worker": {"resources": {"limits": {"cpu": null}}}}});
+        let steps = vec![step("a", Deed::Overlay(sizes)), step("a", Deed::Overlay(recipe))];
+        let one = json!({"spec": {
+            "worker": {"replicas": 2, "resources": {"limits": {"cpu": null}}}, "autoscaling": {"minReplicas": 2},
+        }});
+        assert_eq!(joined(steps), [step("a", Deed::Overlay(one))]);
+    }
 }

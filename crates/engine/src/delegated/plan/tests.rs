@@ -78,6 +78,7 @@ fn unknown_stops_everything(#[case] write: Write) {
 #[rstest]
 #[case::missing(Object::Absent, fresh(), Verdict::Call)]
 #[case::made_by_whoever_died(Object::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
+#[case::made_in_part_by_whoever_died(Object::Present(Spec { unfinished: true, ..object(0, 7) }), called(false), Verdict::Call)]
 #[case::complete(Object::Present(object(0, 7)), called(true), Verdict::Reached)]
 fn an_object_is_made_once(#[case] object: Object, #[case] memory: Memory, #[case] verdict: Verdict) {
     assert_eq!(plan(&goal(Write::Create), &seen(object, members(0)), &memory, NOW), verdict);

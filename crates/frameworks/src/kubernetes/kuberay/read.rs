@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
-use crate::kubernetes::words::{Autoscaler, GroupWords, NodeWords, Words, text, whole};
+use crate::kubernetes::words::{
+    Autoscaler, GroupWords, NodeWords, Words, has_status, replica_failures, text, whole,
+};
 
 pub(super) fn words(object: &Value) -> Words {
     let (spec, status) = (&object["spec"], &object["status"]);
     let groups = spec["workerGroupSpecs"].as_array().map(Vec::as_slice).unwrap_or_default();
     Words {
         cluster: text(&object["metadata"]["name"]),
+        object: text(&object["metadata"]["name"]),
         groups: groups.iter().enumerate().map(|(place, group)| words_of_group(place, group)).collect(),
         autoscaler: spec["enableInTreeAutoscaling"]
             .as_bool()
@@ -18,8 +21,8 @@ pub(super) fn words(object: &Value) -> Words {
         version: spec["rayVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned),
         suspended: spec["suspend"].as_bool().unwrap_or_default(),
         refused: refused(groups),
-        pending: pending(status),
-        noticed: status.as_object().is_some_and(|status| !status.is_empty()),
+        pending: replica_failures(status),
+        noticed: has_status(object),
     }
 }
 
@@ -58,11 +61,4 @@ fn refused(groups: &[Value]) -> Vec<String> {
         )
     };
     groups.iter().filter(crossed).map(sentence).collect()
-}
-
-/// Conditions that say why pods are missing, such as a quota.
-fn pending(status: &Value) -> Vec<String> {
-    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let failing = |condition: &&Value| condition["type"] == "ReplicaFailure" && condition["status"] == "True";
-    conditions.iter().filter(failing).map(|condition| text(&condition["message"])).collect()
 }

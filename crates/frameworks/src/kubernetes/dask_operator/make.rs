@@ -1,0 +1,93 @@
+//! The objects of a new Dask cluster: its operator makes all but the root.
+
+use muster_core::recipe::{ClusterRecipe, NodeRecipe};
+use muster_core::shape::Shape;
+use serde_json::{Value, json};
+
+use super::{CLUSTER, CLUSTER_NAME};
+use crate::dask::{ROUTES, ROUTES_VARIABLE};
+use crate::kubernetes::flavor::Plan;
+use crate::kubernetes::metadata::{metadata, only_group};
+use crate::kubernetes::object::Manifest;
+use crate::kubernetes::pod::{self, Container};
+
+pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, String> {
+    let Plan { cluster, recipe } = plan;
+    let group = only_group(cluster, flavor)?;
+    let body = json!({
+        "apiVersion": CLUSTER.api_version(),
+        "kind": CLUSTER.kind,
+        // Its operator writes these on everything that it makes.
+        "metadata": metadata(cluster, &cluster.object_name, &[], &[]),
+        "spec": {
+            // Its operator would ask the scheduler, and do nothing else for minutes if that does not answer.
+            "idleTimeout": 0,
+            "scheduler": {
+                "spec": pod_spec(&scheduler(recipe), &Shape::default()),
+                "service": service(&cluster.object_name),
+            },
+            "worker": {
+                "replicas": group.desired,
+                "spec": pod_spec(&worker(recipe, &recipe.workers(Some(group))), &group.shape),
+            },
+        },
+    });
+    Ok(vec![Manifest { kind: &CLUSTER, body, owned: false }])
+}
+
+/// Without the variables that Kubernetes adds for every Service: those of a cluster called `dask` would be settings.
+fn pod_spec(container: &Value, shape: &Shape) -> Value {
+    pod::placed(json!({"containers": [container], "enableServiceLinks": false}), shape)
+}
+
+pub(super) fn scheduler(recipe: &ClusterRecipe) -> Value {
+    let node = recipe.head();
+    let container = Container {
+        name: "scheduler",
+        image: &default_image(recipe),
+        node: &node,
+        environment: vec![pod::variable(ROUTES_VARIABLE, ROUTES)],
+        ports: vec![pod::port("tcp-comm", 8786), pod::port("http-dashboard", 8787)],
+    };
+    let mut container = container.json();
+    container["args"] = arguments(&["dask", "scheduler", "--host", "0.0.0.0"], &node);
+    let health = json!({"port": "http-dashboard", "path": "/health"});
+    container["readinessProbe"] = json!({"httpGet": health, "periodSeconds": 1, "timeoutSeconds": 300});
+    container["livenessProbe"] = json!({"httpGet": health, "initialDelaySeconds": 15, "periodSeconds": 20});
+    container
+}
+
+/// How many threads and how much memory it has, it finds out by what its container is given.
+pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe) -> Value {
+    let container = Container {
+        name: "worker",
+        image: &default_image(recipe),
+        node,
+        environment: Vec::new(),
+        ports: vec![pod::port("http-dashboard", 8788)],
+    };
+    let mut container = container.json();
+    // Its operator gives each worker a name, and tells it where the scheduler is.
+    let own = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--dashboard-address", ":8788"];
+    container["args"] = arguments(&own, node);
+    container
+}
+
+fn arguments(own: &[&str], node: &NodeRecipe) -> Value {
+    own.iter().copied().chain(node.args.iter().map(String::as_str)).collect()
+}
+
+fn service(cluster: &str) -> Value {
+    let port =
+        |name: &str, port: u16| json!({"name": name, "protocol": "TCP", "port": port, "targetPort": name});
+    json!({
+        "type": "ClusterIP",
+        "selector": {CLUSTER_NAME: cluster, "dask.org/component": "scheduler"},
+        "ports": [port("tcp-comm", 8786), port("http-dashboard", 8787)],
+    })
+}
+
+fn default_image(recipe: &ClusterRecipe) -> String {
+    let pinned = || pod::pinned(include_str!("../../../pins/dask.txt"), "dask");
+    format!("daskdev/dask:{}", recipe.version.as_deref().unwrap_or_else(pinned))
+}

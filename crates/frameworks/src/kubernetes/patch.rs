@@ -1,0 +1,22 @@
+//! Operations of JSON patches.
+
+use serde_json::{Value, json};
+
+pub(super) fn test(path: &str, value: &Value) -> Value {
+    json!({"op": "test", "path": path, "value": value})
+}
+
+/// Also replaces what is there.
+pub(super) fn add(path: &str, value: &Value) -> Value {
+    json!({"op": "add", "path": path, "value": value})
+}
+
+/// The first container of a pod's spec is written as it would be made now; whatever else the spec has stays.
+pub(super) fn replaced_container(spec: &str, keys: &[&str], made: &Value) -> Vec<Value> {
+    let replaced = |key: &&str| {
+        // What is empty is not made at all, but may be there.
+        let value = if made[*key].is_null() { json!([]) } else { made[*key].clone() };
+        add(&format!("{spec}/containers/0/{key}"), &value)
+    };
+    keys.iter().map(replaced).collect()
+}
