@@ -7,6 +7,7 @@ mod dask_operator;
 mod flavor;
 mod kuberay;
 mod metadata;
+mod native;
 mod object;
 mod patch;
 mod pod;
@@ -20,7 +21,7 @@ pub use words::{Autoscaler, GroupWords, NodeWords, Words, groups};
 
 /// Every flavor, the default one of each framework first.
 pub fn flavors() -> &'static [&'static dyn Flavor] {
-    &[&kuberay::KubeRay, &dask_operator::DaskOperator]
+    &[&kuberay::KubeRay, &dask_operator::DaskOperator, &native::Native]
 }
 
 /// The flavors of a framework, the default one first.

@@ -31,25 +31,27 @@ const DASHBOARD: &str = "dashboard";
 const HEAD_HOST: &str = "127.0.0.1";
 
 /// What a master or a worker needs itself, in MiB: what runs in a worker has its own.
-const DAEMON_MEMORY: u64 = 256;
+pub(crate) const DAEMON_MEMORY: u64 = 256;
 
 /// What a worker may give to executors if nobody says, in MiB: an executor of whoever says nothing either.
 const WORKER_MEMORY: u64 = 1024;
 
 /// A small heap and short work: the least that a Java machine can start with. A file for observers in the machine's
 /// temporary folder would stay behind one that is killed.
-const LIGHT: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData";
+pub(crate) const LIGHT: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData";
 
 /// A port that is taken is an error, and not a reason to take the next: nobody would find it there. Jobs are not taken
-/// by HTTP, and workers are let go. Whom a master does not hear of within so many seconds after its restart is gone.
-const MASTER_OPTIONS: &str = "-Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false \
-                              -Dspark.decommission.enabled=true \
-                              -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryTimeout=15";
+/// by HTTP, and workers are let go.
+pub(crate) const MASTER_OPTIONS: &str = "-Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false \
+                                         -Dspark.decommission.enabled=true";
+
+/// Whom a master does not hear of within so many seconds after its restart is gone.
+const RECOVERY: &str = "-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryTimeout=15";
 
 /// A worker that is let go, and every executor on it, finishes what it does, hands its blocks to others, and looks
 /// every second (and not every half minute) whether all are there. Executors believe what their driver says, so by
 /// default nothing of this; unless their Java machine is told.
-const DECOMMISSION: &str = "-Dspark.decommission.enabled=true -Dspark.storage.decommission.enabled=true \
+pub(crate) const DECOMMISSION: &str = "-Dspark.decommission.enabled=true -Dspark.storage.decommission.enabled=true \
                             -Dspark.storage.decommission.replicationReattemptInterval=1s -XX:-UsePerfData";
 
 impl LocalFramework for Spark {
@@ -82,7 +84,7 @@ impl LocalFramework for Spark {
     fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch {
         let port = |name: &str| ports.get(name).copied().unwrap_or(0).to_string();
         let recovery = quoted("-Dspark.deploy.recoveryDirectory=", &format!("{}/recovery", seat.kept));
-        let options = format!("{LIGHT} {MASTER_OPTIONS} {recovery} {}", temporary(seat));
+        let options = format!("{LIGHT} {MASTER_OPTIONS} {RECOVERY} {recovery} {}", temporary(seat));
         let arguments = ["--host", HEAD_HOST, "--port", &port(MASTER), "--webui-port", &port(DASHBOARD)];
         let memory = mebibytes(seat.shape).unwrap_or(DAEMON_MEMORY);
         daemon(seat, "master.Master", &arguments, HEAD_HOST, memory, &options)
@@ -204,17 +206,18 @@ impl LocalFramework for Spark {
     }
 
     fn client_environment(&self, head: &Contact, python: &str) -> BTreeMap<String, String> {
-        let Some(address) = head.endpoints.get(Endpoints::ADDRESS) else { return BTreeMap::new() };
-        let variables = [
-            ("SPARK_MASTER", address),
-            // What Spark itself reads, so that a session needs no word of where.
-            ("MASTER", address),
+        let mut variables = environment(&head.endpoints);
+        if variables.is_empty() {
+            return variables;
+        }
+        let here = [
             // Executors are told to come to the driver where they can.
             ("SPARK_LOCAL_IP", HEAD_HOST),
             // A driver asks for its own Python by name, and executors would take the first that is called so.
             ("PYSPARK_PYTHON", python),
         ];
-        variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        variables.extend(here.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        variables
     }
 
     fn stop(&self, role: NodeRole) -> Stop {
@@ -224,6 +227,13 @@ impl LocalFramework for Spark {
             NodeRole::Worker => Stop { signal: Signal::Terminate, grace: 15 },
         }
     }
+}
+
+/// What programs need in their environment to find a master.
+pub(crate) fn environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
+    let Some(address) = endpoints.get(Endpoints::ADDRESS) else { return BTreeMap::new() };
+    // The second is what Spark itself reads, so that a session needs no word of where.
+    ["SPARK_MASTER", "MASTER"].map(|name| (name.to_owned(), address.to_owned())).into()
 }
 
 /// Where a master with these ports answers.

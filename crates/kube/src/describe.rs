@@ -79,3 +79,40 @@ fn texts(value: &Value) -> BTreeMap<String, String> {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_core::cluster::Framework;
+    use muster_frameworks::kubernetes::flavors_of;
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployment(name: &str, kind: &str, replicas: u32) -> Value {
+        json!({
+            "metadata": {
+                "name": name,
+                "namespace": "demo",
+                "creationTimestamp": "2026-11-15T12:00:00Z",
+                "labels": {"oshinko-cluster": "fred", "oshinko-type": kind},
+            },
+            "spec": {
+                "replicas": replicas,
+                "template": {"spec": {"containers": [{"image": "spark:1"}]}},
+            },
+        })
+    }
+
+    #[test]
+    fn a_cluster_is_not_called_as_its_root_where_that_has_a_name_of_its_own() {
+        let flavor = flavors_of(Framework::Spark).next().expect("a flavor of Spark");
+        let kind = flavor.watched()[0].kind;
+        let objects = [deployment("fred-m", "master", 1), deployment("fred-w", "worker", 3)];
+        let words = objects.clone().map(|object| flavor.read(kind, &object).expect("of a cluster"));
+        let found = describe(flavor, &objects[0], &words.each_ref());
+        assert_eq!((found.name.as_str(), found.namespace.as_str()), ("fred", "demo"));
+        assert_eq!((found.groups.len(), found.groups[0].desired), (1, 3));
+        assert_eq!(found.properties["head"]["image"], "spark:1");
+        assert!(found.created_at.is_some());
+    }
+}

@@ -34,6 +34,8 @@ impl Kind {
 /// Pods.
 pub const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods" };
 
+pub(super) const SERVICE: Kind = Kind { group: "", version: "v1", kind: "Service", plural: "services" };
+
 pub(super) const DEPLOYMENT: Kind =
     Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
 

@@ -58,6 +58,11 @@ pub(super) fn memory(shape: &Shape) -> Memory {
     shape.memory.unwrap_or(MEMORY)
 }
 
+/// The cores that a node may use: parts of one count as one.
+pub(super) fn cores(shape: &Shape) -> u64 {
+    shape.cpu.unwrap_or(CPU).millis().div_ceil(1000).max(1)
+}
+
 pub(super) fn variable(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
 }

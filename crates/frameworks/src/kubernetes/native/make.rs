@@ -1,0 +1,199 @@
+//! The objects of a new Spark cluster.
+
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::recipe::{ClusterRecipe, NodeRecipe};
+use muster_core::shape::Shape;
+use serde_json::{Value, json};
+
+use super::{CLUSTER, CONFIG, MASTER, TYPE, WORKER};
+use crate::kubernetes::flavor::Plan;
+use crate::kubernetes::metadata::{metadata, only_group};
+use crate::kubernetes::object::{DEPLOYMENT, Kind, Manifest, SERVICE};
+use crate::kubernetes::pod::{self, Container};
+use crate::spark::{DAEMON_MEMORY, DECOMMISSION, LIGHT, MASTER_OPTIONS};
+
+/// What a worker needs itself of its pod's memory, in MiB: its heap, and as much beside.
+const OVERHEAD: u64 = 2 * DAEMON_MEMORY;
+
+/// A worker looks for its next master where it was told to, and not at the address of the last one's pod.
+const WORKER_OPTIONS: &str = "-Dspark.worker.preferConfiguredMasterAddress=true";
+
+/// A worker that shall go is let go: its executors finish what they do, hand on what they have, and end. The program is
+/// its container's first process; the brackets keep the search from finding itself.
+const LET_GO: &str =
+    "kill -PWR 1; while grep -qs '[C]oarseGrainedExecutorBackend' /proc/[0-9]*/cmdline; do sleep 1; done";
+
+/// For so many seconds they may.
+const GRACE: u64 = 60;
+
+/// The root first, the workers last: once they are there, all is.
+pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, String> {
+    let Plan { cluster, recipe } = plan;
+    let group = only_group(cluster, flavor)?;
+    let name = &cluster.object_name;
+    if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+        return Err(format!("'{name}' cannot be the name of a Service, which begins with a letter"));
+    }
+    let master = master(recipe, name);
+    let config = config(group.desired, master["image"].as_str().unwrap_or_default());
+    let ui = format!("{name}-ui");
+    Ok(vec![
+        Manifest {
+            owned: false,
+            ..deployment(cluster, &format!("{name}-m"), MASTER, &config, &master_spec(plan, &master))
+        },
+        service(cluster, name, MASTER, "spark-master", 7077),
+        service(cluster, &ui, "webui", "spark-webui", 8080),
+        deployment(cluster, &format!("{name}-w"), WORKER, "", &worker_spec(plan, group)),
+    ])
+}
+
+/// How the cluster was made, in the words of Oshinko.
+pub(super) fn config(workers: u32, image: &str) -> String {
+    let config = json!({
+        "MastersCount": 1, "WorkersCount": workers, "SparkImage": image, "ExposeWebUI": "true", "Metrics": "false",
+    });
+    config.to_string()
+}
+
+fn master_spec(plan: Plan<'_>, container: &Value) -> Value {
+    let labels = labels(&plan.cluster.object_name, MASTER);
+    json!({
+        "replicas": 1,
+        // Two at once would each have half of the workers.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod_spec(container, &Shape::default())},
+    })
+}
+
+fn worker_spec(plan: Plan<'_>, group: &WorkerGroup) -> Value {
+    let Plan { cluster, recipe } = plan;
+    let labels = labels(&cluster.object_name, WORKER);
+    let mut spec =
+        pod_spec(&worker(recipe, &recipe.workers(Some(group)), &cluster.object_name), &group.shape);
+    spec["terminationGracePeriodSeconds"] = GRACE.into();
+    json!({
+        "replicas": group.desired,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    })
+}
+
+/// Without the variables that Kubernetes adds for every Service: those of a cluster called `spark-master` would be
+/// settings.
+fn pod_spec(container: &Value, shape: &Shape) -> Value {
+    pod::placed(json!({"containers": [container], "enableServiceLinks": false}), shape)
+}
+
+pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
+    let node = recipe.head();
+    let arguments = ["--host", "$(POD_IP)", "--port", "7077", "--webui-port", "8080"];
+    let ports = vec![pod::port("spark-master", 7077), pod::port("spark-webui", 8080)];
+    let heap = (mebibytes(&node) / 2).max(DAEMON_MEMORY);
+    let environment = environment(cluster, heap, &format!("{LIGHT} {MASTER_OPTIONS}"));
+    let mut container = container(recipe, &node, MASTER, environment, ports);
+    run(&mut container, "master.Master", &arguments, &node);
+    probe(&mut container, "spark-webui");
+    container
+}
+
+pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe, cluster: &str) -> Value {
+    let address = format!("spark://{cluster}:7077");
+    let (cores, memory) = (pod::cores(&node.shape()).to_string(), format!("{}m", for_executors(node)));
+    let arguments =
+        [&address, "--host", "$(POD_IP)", "--cores", &cores, "--memory", &memory, "--webui-port", "8081"];
+    let mut environment = environment(cluster, DAEMON_MEMORY, &format!("{LIGHT} {WORKER_OPTIONS}"));
+    environment.extend([
+        pod::variable("SPARK_MASTER_ADDRESS", &address),
+        pod::variable("SPARK_MASTER_UI_ADDRESS", &format!("http://{cluster}-ui:8080")),
+        // Executors do not read what the worker is told otherwise.
+        pod::variable("JAVA_TOOL_OPTIONS", DECOMMISSION),
+    ]);
+    let mut container = container(recipe, node, WORKER, environment, vec![pod::port("spark-webui", 8081)]);
+    run(&mut container, "worker.Worker", &arguments, node);
+    probe(&mut container, "spark-webui");
+    container["lifecycle"] = json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", LET_GO]}}});
+    container
+}
+
+fn container(
+    recipe: &ClusterRecipe,
+    node: &NodeRecipe,
+    name: &str,
+    environment: Vec<Value>,
+    ports: Vec<Value>,
+) -> Value {
+    let pinned = || pod::pinned(include_str!("../../../pins/spark.txt"), "pyspark");
+    let image = format!("apache/spark:{}", recipe.version.as_deref().unwrap_or_else(pinned));
+    Container { name, image: &image, node, environment, ports }.json()
+}
+
+fn environment(cluster: &str, heap: u64, options: &str) -> Vec<Value> {
+    vec![
+        pod::variable("OSHINKO_SPARK_CLUSTER", cluster),
+        pod::field("POD_IP", "status.podIP"),
+        pod::variable("SPARK_NO_DAEMONIZE", "1"),
+        pod::variable("SPARK_DAEMON_MEMORY", &format!("{heap}m")),
+        pod::variable("SPARK_DAEMON_JAVA_OPTS", options),
+    ]
+}
+
+/// The program becomes the Java machine, and so the first process of its container.
+fn run(container: &mut Value, class: &str, own: &[&str], node: &NodeRecipe) {
+    container["command"] = json!(["/opt/spark/bin/spark-class", format!("org.apache.spark.deploy.{class}")]);
+    container["args"] = own.iter().copied().chain(node.args.iter().map(String::as_str)).collect();
+}
+
+fn probe(container: &mut Value, port: &str) {
+    let page = json!({"port": port, "path": "/json/"});
+    container["readinessProbe"] = json!({"httpGet": page, "periodSeconds": 2, "timeoutSeconds": 5});
+    container["livenessProbe"] =
+        json!({"httpGet": page, "initialDelaySeconds": 30, "periodSeconds": 20, "timeoutSeconds": 10});
+}
+
+/// In MiB, in which Spark counts.
+fn mebibytes(node: &NodeRecipe) -> u64 {
+    pod::memory(&node.shape()).bytes() >> 20
+}
+
+/// What is left for executors of a worker's memory, in MiB.
+fn for_executors(node: &NodeRecipe) -> u64 {
+    let all = mebibytes(node);
+    all.saturating_sub(OVERHEAD).max(all / 2).max(1)
+}
+
+fn labels(cluster: &str, kind: &str) -> Value {
+    json!({CLUSTER: cluster, TYPE: kind})
+}
+
+fn deployment(cluster: &Cluster, name: &str, kind: &str, config: &str, spec: &Value) -> Manifest {
+    let annotations: &[(&str, &str)] = if config.is_empty() { &[] } else { &[(CONFIG, config)] };
+    manifest(&DEPLOYMENT, cluster, name, kind, annotations, spec)
+}
+
+fn service(cluster: &Cluster, name: &str, kind: &str, port: &str, number: u16) -> Manifest {
+    let spec = json!({
+        "selector": labels(&cluster.object_name, MASTER),
+        "ports": [{"name": port, "port": number, "targetPort": port}],
+    });
+    manifest(&SERVICE, cluster, name, kind, &[], &spec)
+}
+
+fn manifest(
+    kind: &'static Kind,
+    cluster: &Cluster,
+    name: &str,
+    part: &str,
+    annotations: &[(&str, &str)],
+    spec: &Value,
+) -> Manifest {
+    let labels = [(CLUSTER, cluster.object_name.as_str()), (TYPE, part)];
+    let body = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": metadata(cluster, name, &labels, annotations),
+        "spec": spec,
+    });
+    Manifest { kind, body, owned: true }
+}

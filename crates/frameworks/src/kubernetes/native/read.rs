@@ -1,0 +1,33 @@
+//! What the Deployments of a Spark cluster say.
+
+use muster_core::cluster::DEFAULT_GROUP;
+use serde_json::Value;
+
+use super::{CLUSTER, MASTER, TYPE, WORKER};
+use crate::kubernetes::words::{
+    GroupWords, NodeWords, Words, has_status, mark, replica_failures, text, whole,
+};
+
+pub(super) fn words(object: &Value) -> Option<Words> {
+    let spec = &object["spec"];
+    let made_from = NodeWords::of_pod_spec(&spec["template"]["spec"]);
+    // One is what nobody says.
+    let replicas = whole(&spec["replicas"]).unwrap_or(1);
+    let words = Words {
+        cluster: mark(object, "labels", CLUSTER)?,
+        object: text(&object["metadata"]["name"]),
+        pending: replica_failures(&object["status"]),
+        noticed: has_status(object),
+        ..Words::default()
+    };
+    match mark(object, "labels", TYPE)?.as_str() {
+        MASTER => Some(Words { head: made_from, suspended: replicas == 0, ..words }),
+        WORKER => Some(Words { groups: vec![group(replicas, made_from)], ..words }),
+        _ => None,
+    }
+}
+
+fn group(desired: u32, made_from: NodeWords) -> GroupWords {
+    let name = DEFAULT_GROUP.to_owned();
+    GroupWords { name, place: 0, desired, bounds: None, hosts: 1, made_from, victims: Vec::new() }
+}

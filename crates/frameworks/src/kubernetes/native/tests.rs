@@ -1,0 +1,272 @@
+use muster_core::cluster::Cluster;
+use muster_core::recipe::ClusterRecipe;
+use muster_core::sample;
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::flavor::{Deed, Victim};
+use super::super::object::SERVICE;
+use super::*;
+
+fn recipe(properties: &Value) -> ClusterRecipe {
+    ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe")
+}
+
+fn cluster() -> Cluster {
+    let mut cluster = sample::cluster(2, 0, None);
+    cluster.object_name = "fred".to_owned();
+    cluster.namespace = "demo".to_owned();
+    cluster.labels.insert("ephemeral".to_owned(), "bob-1".to_owned());
+    cluster
+}
+
+fn made(properties: &Value) -> Vec<Manifest> {
+    let (cluster, recipe) = (cluster(), recipe(properties));
+    Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made")
+}
+
+fn body(properties: &Value, name: &str) -> Value {
+    let named = |manifest: Manifest| manifest.body;
+    made(properties).into_iter().map(named).find(|body| body["metadata"]["name"] == name).expect("it is made")
+}
+
+fn container(properties: &Value, name: &str) -> Value {
+    body(properties, name)["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+#[test]
+fn all_but_the_root_go_with_it_and_the_workers_are_made_last() {
+    let made = made(&json!({}));
+    let made: Vec<_> = made
+        .iter()
+        .map(|manifest| (manifest.kind, manifest.body["metadata"]["name"].as_str(), manifest.owned))
+        .collect();
+    assert_eq!(
+        made,
+        [
+            (&DEPLOYMENT, Some("fred-m"), false),
+            (&SERVICE, Some("fred"), true),
+            (&SERVICE, Some("fred-ui"), true),
+            (&DEPLOYMENT, Some("fred-w"), true),
+        ]
+    );
+}
+
+#[test]
+fn every_object_says_whose_it_is_and_whose_app_it_lives_with() {
+    for (name, kind) in [("fred-m", "master"), ("fred", "master"), ("fred-ui", "webui"), ("fred-w", "worker")]
+    {
+        let labels = json!({"oshinko-cluster": "fred", "oshinko-type": kind, "ephemeral": "bob-1"});
+        assert_eq!(body(&json!({}), name)["metadata"]["labels"], labels, "{name}");
+    }
+    let config = body(&json!({}), "fred-m")["metadata"]["annotations"]["oshinko-config"].clone();
+    let config: Value = serde_json::from_str(config.as_str().expect("a text")).expect("JSON");
+    let said = json!({
+        "MastersCount": 1, "WorkersCount": 2, "SparkImage": "apache/spark:4.3.0", "ExposeWebUI": "true",
+        "Metrics": "false",
+    });
+    assert_eq!(config, said);
+}
+
+#[test]
+fn each_deployment_selects_only_its_own_pods() {
+    for (name, kind) in [("fred-m", "master"), ("fred-w", "worker")] {
+        let spec = &body(&json!({}), name)["spec"];
+        let labels = json!({"oshinko-cluster": "fred", "oshinko-type": kind});
+        assert_eq!(spec["selector"], json!({"matchLabels": labels}));
+        assert_eq!(spec["template"]["metadata"]["labels"], labels);
+    }
+    let service = body(&json!({}), "fred-ui");
+    assert_eq!(
+        service["spec"],
+        json!({
+            "selector": {"oshinko-cluster": "fred", "oshinko-type": "master"},
+            "ports": [{"name": "spark-webui", "port": 8080, "targetPort": "spark-webui"}],
+        })
+    );
+}
+
+#[test]
+fn a_master_is_made_so() {
+    let page = json!({"port": "spark-webui", "path": "/json/"});
+    let shape = json!({"cpu": "1", "memory": "2Gi"});
+    assert_eq!(
+        container(&json!({"head": {"args": ["--properties-file", "x"]}}), "fred-m"),
+        json!({
+            "name": "master", "image": "apache/spark:4.3.0", "imagePullPolicy": "IfNotPresent",
+            "command": ["/opt/spark/bin/spark-class", "org.apache.spark.deploy.master.Master"],
+            "args": [
+                "--host", "$(POD_IP)", "--port", "7077", "--webui-port", "8080", "--properties-file", "x",
+            ],
+            "env": [
+                {"name": "OSHINKO_SPARK_CLUSTER", "value": "fred"},
+                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "SPARK_NO_DAEMONIZE", "value": "1"},
+                {"name": "SPARK_DAEMON_MEMORY", "value": "1024m"},
+                {"name": "SPARK_DAEMON_JAVA_OPTS", "value": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+                    -XX:-UsePerfData -Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false \
+                    -Dspark.decommission.enabled=true"},
+            ],
+            "ports": [
+                {"name": "spark-master", "containerPort": 7077}, {"name": "spark-webui", "containerPort": 8080},
+            ],
+            "readinessProbe": {"httpGet": page, "periodSeconds": 2, "timeoutSeconds": 5},
+            "livenessProbe": {"httpGet": page, "initialDelaySeconds": 30, "periodSeconds": 20, "timeoutSeconds": 10},
+            "resources": {"limits": shape, "requests": shape},
+        })
+    );
+    let spec = &body(&json!({}), "fred-m")["spec"];
+    assert_eq!((&spec["replicas"], &spec["strategy"]), (&json!(1), &json!({"type": "Recreate"})));
+    assert_eq!(spec["template"]["spec"]["enableServiceLinks"], false);
+}
+
+#[test]
+fn a_worker_finds_its_master_by_the_service_and_is_let_go_before_it_ends() {
+    let worker = container(&json!({"worker": {"cpu": "1500m", "env": {"A": "1"}}}), "fred-w");
+    assert_eq!(
+        worker["args"],
+        json!([
+            "spark://fred:7077",
+            "--host",
+            "$(POD_IP)",
+            "--cores",
+            "2",
+            "--memory",
+            "1536m",
+            "--webui-port",
+            "8081",
+        ])
+    );
+    let variables = worker["env"].as_array().expect("variables");
+    let value =
+        |name: &str| variables.iter().find(|variable| variable["name"] == name).map(|it| it["value"].clone());
+    assert_eq!(value("SPARK_MASTER_ADDRESS"), Some(json!("spark://fred:7077")));
+    assert_eq!(value("SPARK_MASTER_UI_ADDRESS"), Some(json!("http://fred-ui:8080")));
+    assert_eq!(value("A"), Some(json!("1")));
+    let options = value("SPARK_DAEMON_JAVA_OPTS").expect("options").to_string();
+    assert!(options.contains("preferConfiguredMasterAddress=true"), "{options}");
+    let before = worker["lifecycle"]["preStop"]["exec"]["command"][2].as_str().expect("a command");
+    assert!(before.starts_with("kill -PWR 1; "), "{before}");
+    let spec = &body(&json!({}), "fred-w")["spec"];
+    assert_eq!(
+        (&spec["replicas"], &spec["template"]["spec"]["terminationGracePeriodSeconds"]),
+        (&json!(2), &json!(60))
+    );
+}
+
+#[rstest]
+#[case("2Gi", "1536m")]
+#[case("8Gi", "7680m")]
+#[case::little("600Mi", "300m")]
+fn executors_get_what_the_worker_does_not_need(#[case] memory: &str, #[case] left: &str) {
+    assert_eq!(container(&json!({"worker": {"memory": memory}}), "fred-w")["args"][6], left);
+}
+
+#[test]
+fn a_name_that_no_service_can_have_is_refused() {
+    let (mut cluster, recipe) = (cluster(), recipe(&json!({})));
+    cluster.object_name = "1st".to_owned();
+    let why = Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect_err("it is refused");
+    assert_eq!(why, "'1st' cannot be the name of a Service, which begins with a letter");
+}
+
+/// A Deployment as its controller leaves it, but for most of it.
+fn deployment(name: &str, kind: &str, replicas: &Value, conditions: &Value) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"oshinko-cluster": "fred", "oshinko-type": kind}},
+        "spec": {
+            "replicas": replicas,
+            "template": {"spec": {"containers": [{"image": "spark:1", "resources": {"limits": {"cpu": "2"}}}]}},
+        },
+        "status": {"observedGeneration": 1, "conditions": conditions},
+    })
+}
+
+fn words(name: &str, kind: &str, replicas: u32) -> Words {
+    Native.read(&DEPLOYMENT, &deployment(name, kind, &json!(replicas), &json!([]))).expect("of a cluster")
+}
+
+#[test]
+fn a_cluster_is_called_as_its_label_says_and_not_as_its_root() {
+    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+    assert_eq!((root.cluster.as_str(), root.object.as_str()), ("fred", "fred-m"));
+    assert_eq!((root.head.image.as_str(), root.suspended, root.noticed), ("spark:1", false, true));
+    assert_eq!((workers.cluster.as_str(), workers.groups[0].desired), ("fred", 3));
+    assert_eq!((workers.groups[0].name.as_str(), workers.groups[0].bounds), ("default", None));
+    assert!(words("fred-m", "master", 0).suspended);
+    assert_eq!(Native.read(&DEPLOYMENT, &json!({"metadata": {"name": "x"}})), None);
+}
+
+#[test]
+fn the_master_alone_is_not_all_of_a_cluster() {
+    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+    assert!(!Native.is_whole(&[&root]));
+    assert!(Native.is_whole(&[&root, &workers]));
+}
+
+#[test]
+fn a_deployment_tells_why_it_makes_no_pods() {
+    let conditions = json!([{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few"}]);
+    let workers = Native.read(&DEPLOYMENT, &deployment("fred-w", "worker", &json!(3), &conditions));
+    assert_eq!(workers.expect("of a cluster").pending, ["exceeded quota: few"]);
+}
+
+#[test]
+fn each_deployment_is_told_from_the_other_by_its_labels() {
+    let part = |kind: &str| {
+        let object = deployment("x", kind, &json!(1), &json!([]));
+        WATCHED.iter().find(|watched| watched.is_about(&DEPLOYMENT, &object)).map(|watched| watched.part)
+    };
+    assert_eq!((part("master"), part("worker"), part("webui")), (Some(Part::Root), Some(Part::More), None));
+}
+
+#[test]
+fn those_that_were_chosen_cost_least_before_the_number_falls() {
+    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+    let victims = [Victim { pod: "fred-w-abc-1".to_owned(), controller: Some("fred-w-abc".to_owned()) }];
+    let change = Resize { group: "default", desired: Some(2), bounds: None, victims: &victims };
+    let steps = Native.resize("fred", &[&root, &workers], &[change]).expect("it is possible");
+    let [cost, number, told] = steps.try_into().expect("three steps");
+    let body = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1000"}}});
+    assert_eq!((cost.kind.kind, cost.name.as_str(), cost.deed), ("Pod", "fred-w-abc-1", Deed::Merge(body)));
+    let lowered = vec![json!({"op": "add", "path": "/spec/replicas", "value": 2})];
+    assert_eq!((number.name.as_str(), number.deed), ("fred-w", Deed::Patch(lowered)));
+    let Deed::Merge(body) = told.deed else { panic!("a merge: {told:?}") };
+    let config = body["metadata"]["annotations"]["oshinko-config"].as_str().expect("a text");
+    assert_eq!((told.name.as_str(), config.contains(r#""WorkersCount":2"#)), ("fred-m", true));
+}
+
+#[test]
+fn another_recipe_is_written_to_both() {
+    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+    let (cluster, recipe) = (cluster(), recipe(&json!({"image": "mine:2", "worker": {"memory": "8Gi"}})));
+    let plan = Plan { cluster: &cluster, recipe: &recipe };
+    let steps = Native.remake(plan, &[&root, &workers]).expect("it is possible");
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["fred-w", "fred-m"]);
+    let Deed::Patch(operations) = &steps[0].deed else { panic!("a patch") };
+    let path = "/spec/template/spec/containers/0";
+    assert_eq!(operations[0], json!({"op": "add", "path": format!("{path}/image"), "value": "mine:2"}));
+    // What a worker may give away is in its arguments.
+    assert_eq!(operations[4]["path"], format!("{path}/args"));
+    assert_eq!(operations[4]["value"][6], "7680m");
+}
+
+#[test]
+fn pods_are_members_by_their_labels() {
+    let member = |kind: &str| {
+        let labels = [("oshinko-cluster", "fred"), ("oshinko-type", kind)];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        Native.member(&labels).map(|member| (member.cluster, member.role, member.group))
+    };
+    assert_eq!(member("worker"), Some(("fred".to_owned(), NodeRole::Worker, Some("default".to_owned()))));
+    assert_eq!(member("master"), Some(("fred".to_owned(), NodeRole::Head, None)));
+    assert_eq!(member("webui"), None);
+}
+
+#[test]
+fn programs_are_told_where_the_master_is() {
+    let endpoints = Native.endpoints("demo", "fred");
+    assert_eq!(Native.environment(&endpoints, None)["SPARK_MASTER"], "spark://fred.demo.svc:7077");
+    assert_eq!(endpoints.get(Endpoints::DASHBOARD), Some("http://fred-ui.demo.svc:8080/"));
+}
