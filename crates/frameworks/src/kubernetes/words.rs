@@ -40,6 +40,8 @@ pub struct GroupWords {
     pub desired: u32,
     /// At least and at most so many, if the object knows bounds.
     pub bounds: Option<(u32, Option<u32>)>,
+    /// An autoscaler beside it goes no lower than this, if the object says so; whoever resizes it moves this along.
+    pub floor: Option<u32>,
     /// So many pods are one of its replicas.
     pub hosts: u32,
     /// What workers are made from.

@@ -51,6 +51,7 @@ fn group(name: String, worker: &Value) -> GroupWords {
         place: 0,
         desired: whole(&worker["replicas"]).unwrap_or(1),
         bounds: None,
+        floor: None,
         hosts: 1,
         made_from: NodeWords::of_pod_spec(&worker["spec"]),
         victims: Vec::new(),

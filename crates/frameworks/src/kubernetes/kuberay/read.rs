@@ -42,6 +42,7 @@ fn words_of_group(place: usize, group: &Value) -> GroupWords {
         place,
         desired: if suspended { 0 } else { pods(desired) },
         bounds: Some((pods(min), max.map(pods))),
+        floor: None,
         hosts,
         made_from: NodeWords::of_pod_spec(&group["template"]["spec"]),
         victims: named.iter().map(text).collect(),

@@ -29,5 +29,14 @@ pub(super) fn words(object: &Value) -> Option<Words> {
 
 fn group(desired: u32, made_from: NodeWords) -> GroupWords {
     let name = DEFAULT_GROUP.to_owned();
-    GroupWords { name, place: 0, desired, bounds: None, hosts: 1, made_from, victims: Vec::new() }
+    GroupWords {
+        name,
+        place: 0,
+        desired,
+        bounds: None,
+        floor: None,
+        hosts: 1,
+        made_from,
+        victims: Vec::new(),
+    }
 }
