@@ -4,6 +4,7 @@
 //! cluster costs the API server nothing. Everything that is written carries the fence of the action behind it, and is
 //! written only if nobody else wrote in between.
 
+mod changes;
 mod connect;
 mod describe;
 mod facts;
@@ -13,6 +14,7 @@ mod installed;
 mod logs;
 mod marks;
 mod observe;
+mod operated;
 mod pods;
 mod provider;
 mod refusal;

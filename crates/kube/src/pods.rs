@@ -7,22 +7,31 @@ mod table;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use kube::Client;
+use muster_core::cluster::Cluster;
+use muster_core::ids::InstanceId;
 use muster_core::node::{Node, Seen};
-use muster_core::profile::ProfileType;
-use muster_engine::provider::{Call, Capabilities, Change, Membership, NodeResult, Observed, ProviderError};
+use muster_core::profile::{Profile, ProfileType};
+use muster_engine::provider::{
+    Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
+};
+use muster_frameworks::kubernetes::POD;
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use manifest::PodRecipe;
-pub(crate) use table::{OwnPod, Table};
+pub(crate) use table::Table;
 
+use crate::changes::told;
 use crate::follow;
+use crate::logs::{self, Lines};
 use crate::marks;
 use crate::write::Writer;
+use manifest::PodRecipe;
+use table::OwnPod;
 
 /// The type whose nodes are pods.
 const KUBERNETES_POD: &str = "kubernetes.pod";
@@ -32,9 +41,11 @@ const AT_ONCE: usize = 16;
 
 /// The pods that are nodes.
 pub(crate) struct Pods {
+    instance: InstanceId,
     client: Client,
     writer: Writer,
     table: Arc<Table>,
+    changes: broadcast::Sender<Change>,
 }
 
 /// Whether nodes of a type are pods.
@@ -43,7 +54,7 @@ pub(crate) fn is_pod(kind: &ProfileType) -> bool {
 }
 
 /// What can be done with them.
-pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+const CAPABILITIES: Capabilities = Capabilities {
     membership: Membership::Individual,
     head: false,
     workers_outlive_head: true,
@@ -60,45 +71,75 @@ impl Pods {
     /// Follows them until it is told to stop.
     pub(crate) fn follow(
         client: Client,
+        instance: InstanceId,
         places: Vec<Option<String>>,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
-        let table = Arc::new(Table::new(places.len(), changes));
+        let table = Arc::new(Table::new(places.len(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
             let (table, client) = (Arc::clone(&table), client.clone());
             tokio::spawn(follow::run_nodes(table, index, namespace, client, stop.clone()));
         }
-        Self { writer: Writer::new(client.clone()), client, table }
+        Self { instance, writer: Writer::new(client.clone()), client, table, changes }
     }
 
-    /// Starts nodes, or waits for those that are starting.
-    pub(crate) fn start<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let pods = self.table.of_all(nodes)?;
+        let seen =
+            |(node, pod): (&Node, Option<OwnPod>)| (node.id, pod.map_or(Seen::Absent, |pod| pod.seen()));
+        Ok(Observed { nodes: nodes.iter().zip(pods).map(seen).collect(), ..Observed::default() })
+    }
+}
+
+#[async_trait]
+impl Provider for Pods {
+    fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    fn capabilities(&self, _: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        flavor.is_none().then_some(CAPABILITIES)
+    }
+
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        PodRecipe::of(profile).map(drop)
+    }
+
+    async fn create(&self, _: Call<'_>) -> Result<(), ProviderError> {
+        // There is nothing beside the nodes.
+        Ok(())
+    }
+
+    async fn delete(&self, _: Call<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    async fn update(&self, _: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let started = stream::iter(nodes).map(move |node| async move {
             NodeResult { node: node.id, result: self.start_one(call, &node).await.map(Some) }
         });
         started.buffer_unordered(AT_ONCE).boxed()
     }
 
-    /// Stops nodes, and waits until they are gone.
-    pub(crate) fn stop<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let stopped = stream::iter(nodes).map(move |node| async move {
             NodeResult { node: node.id, result: self.stop_one(call, &node).await.map(|()| None) }
         });
         stopped.buffer_unordered(AT_ONCE).boxed()
     }
 
-    /// How nodes are.
-    pub(crate) fn observe(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let pods = self.table.of_all(nodes)?;
-        let seen =
-            |(node, pod): (&Node, Option<OwnPod>)| (node.id, pod.map_or(Seen::Absent, |pod| pod.seen()));
-        Ok(Observed { nodes: nodes.iter().zip(pods).map(seen).collect(), ..Observed::default() })
+    async fn observe(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.seen(nodes)
     }
 
-    /// The same, and nodes whose machines are not ready are not well.
-    pub(crate) async fn check(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let mut observed = self.observe(nodes)?;
+    /// Nodes whose machines are not ready are not well.
+    async fn check(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let mut observed = self.seen(nodes)?;
         let pods = self.table.of_all(nodes)?;
         let names = pods.iter().flatten().filter_map(|pod| pod.facts.machine.clone());
         let unready = machines::unready(&self.client, names.collect()).await;
@@ -111,8 +152,7 @@ impl Pods {
         Ok(observed)
     }
 
-    /// What a node is there, for people to look at.
-    pub(crate) fn details(&self, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+    async fn details(&self, _: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
         let Some(pod) = self.table.of(node)? else { return Ok(Map::new()) };
         let details = [
             ("pod", Some(pod.facts.name)),
@@ -124,28 +164,32 @@ impl Pods {
         Ok(details.into_iter().filter_map(said).collect())
     }
 
-    /// Where the log of a node is: its namespace, pod and container.
-    pub(crate) fn place(&self, node: &Node) -> Result<(String, String, String), ProviderError> {
+    async fn logs(&self, _: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
         let gone = || ProviderError::permanent("NoLogs", format!("node '{}' has no pod any more", node.name));
         let pod = self.table.of(node)?.ok_or_else(gone)?;
-        Ok((pod.namespace, pod.facts.name, pod.facts.container))
+        let place = (pod.namespace.as_str(), pod.facts.name.as_str(), pod.facts.container.as_str());
+        logs::read(self.client.clone(), place, query).await
     }
 
     /// Takes a pod of others in: from here on it is followed.
-    pub(crate) async fn adopt(&self, identity: &str) -> Result<Map<String, Value>, ProviderError> {
+    async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
         let Some((namespace, name)) = identity.split_once('/') else {
             let message =
                 format!("'{identity}' is no pod: its namespace and its name are expected, as in demo/fred");
             return Err(ProviderError::permanent("Invalid", message));
         };
-        let Some(pod) = self.writer.read(&manifest::POD, namespace, name).await? else {
+        let Some(pod) = self.writer.read(&POD, namespace, name).await? else {
             return Err(ProviderError::permanent("NotFound", format!("there is no pod '{identity}'")));
         };
         if !pod["metadata"]["labels"][marks::NODE].is_null() {
             return Err(ProviderError::permanent("Adopted", format!("pod '{identity}' is a node already")));
         }
         let label = json!({"metadata": {"labels": {marks::NODE: marks::ADOPTED}}});
-        self.writer.merge(&manifest::POD, namespace, name, &label).await?;
+        self.writer.merge(&POD, namespace, name, &label).await?;
         Ok(PodRecipe::of_pod(namespace, &pod).properties())
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        told(self.changes.subscribe())
     }
 }

@@ -5,7 +5,7 @@
 
 mod site;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ struct State {
     sites: HashMap<Key, Site>,
     /// Watches that have not told all yet, and why.
     behind: BTreeMap<usize, String>,
-    /// What was deleted by a write, and may still be told of.
-    graves: HashSet<String>,
+    /// What is gone, and may still be told of: by a watch that is late, or by the answer to a write.
+    graves: Graves,
     /// Where what has a UID is.
     places: HashMap<String, Key>,
     /// Rises with everything that is taken in.
@@ -163,7 +163,6 @@ impl Sites {
                 site.root = None;
             }
         });
-        self.state().graves.insert(uid.to_owned());
         self.tell_of(changed);
     }
 
@@ -205,7 +204,7 @@ impl Sites {
 
     fn without(&self, key: &Key, uid: &str, change: impl FnOnce(&mut Site)) -> Option<ClusterId> {
         let mut state = self.state();
-        state.graves.remove(uid);
+        state.graves.add(uid);
         state.places.remove(uid);
         let site = state.sites.get_mut(key)?;
         change(site);
@@ -246,6 +245,34 @@ impl Sites {
     }
 }
 
+/// The UIDs of what was there last; none of them comes again.
+#[derive(Default)]
+struct Graves {
+    all: HashSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Graves {
+    /// More than may be told of late.
+    const MOST: usize = 4096;
+
+    fn contains(&self, uid: &str) -> bool {
+        self.all.contains(uid)
+    }
+
+    fn add(&mut self, uid: &str) {
+        if !self.all.insert(uid.to_owned()) {
+            return;
+        }
+        self.order.push_back(uid.to_owned());
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+    }
+}
+
 /// A thing, and when it was last told of.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told<T> {
@@ -265,3 +292,6 @@ impl<T: PartialEq> Told<T> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,14 +2,11 @@
 
 use muster_core::node::Node;
 use muster_core::profile::Profile;
-use muster_frameworks::kubernetes::{Kind, Manifest};
+use muster_frameworks::kubernetes::{Manifest, POD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::marks;
-
-/// Pods.
-pub(crate) const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods" };
 
 /// The label by which pods of a group keep away from each other, or together.
 const SERVER_GROUP: &str = "muster.dev/servergroup";
@@ -24,7 +21,7 @@ const LONGEST_STEM: usize = 54;
 /// What a profile of such nodes says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PodRecipe {
+pub(super) struct PodRecipe {
     /// A pod template: `metadata` with labels and annotations, and `spec`.
     template: Template,
     /// Where they are made; otherwise where their cluster is.
@@ -42,7 +39,7 @@ struct Template {
 
 impl PodRecipe {
     /// Reads the properties of a profile; the sentence says what is wrong.
-    pub(crate) fn of(profile: &Profile) -> Result<Self, String> {
+    pub(super) fn of(profile: &Profile) -> Result<Self, String> {
         let recipe: Self = serde_json::from_value(Value::Object(profile.properties.clone()))
             .map_err(|error| format!("properties of {}: {error}", profile.kind))?;
         let containers = recipe.template.spec.get("containers").and_then(Value::as_array);
@@ -98,7 +95,7 @@ impl PodRecipe {
             "name": name(node), "namespace": namespace, "labels": labels, "annotations": part("annotations"),
         });
         let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
-        Manifest { kind: &POD, body }
+        Manifest { kind: &POD, body, owned: false }
     }
 }
 
@@ -144,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    fn recipe(properties: Value) -> Result<PodRecipe, String> {
+    fn recipe(properties: &Value) -> Result<PodRecipe, String> {
         let properties = properties.as_object().expect("a map").clone();
         PodRecipe::of(&Profile { properties, ..sample::profile() })
     }
@@ -163,7 +160,7 @@ mod tests {
     #[test]
     fn a_pod_is_its_template_with_the_nodes_mark() {
         let node = node(json!({}));
-        let Manifest { body, .. } = recipe(template()).expect("a recipe").manifest(&node, "demo");
+        let Manifest { body, .. } = recipe(&template()).expect("a recipe").manifest(&node, "demo");
         let id = node.id.to_string();
         let metadata = json!({
             "name": format!("fred-s-1st-node-{}", node.id.short()), "namespace": "demo", "annotations": {},
@@ -177,7 +174,7 @@ mod tests {
     fn a_place_that_was_decided_is_asked_for() {
         let group = json!({"id": "g1", "policy": "anti-affinity"});
         let node = node(json!({"zone": "z1", "region_name": "r1", "servergroup": group}));
-        let Manifest { body, .. } = recipe(template()).expect("a recipe").manifest(&node, "demo");
+        let Manifest { body, .. } = recipe(&template()).expect("a recipe").manifest(&node, "demo");
         assert_eq!(body["spec"]["nodeSelector"], json!({ZONE: "z1", REGION: "r1"}));
         let terms =
             &body["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
@@ -190,9 +187,9 @@ mod tests {
 
     #[test]
     fn what_makes_no_pod_is_refused() {
-        let why = recipe(json!({"template": {"spec": {}}})).expect_err("no containers");
+        let why = recipe(&json!({"template": {"spec": {}}})).expect_err("no containers");
         assert_eq!(why, "template.spec.containers is empty: a pod has one container at least");
-        let why = recipe(json!({"tmplate": {}})).expect_err("a slip");
+        let why = recipe(&json!({"tmplate": {}})).expect_err("a slip");
         assert!(why.contains("unknown field `tmplate`"), "{why}");
     }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use muster_core::node::{Node, Seen};
 use muster_engine::provider::{Call, ProviderError};
+use muster_frameworks::kubernetes::POD;
 
 use super::Pods;
-use super::manifest::{POD, PodRecipe};
+use super::manifest::PodRecipe;
 use super::table::OwnPod;
 use crate::write::{Deleted, refuse_older};
 

@@ -1,13 +1,12 @@
 //! Clusters that others make, change and delete.
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
 use muster_core::action::ActionStatus;
 use muster_core::cluster::{ClusterStatus, Framework};
 use muster_testkit::Operator;
 use serde_json::{Value, json};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, object};
 
 pub(crate) fn plain_ray(name: &str, workers: u32) -> DynamicObject {
     let container = |name: &str| json!({"name": name, "image": "rayproject/ray:2.46.0", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}});
@@ -18,8 +17,7 @@ pub(crate) fn plain_ray(name: &str, workers: u32) -> DynamicObject {
         "workerGroupSpecs": [{"groupName": "g", "replicas": workers, "minReplicas": 0, "maxReplicas": 9,
             "rayStartParams": {}, "template": template("ray-worker")}],
     });
-    let kind = kube::api::ApiResource::from_gvk(&GroupVersionKind::gvk("ray.io", "v1", "RayCluster"));
-    let mut object = DynamicObject::new(name, &kind).data(json!({"spec": spec}));
+    let mut object = object(["ray.io", "v1", "RayCluster"], name, &spec);
     object.metadata.labels = Some([("ray.io/user".to_owned(), "bob".to_owned())].into());
     object
 }

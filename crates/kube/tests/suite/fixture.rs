@@ -128,7 +128,10 @@ impl Fixture {
 
     pub(crate) async fn ended(&self, id: ActionId) -> Action {
         let action = self.engine.wait(id, Milestone::Reached, PATIENCE).await.unwrap();
-        assert!(action.status.is_final(), "it did not end: {action:?}");
+        if !action.status.is_final() {
+            let row = self.cluster(action.cluster_id.expect("of a cluster")).await;
+            panic!("{} did not end: {}, {}: {:?}", action.kind, row.status, row.status_reason, row.observed);
+        }
         action
     }
 
@@ -178,10 +181,18 @@ impl Fixture {
     }
 
     /// Objects of a kind in the namespace.
-    pub(crate) fn objects(&self, [group, version, kind]: [&str; 3]) -> Api<DynamicObject> {
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &kind)
+    pub(crate) fn objects(&self, kind: [&str; 3]) -> Api<DynamicObject> {
+        Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &resource(kind))
     }
+}
+
+fn resource([group, version, kind]: [&str; 3]) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// An object that is not made yet.
+pub(crate) fn object(kind: [&str; 3], name: &str, spec: &Value) -> DynamicObject {
+    DynamicObject::new(name, &resource(kind)).data(json!({"spec": spec}))
 }
 
 pub(crate) fn group(name: &str, workers: u32) -> WorkerGroup {

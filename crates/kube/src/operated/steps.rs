@@ -8,12 +8,12 @@ use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim, groups};
 use serde_json::Value;
 
-use super::Kubernetes;
+use super::Operated;
 use super::stand::Stand;
 use crate::facts::PodFacts;
 use crate::sites::Site;
 
-impl Kubernetes {
+impl Operated {
     /// Writes, and takes in what each write is answered with.
     pub(super) async fn take_steps(
         &self,

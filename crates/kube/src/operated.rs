@@ -1,0 +1,329 @@
+//! Clusters whose members operators make.
+
+mod stand;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use kube::Client;
+use muster_core::cluster::{Cluster, Framework};
+use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::node::{Node, NodeRole};
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::recipe::ClusterRecipe;
+use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::provider::{
+    Call, Capabilities, Change, Found, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
+    Operator, Provider, ProviderError,
+};
+use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
+use serde_json::{Map, Value};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::changes::told;
+use crate::describe;
+use crate::installed::Installed;
+use crate::logs::{self, LastWords, Lines};
+use crate::observe::{self, Others};
+use crate::sites::{Key, Site};
+use crate::write::{self, Deleted, Writer};
+use stand::{NO_OPERATOR, Stand, not_installed};
+use steps::{changes_recipe, joined, resized};
+
+/// Clusters whose members operators make, by objects of the flavors that are there.
+pub(crate) struct Operated {
+    instance: InstanceId,
+    installed: Arc<Installed>,
+    writer: Writer,
+    client: Client,
+    last_words: LastWords,
+    changes: broadcast::Sender<Change>,
+}
+
+impl Operated {
+    /// Follows them until it is told to stop.
+    pub(crate) fn follow(
+        client: Client,
+        instance: InstanceId,
+        namespaces: Vec<String>,
+        changes: broadcast::Sender<Change>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let installed = Arc::new(Installed::new(client.clone(), namespaces, changes.clone()));
+        let (follows, token) = (Arc::clone(&installed), stop.clone());
+        tokio::spawn(async move { follows.run(token).await });
+        installed.follow_events(stop);
+        let writer = Writer::new(client.clone());
+        Self { instance, installed, writer, client, last_words: LastWords::default(), changes }
+    }
+
+    /// The flavor of a cluster: the one that it says, or the first of its framework.
+    fn flavor(framework: Framework, named: Option<&str>) -> Option<&'static dyn Flavor> {
+        flavors_of(framework).find(|flavor| named.is_none_or(|name| flavor.name() == name))
+    }
+
+    /// What stands for a cluster.
+    fn stand(&self, cluster: &Cluster) -> Result<Stand, ProviderError> {
+        let framework =
+            cluster.framework.and_then(|framework| Self::flavor(framework, cluster.flavor.as_deref()));
+        let Some(flavor) = framework else {
+            let message = format!("clusters of type {} do not stand on Kubernetes", cluster.profile_type);
+            return Err(ProviderError::permanent("NotSupported", message));
+        };
+        if !self.installed.is_known() {
+            let message = "it is not known yet which operators are installed";
+            return Err(ProviderError::transient("NotYet", message));
+        }
+        let sites = self.installed.sites(flavor).ok_or_else(|| not_installed(flavor))?;
+        let key = Key { namespace: cluster.namespace.clone(), name: cluster.object_name.clone() };
+        Ok(Stand { flavor, sites, key })
+    }
+}
+
+impl Operated {
+    /// Has the last words read of containers that keep dying; whoever looks next sees them.
+    fn ask_for_last_words(&self, stand: &Stand, site: &Site, cluster: ClusterId) {
+        for pod in site.pods() {
+            let Some(crashed) = &pod.crashed else { continue };
+            let changes = self.changes.clone();
+            // Nobody may be listening; whoever looks will see.
+            let told = move || drop(changes.send(Change::Cluster(cluster)));
+            let namespace = &stand.key.namespace;
+            self.last_words.ask(self.client.clone(), namespace, &pod.name, &pod.uid, crashed, told);
+        }
+    }
+}
+
+/// The framework whose clusters are of this type.
+fn framework_of(kind: &ProfileType) -> Option<Framework> {
+    let framework = kind.name.strip_suffix(".cluster").filter(|_| kind.version == "1.0")?;
+    framework.parse().ok()
+}
+
+fn recipe_of(profile: &Profile) -> Result<ClusterRecipe, ProviderError> {
+    ClusterRecipe::of(&profile.properties).map_err(|why| ProviderError::permanent("Invalid", why))
+}
+
+#[async_trait]
+impl Provider for Operated {
+    fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        let flavor = Self::flavor(framework_of(kind)?, flavor)?;
+        let able = flavor.abilities();
+        Some(Capabilities {
+            membership: Membership::Delegated(Operator { replaces_head: true, rolls: able.rolls }),
+            head: true,
+            workers_outlive_head: able.workers_outlive_head,
+            several_groups: able.several_groups,
+            orphans: false,
+            choose_victims: able.choose_victims,
+            update_in_place: true,
+            heals_by_default: false,
+            adopt: false,
+            tells_activity: false,
+        })
+    }
+
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        ClusterRecipe::asked_for(&profile.properties).map(drop)
+    }
+
+    fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
+        let able: Vec<&dyn Flavor> =
+            flavors_of(framework_of(kind)?).filter(|flavor| flavor.abilities().create).collect();
+        // One that is there; where none is, the usual one, whose operator is then missed by name.
+        let there = able.iter().find(|flavor| self.installed.sites(**flavor).is_some());
+        there.or(able.first()).map(|flavor| flavor.name().to_owned())
+    }
+
+    async fn admit(&self, profile: &Profile, named: Option<&str>) -> Result<(), ProviderError> {
+        self.installed.known().await;
+        let Some(framework) = framework_of(&profile.kind) else { return Ok(()) };
+        let Some(flavor) = Self::flavor(framework, named) else {
+            let known: Vec<&str> = flavors_of(framework).map(Flavor::name).collect();
+            let message = format!(
+                "there is no flavor '{}' of {framework}: there is {}",
+                named.unwrap_or_default(),
+                known.join(", ")
+            );
+            return Err(ProviderError::permanent("NoFlavor", message));
+        };
+        if !flavor.abilities().create {
+            let message =
+                format!("clusters of flavor {} are not made by Muster: it only finds them", flavor.name());
+            return Err(ProviderError::permanent("NotSupported", message));
+        }
+        self.installed.sites(flavor).map(drop).ok_or_else(|| not_installed(flavor))
+    }
+
+    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        stand.check_name()?;
+        let recipe = recipe_of(call.profile)?;
+        let plan = Plan { cluster: call.cluster, recipe: &recipe };
+        let manifests =
+            stand.flavor.manifests(plan).map_err(|why| ProviderError::permanent("Invalid", why))?;
+        let mut root = None;
+        for manifest in manifests {
+            let (kind, owner) = (manifest.kind, root.as_ref().filter(|_| manifest.owned));
+            let made = self.writer.make(manifest, owner, call.cluster.id, call.fence).await?;
+            stand.take(kind, &made);
+            root.get_or_insert(made);
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let Some(root) =
+            site.root.map(|root| root.value).filter(|root| root.cluster == Some(call.cluster.id))
+        else {
+            return Ok(());
+        };
+        write::refuse_older(call.fence, root.fence)?;
+        match self.writer.delete(root.kind, &root.namespace, &root.name, &root.uid).await? {
+            Deleted::Gone => stand.sites.bury(&stand.key, &root.uid),
+            Deleted::Leaving => {
+                if let Some(now) = self.writer.read(root.kind, &root.namespace, &root.name).await? {
+                    stand.take(root.kind, &now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        refused(nodes)
+    }
+
+    fn stop_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        refused(nodes)
+    }
+
+    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let recipe = recipe_of(call.profile)?;
+        let plan = Plan { cluster: call.cluster, recipe: &recipe };
+        let mut steps = resized(&stand, &site, call.cluster, before, victims)?;
+        if changes_recipe(before, call.cluster) {
+            let words = site.words();
+            let remade = stand.flavor.remake(plan, &words);
+            steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
+        }
+        self.take_steps(&stand, &site, joined(steps), call).await
+    }
+
+    async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let steps = stand.flavor.settle(&stand.key.name, &site.words());
+        self.take_steps(&stand, &site, steps, call).await
+    }
+
+    async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        for pod in site.pods().filter(|pod| old.iter().any(|old| old.uid == pod.uid)) {
+            self.writer.delete(&POD, &stand.key.namespace, &pod.name, &pod.uid).await?;
+        }
+        let has_head = site.pods().any(|pod| pod.member.role == NodeRole::Head);
+        match stand.flavor.revive_head(&stand.key.name).filter(|_| !has_head) {
+            Some(step) => self.take_steps(&stand, &site, vec![step], call).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
+        let stand = match self.stand(call.cluster) {
+            // Where a kind is not defined nothing of it is there.
+            Err(error) if error.reason == NO_OPERATOR => {
+                return Ok(Observed { object: Object::Absent, ..Observed::default() });
+            }
+            stand => stand?,
+        };
+        let site = stand.look()?;
+        self.ask_for_last_words(&stand, &site, call.cluster.id);
+        let others = Others {
+            heard: &|uid| self.installed.happenings.of(uid),
+            last_words: &|uid| self.last_words.of(uid),
+            now: SystemClock.now(),
+        };
+        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id, &others))
+    }
+
+    async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let Some(pod) = site.pod(&node.name) else { return Ok(Map::new()) };
+        let details = [
+            ("pod", Some(pod.name.clone())),
+            ("namespace", Some(stand.key.namespace.clone())),
+            ("machine", pod.machine.clone()),
+            ("image", Some(pod.made_from.image.clone())),
+        ];
+        let said = |(key, value): (&str, Option<String>)| Some((key.to_owned(), Value::from(value?)));
+        Ok(details.into_iter().filter_map(said).collect())
+    }
+
+    async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let site = stand.look()?;
+        let Some(pod) = site.pod(&node.name) else {
+            let message = format!("there is no pod '{}/{}' any more", stand.key.namespace, node.name);
+            return Err(ProviderError::permanent("NoLogs", message));
+        };
+        let place = (stand.key.namespace.as_str(), pod.name.as_str(), pod.container.as_str());
+        logs::read(self.client.clone(), place, query).await
+    }
+
+    async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
+        let token = match stand.flavor.token(&stand.key.name) {
+            Some((secret, key)) => self.writer.secret(&stand.key.namespace, &secret, key).await?,
+            None => None,
+        };
+        Ok(stand.flavor.environment(&endpoints, token.as_deref()))
+    }
+
+    fn found(&self) -> Vec<ClusterId> {
+        let all = self.installed.all();
+        all.iter().flat_map(|sites| sites.clusters()).map(|(id, _)| id).collect()
+    }
+
+    async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {
+        let all = self.installed.all();
+        let found = all.iter().find_map(|sites| {
+            let (_, key) = sites.clusters().into_iter().find(|(cluster, _)| *cluster == id)?;
+            Some((sites, key))
+        });
+        let Some((sites, key)) = found else { return Ok(None) };
+        let site = sites.look(&key).map_err(|why| ProviderError::transient("Unknown", why))?;
+        let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(None) };
+        let object = self.writer.read(root.kind, &root.namespace, &root.name).await?;
+        let same = object.filter(|object| object["metadata"]["uid"] == root.uid.as_str());
+        Ok(same.map(|object| describe::describe(sites.flavor, &object, &site.words())))
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        told(self.changes.subscribe())
+    }
+}
+
+fn refused<'a>(nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    let refuse = |node: Node| {
+        let message = format!("node '{}' is its operator's: resize its cluster instead", node.name);
+        NodeResult { node: node.id, result: Err(ProviderError::permanent("Delegated", message)) }
+    };
+    stream::iter(nodes.into_iter().map(refuse)).boxed()
+}
