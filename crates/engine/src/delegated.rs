@@ -184,7 +184,14 @@ impl Drive {
         };
         match work.call_provider(written).await? {
             Ok(()) => self.acknowledge(work, &task, true).await,
-            Err(error) => Err(provider_failed(error)),
+            Err(error) => {
+                if error.transient {
+                    // Whoever waits for it sees why it takes so long.
+                    work.cluster.status_reason.clone_from(&error.message);
+                    self.stale = true;
+                }
+                Err(provider_failed(error))
+            }
         }
     }
 

@@ -211,23 +211,23 @@ impl Provider for Operated {
 
     async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
-        let site = stand.look()?;
         let recipe = recipe_of(call.profile)?;
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
-        let mut steps = resized(&stand, &site, call.cluster, before, victims)?;
-        if changes_recipe(before, call.cluster) {
-            let words = site.words();
-            let remade = stand.flavor.remake(plan, &words);
-            steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
-        }
-        self.take_steps(&stand, &site, joined(steps), call).await
+        let steps = |site: &Site| {
+            let mut steps = resized(&stand, site, call.cluster, before, victims)?;
+            if changes_recipe(before, call.cluster) {
+                let remade = stand.flavor.remake(plan, &site.words());
+                steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
+            }
+            Ok(joined(steps))
+        };
+        self.write(&stand, &steps, call).await
     }
 
     async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
-        let site = stand.look()?;
-        let steps = stand.flavor.settle(&stand.key.name, &site.words());
-        self.take_steps(&stand, &site, steps, call).await
+        let steps = |site: &Site| Ok(stand.flavor.settle(&stand.key.name, &site.words()));
+        self.write(&stand, &steps, call).await
     }
 
     async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
@@ -237,10 +237,8 @@ impl Provider for Operated {
             self.writer.delete(&POD, &stand.key.namespace, &pod.name, &pod.uid).await?;
         }
         let has_head = site.pods().any(|pod| pod.member.role == NodeRole::Head);
-        match stand.flavor.revive_head(&stand.key.name).filter(|_| !has_head) {
-            Some(step) => self.take_steps(&stand, &site, vec![step], call).await,
-            None => Ok(()),
-        }
+        let revived = stand.flavor.revive_head(&stand.key.name).filter(|_| !has_head);
+        self.take_steps(&stand, &site, revived.into_iter().collect(), call).await
     }
 
     async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {

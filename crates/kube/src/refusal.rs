@@ -54,11 +54,18 @@ fn of_status(doing: &str, status: &Status) -> ProviderError {
         404 => ProviderError::permanent("NotFound", sentence),
         409 => ProviderError::transient("Conflict", sentence),
         413 => ProviderError::permanent("TooLarge", sentence),
-        // Etcd's own limit comes as an error of the server.
-        500 if message.contains("request is too large") => ProviderError::permanent("TooLarge", sentence),
+        // Etcd's own limits come as errors of the server.
+        500 if is_too_large(message) => ProviderError::permanent(
+            "TooLarge",
+            format!("{sentence}: the object is too large for Kubernetes"),
+        ),
         400 | 405 | 406 | 415 | 422 => ProviderError::permanent("Invalid", sentence),
         _ => ProviderError::transient("NotNow", sentence),
     }
+}
+
+fn is_too_large(message: &str) -> bool {
+    message.contains("request is too large") || message.contains("message larger than max")
 }
 
 /// Whether an answer is this status.
@@ -104,6 +111,6 @@ mod tests {
     ) {
         let error = of("create it", Error::Api(Box::new(status(code, message, cause))));
         assert_eq!((error.reason.as_str(), error.transient), (reason, transient));
-        assert_eq!(error.message, format!("cannot create it: {message}"));
+        assert!(error.message.starts_with(&format!("cannot create it: {message}")), "{}", error.message);
     }
 }

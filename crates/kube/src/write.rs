@@ -18,6 +18,9 @@ use crate::facts::ObjectFacts;
 use crate::follow::{api_of, plain};
 use crate::{marks, refusal};
 
+/// The reason of writes to something that is not as it was seen any more.
+pub(crate) const CHANGED_MEANWHILE: &str = "ChangedMeanwhile";
+
 /// How long a write may take: less than an engine may be thought of as alive.
 const AT_MOST: Duration = Duration::from_secs(10);
 
@@ -266,7 +269,7 @@ fn is_failed_test(status: &Status) -> bool {
 }
 
 fn changed_meanwhile(what: &str) -> ProviderError {
-    ProviderError::transient("ChangedMeanwhile", format!("cannot {what}: it was changed in the meantime"))
+    ProviderError::transient(CHANGED_MEANWHILE, format!("cannot {what}: it was changed in the meantime"))
 }
 
 fn missing(what: &str, kind: &Kind, namespace: &str, error: &Error) -> ProviderError {

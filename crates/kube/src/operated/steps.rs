@@ -12,8 +12,47 @@ use super::Operated;
 use super::stand::Stand;
 use crate::facts::PodFacts;
 use crate::sites::Site;
+use crate::write::CHANGED_MEANWHILE;
+
+/// How often something is written that others write to at the same time, before the action makes room for others.
+const TRIES: u32 = 8;
 
 impl Operated {
+    /// Writes what the site as it is asks for; whoever was overtaken by somebody else looks again and tries again.
+    pub(super) async fn write(
+        &self,
+        stand: &Stand,
+        steps: &(dyn Fn(&Site) -> Result<Vec<Step>, ProviderError> + Sync),
+        call: Call<'_>,
+    ) -> Result<(), ProviderError> {
+        let mut tries = 0;
+        loop {
+            let site = stand.look()?;
+            tries += 1;
+            let written = match steps(&site) {
+                Ok(steps) => self.take_steps(stand, &site, steps, call).await,
+                Err(error) => Err(error),
+            };
+            match written {
+                Err(error) if error.reason == CHANGED_MEANWHILE && tries < TRIES => {
+                    self.look_anew(stand, &site).await?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    /// Takes in how objects are now, without waiting for a watch to tell.
+    async fn look_anew(&self, stand: &Stand, site: &Site) -> Result<(), ProviderError> {
+        for object in site.objects() {
+            match self.writer.read(object.kind, &object.namespace, &object.name).await? {
+                Some(now) => stand.take(object.kind, &now),
+                None => stand.sites.bury(&stand.key, &object.uid),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes, and takes in what each write is answered with.
     pub(super) async fn take_steps(
         &self,
@@ -29,7 +68,7 @@ impl Operated {
             let seen = || {
                 site.object(kind.kind, &name).ok_or_else(|| {
                     let message = format!("there is no {} '{namespace}/{name}' any more", kind.kind);
-                    ProviderError::transient("ChangedMeanwhile", message)
+                    ProviderError::transient(CHANGED_MEANWHILE, message)
                 })
             };
             match deed {
@@ -91,7 +130,7 @@ pub(super) fn resized(
         let said = said.iter().find(|said| said.name == group.name);
         if said.is_some_and(|said| desired.is_some() && said.desired != present.desired) {
             let message = format!("group '{}' was resized in the meantime", group.name);
-            return Err(ProviderError::transient("ChangedMeanwhile", message));
+            return Err(ProviderError::transient(CHANGED_MEANWHILE, message));
         }
         changes.push(Resize { group: &group.name, desired, bounds, victims });
     }

@@ -5,6 +5,7 @@
 mod discovery;
 mod fixture;
 mod life;
+mod luck;
 mod pods;
 mod reasons;
 mod refused;

@@ -1,0 +1,212 @@
+//! Bad luck: what goes wrong around Muster, and what it makes of it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_core::cluster::Framework;
+use muster_core::time::Span;
+use muster_engine::Change;
+use muster_testkit::{Component, Operator};
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, caller, exactly};
+
+const RAY_CLUSTER: [&str; 3] = ["ray.io", "v1", "RayCluster"];
+
+async fn merge(objects: &Api<DynamicObject>, name: &str, body: &Value) {
+    objects.patch(name, &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_away_in_the_middle_of_a_resize_delays_it() {
+    let Some(own) = muster_testkit::own_kubernetes().await else { return };
+    let Some(_) = own.operator(Operator::KubeRay).await else { return };
+    let Some(house) = Fixture::on((*own).clone()).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+
+    own.kill(Component::ApiServer).await;
+    let action = house.submit(ActionKind::ClusterResize, &cluster, None, exactly(3)).await;
+    let tried = async || house.engine.store().action(action).await.unwrap().filter(|action| action.tries > 0);
+    house.until("tried in vain", tried).await;
+    assert_eq!(house.workers(cluster.id).await.len(), 1, "what cannot be seen is not taken for gone");
+    own.start(Component::ApiServer).await;
+
+    let action = house.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert_eq!(house.workers(cluster.id).await.len(), 3);
+    assert_eq!(house.told(cluster.id, "NodeLost").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_while_the_watch_is_away_is_seen_afterwards() {
+    let Some(own) = muster_testkit::own_kubernetes().await else { return };
+    let Some(_) = own.operator(Operator::KubeRay).await else { return };
+    let Some(house) = Fixture::on((*own).clone()).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    // After a restart every watch that goes on is told that its place is expired.
+    own.kill(Component::ApiServer).await;
+    own.start(Component::ApiServer).await;
+    house.objects(RAY_CLUSTER).delete("fred", &DeleteParams::default()).await.unwrap();
+    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    house.until("history", gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_who_never_stops_is_overtaken_in_the_end() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let objects = house.objects(RAY_CLUSTER);
+    let others = objects.clone();
+    let busy = tokio::spawn(async move {
+        for round in 0_u32.. {
+            let body = json!({"spec": {"autoscalerOptions": {"idleTimeoutSeconds": 1 + round % 100}}});
+            drop(others.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await);
+        }
+    });
+    let action = house.resized(&cluster, 3).await;
+    busy.abort();
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    let spec = objects.get("fred").await.unwrap().data["spec"].clone();
+    assert_eq!(spec["workerGroupSpecs"][0]["replicas"], 3);
+    assert!(spec["autoscalerOptions"]["idleTimeoutSeconds"].is_number(), "and nothing of theirs is undone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_whoever_refuses_reach_the_user() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let rule = AtMostThree::set(&house).await;
+    let action = house.resized(&cluster, 5).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.status_reason.contains("three are enough, says the admin"), "{}", action.status_reason);
+    assert_eq!(house.cluster(cluster.id).await.desired(), 1, "the row says what the object says");
+    rule.lift().await;
+}
+
+/// A rule of an admin for one namespace.
+struct AtMostThree {
+    name: String,
+    rules: Api<ValidatingAdmissionPolicy>,
+    bindings: Api<ValidatingAdmissionPolicyBinding>,
+}
+
+impl AtMostThree {
+    async fn set(house: &Fixture) -> Self {
+        let (namespace, client) = (house.namespace.name(), house.kubernetes.client());
+        let (rules, bindings) = (Api::all(client.clone()), Api::all(client));
+        let rule = json!({
+            "metadata": {"name": namespace},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{"apiGroups": ["ray.io"], "apiVersions": ["v1"],
+                    "operations": ["UPDATE"], "resources": ["rayclusters"]}]},
+                "validations": [{"expression": "object.spec.workerGroupSpecs.all(g, g.replicas <= 3)",
+                    "message": "three are enough, says the admin"}],
+            },
+        });
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+        let binding = json!({
+            "metadata": {"name": namespace},
+            "spec": {"policyName": namespace, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": selector}},
+        });
+        let rule = serde_json::from_value(rule).unwrap();
+        rules.create(&PostParams::default(), &rule).await.unwrap();
+        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+        // It counts once the API server has heard of it.
+        let objects = house.objects(RAY_CLUSTER);
+        let many = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 9}]);
+        let many = Patch::<()>::Json(serde_json::from_value(many).unwrap());
+        let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+        let heard = async { while objects.patch("fred", &dry, &many).await.is_ok() {} };
+        tokio::time::timeout(Duration::from_mins(1), heard).await.expect("the rule counts");
+        Self { name: namespace.to_owned(), rules, bindings }
+    }
+
+    async fn lift(self) {
+        drop(self.bindings.delete(&self.name, &DeleteParams::default()).await);
+        drop(self.rules.delete(&self.name, &DeleteParams::default()).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_being_deleted_takes_nothing_new() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    // It stays as long as this pod does, which nobody removes.
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "stays", "labels": {"muster.test/driver": "true"}, "finalizers": ["example.test/stays"]},
+        "spec": {"containers": [{"name": "c", "image": "example.test/it:1"}]},
+    }))
+    .unwrap();
+    let pods = house.namespace.api::<Pod>();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(house.kubernetes.client());
+    namespaces.delete(house.namespace.name(), &DeleteParams::default()).await.unwrap();
+
+    let action = house.try_create(&house.ask_for(Framework::Ray, 1)).await.unwrap();
+    let action = house.ended(action).await;
+    pods.patch("stays", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}})))
+        .await
+        .unwrap();
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.status_reason.contains("because it is being terminated"), "{}", action.status_reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_on_clusters_is_told_at_once() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "none"}, "spec": {"hard": {"count/rayclusters.ray.io": "0"}},
+    }))
+    .unwrap();
+    let quotas = house.namespace.api::<ResourceQuota>();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    let counted = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.hard.is_some());
+    house.namespace.wait("the quota counts", &quotas, "none", Duration::from_mins(1), counted).await;
+    let action = house.try_create(&house.ask_for(Framework::Ray, 1)).await.unwrap();
+    let action = house.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.status_reason.contains("exceeded quota: none"), "{}", action.status_reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_too_large_is_refused_in_words() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let (cluster, mut profile) = house.ask_for(Framework::Ray, 1);
+    let env = json!({"env": {"MUCH": "x".repeat(2 << 20)}});
+    profile.properties.insert("head".to_owned(), env);
+    let action = house.try_create(&(cluster, profile)).await.unwrap();
+    let action = house.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.status_reason.contains("too large"), "{}", action.status_reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finalizer_that_never_ends_is_named() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let objects = house.objects(RAY_CLUSTER);
+    merge(&objects, "fred", &json!({"metadata": {"finalizers": ["example.test/never"]}})).await;
+    let change = Change {
+        kind: ActionKind::ClusterDelete,
+        cluster: cluster.clone(),
+        node: None,
+        inputs: json!({}),
+        on_conflict: OnConflict::Queue,
+        timeout: Some(Span::from_secs(3)),
+    };
+    let action = house.engine.submit(change, caller()).await.unwrap().action.id;
+    let action = house.ended(action).await;
+    merge(&objects, "fred", &json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    let words = "RayCluster 'fred' waits for its finalizers: example.test/never";
+    assert!(action.status_reason.contains(words), "{}", action.status_reason);
+    // Once it ends the row follows, though nobody waits any more.
+    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    house.until("history", gone).await;
+}
