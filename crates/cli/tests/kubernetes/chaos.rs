@@ -1,0 +1,86 @@
+//! kill -9 of the server at any moment, while clusters come and go.
+
+use std::time::Duration;
+
+use muster_testkit::Dice;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::server::{PATIENCE, Server};
+use crate::site::Site;
+
+/// Kills while one cluster is made, while it is resized so many times, and while it is removed.
+const RESIZES: u32 = 8;
+
+/// What is killed after this has long done everything.
+const DONE: Duration = Duration::from_millis(250);
+
+/// Sends a request, and kills the server after a while, whether it has answered or not.
+async fn kill_during(server: Server, request: (Method, &str, Option<Value>), moment: Duration) -> Server {
+    let (method, path, body) = request;
+    let deadline = tokio::time::Instant::now() + moment;
+    drop(tokio::time::timeout_at(deadline, server.call(method, path, body)).await);
+    tokio::time::sleep_until(deadline).await;
+    server.kill_and_start_again().await
+}
+
+/// Waits until nothing is under way; the cluster then, if it is there.
+async fn settled(server: &Server, clusters: &str) -> Option<Value> {
+    let still = async {
+        loop {
+            let actions = server.call(Method::GET, &format!("{clusters}/fred/actions"), None).await;
+            if actions.status() == 404 {
+                return None;
+            }
+            let actions: Value = actions.json().await.expect("JSON");
+            let actions = actions["actions"].as_array().cloned().unwrap_or_default();
+            if !actions.is_empty() && actions.iter().all(|action| !action["endedAt"].is_null()) {
+                let cluster = server.call(Method::GET, &format!("{clusters}/fred"), None).await;
+                return if cluster.status() == 404 { None } else { cluster.json().await.ok() };
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE * 4, still).await.expect("it settles")
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_nothing() {
+    let Some(site) = Site::open().await else { return };
+    let (mut dice, clusters) = (Dice::roll(), site.clusters());
+    let mut server = site.server(&[]).await;
+    let new = json!({"name": "fred", "framework": "ray", "provider": "kubernetes",
+        "cluster_spec": {"worker_group_spec": [{"group_name": "g", "replicas": 2}]}});
+
+    // Made once, if the request came so far; otherwise somebody asks again.
+    let cluster = loop {
+        let request = (Method::POST, clusters.as_str(), Some(new.clone()));
+        server = kill_during(server, request, dice.moment(DONE)).await;
+        if let Some(cluster) = settled(&server, &clusters).await {
+            break cluster;
+        }
+    };
+    assert_eq!((&cluster["state"], &cluster["readyWorkers"]), (&json!("ACTIVE"), &json!(2)), "{cluster}");
+    assert_eq!(site.asked_for().await, [("fred".to_owned(), json!(2))]);
+
+    for round in 0..RESIZES {
+        let wanted = 1 + round % 3;
+        let path = format!("{clusters}/fred/scale");
+        let request = (Method::POST, path.as_str(), Some(json!({"replicas": wanted})));
+        server = kill_during(server, request, dice.moment(DONE)).await;
+        let cluster = settled(&server, &clusters).await.expect("it is there");
+        // The row says what the object says, and the pods are that many.
+        let [(_, asked)] = site.asked_for().await.try_into().expect("one object");
+        assert_eq!((&cluster["desiredWorkers"], &cluster["readyWorkers"]), (&asked, &asked), "{cluster}");
+        let workers = usize::try_from(asked.as_u64().expect("a number")).expect("a few");
+        assert_eq!(site.pods().await, workers + 1);
+    }
+
+    let path = format!("{clusters}/fred");
+    while settled(&server, &clusters).await.is_some() {
+        server = kill_during(server, (Method::DELETE, path.as_str(), None), dice.moment(DONE)).await;
+    }
+    assert_eq!(site.asked_for().await, []);
+    let history = server.get(&format!("{clusters}?deleted=only")).await;
+    assert_eq!(history["clusters"].as_array().map(Vec::len), Some(1), "{history}");
+}

@@ -1,0 +1,9 @@
+//! The real server and its commands on a real Kubernetes.
+
+mod chaos;
+mod commands;
+mod replicas;
+#[path = "../serve/server.rs"]
+#[expect(dead_code, reason = "other suites use more of it")]
+mod server;
+mod site;
