@@ -4,6 +4,7 @@
 //! row changes with the commit that says the write was acknowledged, or when somebody else's change is seen.
 
 mod discovery;
+mod leftover;
 mod mirror;
 mod observer;
 mod plan;
@@ -30,6 +31,7 @@ use plan::{Complete, Memory, Verdict, Write};
 use task::Task;
 
 pub(crate) use discovery::discover;
+pub(crate) use leftover::remove_leftover;
 pub(crate) use observer::look_at;
 pub(crate) use refusal::refusal;
 

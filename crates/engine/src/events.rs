@@ -27,6 +27,8 @@ pub(crate) mod reason {
     pub(crate) const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
     /// A cluster that others made was found, and has a row now.
     pub(crate) const DISCOVERED: &str = "Discovered";
+    /// What was made for a cluster that is history was removed.
+    pub(crate) const LEFTOVER_REMOVED: &str = "LeftoverRemoved";
     /// Somebody deleted a cluster, not through Muster.
     pub(crate) const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
     /// Nodes run with an older recipe than their cluster has, until they are restarted.

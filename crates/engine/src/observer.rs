@@ -214,11 +214,11 @@ impl Open {
     }
 }
 
-/// Clusters that are there and have no row.
+/// Clusters that are there and have no row, or one that is history.
 async fn unknown(inner: &Inner, provider: &dyn Provider) -> Result<Vec<ClusterId>, StoreError> {
     let mut unknown = Vec::new();
     for id in provider.found() {
-        if inner.store.cluster(id).await?.is_none() {
+        if inner.store.cluster(id).await?.is_none_or(|row| row.deleted_at.is_some()) {
             unknown.push(id);
         }
     }
@@ -226,7 +226,7 @@ async fn unknown(inner: &Inner, provider: &dyn Provider) -> Result<Vec<ClusterId
 }
 
 /// What one engine at a time does for an instance.
-fn duty(provider: &dyn Provider) -> String {
+pub(crate) fn duty(provider: &dyn Provider) -> String {
     format!("observer/{}", provider.instance())
 }
 
@@ -245,8 +245,10 @@ async fn look_at(
         }
         row => row,
     };
-    let Some(cluster) = row.filter(|cluster| cluster.deleted_at.is_none()) else {
-        return orphans::look_at(inner, provider, id).await;
+    let cluster = match row {
+        Some(cluster) if cluster.deleted_at.is_none() => cluster,
+        Some(history) => return delegated::remove_leftover(inner, provider, &history).await,
+        None => return orphans::look_at(inner, provider, id).await,
     };
     let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
     let Some(capabilities) = provider.capabilities(&profile.kind, cluster.flavor.as_deref()) else {

@@ -1,5 +1,7 @@
 //! What Muster writes on objects to know them again.
 
+use std::collections::BTreeMap;
+
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
 use serde_json::{Map, Value, json};
@@ -56,6 +58,21 @@ pub(crate) fn mark_node(pod: &mut Value, node: NodeId, fence: Fence) {
     let metadata = &mut pod["metadata"];
     add(metadata, "labels", NODE, node.to_string());
     add(metadata, "annotations", FENCE, fence.0.to_string());
+}
+
+/// Labels and annotations that users gave, beside those that say what an object is.
+pub(crate) fn dress(
+    object: &mut Value,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) {
+    for (place, given) in [("labels", labels), ("annotations", annotations)] {
+        for (key, value) in given {
+            if object["metadata"][place].get(key).is_none() {
+                add(&mut object["metadata"], place, key, value.clone());
+            }
+        }
+    }
 }
 
 fn add(metadata: &mut Value, place: &str, key: &str, value: String) {

@@ -29,11 +29,12 @@ use crate::changes::told;
 use crate::describe;
 use crate::installed::Installed;
 use crate::logs::{self, LastWords, Lines};
+use crate::marks;
 use crate::observe::{self, Others};
 use crate::sites::{Key, Site};
 use crate::write::{self, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
-use steps::{changes_recipe, joined, resized};
+use steps::{changes_recipe, joined, relabelled, resized};
 
 /// Clusters whose members operators make, by objects of the flavors that are there.
 pub(crate) struct Operated {
@@ -172,7 +173,10 @@ impl Provider for Operated {
         let manifests =
             stand.flavor.manifests(plan).map_err(|why| ProviderError::permanent("Invalid", why))?;
         let mut root = None;
-        for manifest in manifests {
+        for mut manifest in manifests {
+            if root.is_none() {
+                marks::dress(&mut manifest.body, &call.cluster.labels, &call.cluster.annotations);
+            }
             let (kind, owner) = (manifest.kind, root.as_ref().filter(|_| manifest.owned));
             let made = self.writer.make(manifest, owner, call.cluster.id, call.fence).await?;
             stand.take(kind, &made);
@@ -219,6 +223,7 @@ impl Provider for Operated {
                 let remade = stand.flavor.remake(plan, &site.words());
                 steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
             }
+            steps.extend(relabelled(site, before, call.cluster));
             Ok(joined(steps))
         };
         self.write(&stand, &steps, call).await

@@ -193,9 +193,9 @@ impl Writer {
             if !same {
                 return Err(changed_meanwhile(&what));
             }
-            body["metadata"] = json!({"resourceVersion": metadata["resourceVersion"]});
+            body["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
             if last {
-                body["metadata"]["annotations"] = json!({marks::FENCE: fence.0.to_string()});
+                body["metadata"]["annotations"][marks::FENCE] = fence.0.to_string().into();
             }
             let patch = Patch::Merge(&body);
             match within(&what, api.patch(&seen.name, &PatchParams::default(), &patch)).await? {

@@ -6,7 +6,7 @@ use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::node::Node;
 use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim, groups};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::Operated;
 use super::stand::Stand;
@@ -144,6 +144,26 @@ pub(super) fn resized(
     steps.map_err(|why| ProviderError::permanent("Invalid", why))
 }
 
+/// What has to be written for users' labels and annotations to be what they should.
+pub(super) fn relabelled(site: &Site, before: &Cluster, after: &Cluster) -> Option<Step> {
+    let mut metadata = Map::new();
+    let kinds =
+        [("labels", &before.labels, &after.labels), ("annotations", &before.annotations, &after.annotations)];
+    for (place, before, after) in kinds {
+        let gone =
+            before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+        let new = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+        let new = new.map(|(key, value)| (key.clone(), Value::from(value.clone())));
+        let changes: Map<String, Value> = gone.chain(new).collect();
+        if !changes.is_empty() {
+            metadata.insert(place.to_owned(), Value::Object(changes));
+        }
+    }
+    let root = &site.root.as_ref().filter(|_| !metadata.is_empty())?.value;
+    let deed = Deed::Overlay(json!({"metadata": metadata}));
+    Some(Step { kind: root.kind, name: root.name.clone(), deed })
+}
+
 /// Whether a write stands under the fence.
 fn is_fenced(deed: &Deed) -> bool {
     matches!(deed, Deed::Patch(_) | Deed::Overlay(_))
@@ -204,7 +224,6 @@ pub(super) fn changes_recipe(before: &Cluster, after: &Cluster) -> bool {
 #[cfg(test)]
 mod tests {
     use muster_frameworks::kubernetes::POD;
-    use serde_json::json;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Clusters that others make, change and delete.
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use muster_core::action::ActionStatus;
+use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework};
 use muster_testkit::Operator;
 use serde_json::{Value, json};
@@ -78,4 +78,41 @@ async fn an_action_on_what_somebody_just_deleted_says_so() {
     house.until("history", gone).await;
     let action = house.told(cluster.id, "DeletedElsewhere").await;
     assert_eq!(action.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 0).await;
+    let deleted = house.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+    // As an engine would that slept before it created it.
+    let mut late = plain_ray("fred", 0);
+    let label = ("muster.dev/cluster".to_owned(), cluster.id.to_string());
+    late.metadata.labels = Some([label].into());
+    let made_as = format!("{}/fred", house.namespace.name());
+    late.metadata.annotations = Some([("muster.dev/made-as".to_owned(), made_as)].into());
+    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    objects.create(&PostParams::default(), &late).await.unwrap();
+    let told = async || Some(house.told(cluster.id, "LeftoverRemoved").await).filter(|told| !told.is_empty());
+    house.until("removed", told).await;
+    assert!(objects.get_opt("fred").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_of_users_stand_on_the_object_and_follow_their_wishes() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let mut new = house.ask_for(Framework::Ray, 0);
+    new.0.labels = [("team".to_owned(), "blue".to_owned()), ("old".to_owned(), "yes".to_owned())].into();
+    let created = house.try_create(&new).await.unwrap();
+    assert_eq!(house.ended(created).await.status, ActionStatus::Succeeded);
+    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let labels = async || objects.get("fred").await.unwrap().metadata.labels.unwrap();
+    assert_eq!((labels().await["team"].as_str(), labels().await["old"].as_str()), ("blue", "yes"));
+    let inputs = json!({"labels": {"team": "red"}});
+    let updated = house.done(ActionKind::ClusterUpdate, &new.0, inputs).await;
+    assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    let now = labels().await;
+    assert_eq!((now["team"].as_str(), now.get("old")), ("red", None));
+    assert!(now.contains_key("ray.io/cluster-name"), "what says what it is stays");
 }

@@ -72,6 +72,10 @@ impl Command for Observe {
             }
             self.write_orphans(tx).await?;
             events::insert(tx, &self.events).await?;
+            self.events
+                .iter()
+                .filter_map(|event| event.cluster_id)
+                .for_each(|id| tx.touch(Touched::Cluster(id)));
             for accept in &self.healing {
                 match accept.accept(tx).await {
                     // Whoever has the cluster sees the same world, and part of its goal is that nothing is lost.
