@@ -12,6 +12,7 @@ pub mod ids;
 pub mod limits;
 pub mod membership;
 pub mod node;
+pub mod placement;
 pub mod policy;
 pub mod principal;
 pub mod profile;

@@ -1,0 +1,162 @@
+//! Where nodes run: in which region and zone, and beside whom.
+
+mod spread;
+mod victims;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::node::Node;
+use crate::words::words;
+
+pub use spread::{Share, grow, shrink};
+pub use victims::{Quota, choose};
+
+/// Where a node keeps its [`Place`] in its data.
+pub const KEY: &str = "placement";
+
+/// So many nodes, by the name of a region or zone.
+pub type Counts = BTreeMap<String, u32>;
+
+/// Where a node runs, as far as that was decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// The region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region_name: Option<String>,
+    /// Beside whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servergroup: Option<ServerGroup>,
+}
+
+/// Nodes that share a host, or do not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerGroup {
+    /// Whether they do.
+    pub policy: Affinity,
+    /// Which group it is.
+    pub id: String,
+}
+
+words! {
+    /// Whether nodes share a host.
+    Affinity, "affinity" {
+        /// They do.
+        Together = "affinity",
+        /// No two of them do.
+        Apart = "anti-affinity",
+    }
+}
+
+/// What nodes are spread over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Regions.
+    Region,
+    /// Zones.
+    Zone,
+}
+
+impl Place {
+    /// Where a node runs; what cannot be read was not decided.
+    pub fn of(node: &Node) -> Self {
+        node.data.get(KEY).and_then(|place| Self::deserialize(place).ok()).unwrap_or_default()
+    }
+
+    /// As it is kept; none if nothing was decided.
+    pub fn kept(&self) -> Option<Value> {
+        serde_json::to_value(self).ok().filter(|_| *self != Self::default())
+    }
+}
+
+impl Axis {
+    /// Where policies and actions list its names.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Region => "regions",
+            Self::Zone => "zones",
+        }
+    }
+
+    /// One of its names, in words.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::Region => "region",
+            Self::Zone => "zone",
+        }
+    }
+
+    /// What a place says about it.
+    pub fn of(self, place: &Place) -> Option<&str> {
+        match self {
+            Self::Region => place.region_name.as_deref(),
+            Self::Zone => place.zone.as_deref(),
+        }
+    }
+
+    /// What a place says about the other one.
+    fn across(self, place: &Place) -> Option<&str> {
+        match self {
+            Self::Region => Self::Zone,
+            Self::Zone => Self::Region,
+        }
+        .of(place)
+    }
+
+    fn put(self, place: &mut Place, name: &str) {
+        let slot = match self {
+            Self::Region => &mut place.region_name,
+            Self::Zone => &mut place.zone,
+        };
+        *slot = Some(name.to_owned());
+    }
+
+    /// How many are in each of the shares.
+    pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Place>) -> Counts {
+        let mut counts: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
+        for name in places.into_iter().filter_map(|place| self.of(place)) {
+            if let Some(count) = counts.get_mut(name) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// Gives each of the new places its name, so many of each as the plan says: in turn, and in every region over all
+    /// zones alike, as far as the plan allows.
+    pub fn assign(self, shares: &[Share], plan: &Counts, present: &[Place], new: &mut [Place]) {
+        let mut left = plan.clone();
+        let mut taken: BTreeMap<(Option<String>, String), u64> = BTreeMap::new();
+        let cell = |across: Option<&str>, name: &str| (across.map(str::to_owned), name.to_owned());
+        for place in present {
+            if let Some(name) = self.of(place) {
+                *taken.entry(cell(self.across(place), name)).or_default() += 1;
+            }
+        }
+        for place in new {
+            let across = self.across(place).map(str::to_owned);
+            let after = |share: &Share| {
+                taken.get(&cell(across.as_deref(), &share.name)).copied().unwrap_or_default() + 1
+            };
+            let remaining = |share: &Share| left.get(&share.name).copied().unwrap_or_default();
+            let open = shares.iter().filter(|share| remaining(share) > 0);
+            let next = open.min_by(|one, other| {
+                let load =
+                    (after(one) * u64::from(other.weight)).cmp(&(after(other) * u64::from(one.weight)));
+                load.then_with(|| remaining(other).cmp(&remaining(one)))
+            });
+            let Some(name) = next.map(|share| share.name.clone()) else { return };
+            self.put(place, &name);
+            *taken.entry(cell(across.as_deref(), &name)).or_default() += 1;
+            left.entry(name).and_modify(|left| *left -= 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

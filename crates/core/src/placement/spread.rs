@@ -1,0 +1,99 @@
+//! How many nodes come to each region or zone, and how many go from there.
+
+use std::cmp::Reverse;
+
+use super::Counts;
+
+/// A region or zone, and what part of the nodes it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Its name.
+    pub name: String,
+    /// Its part, in proportion to the weights of the others; with none no nodes come.
+    pub weight: u32,
+    /// The most nodes there.
+    pub cap: Option<u32>,
+}
+
+/// Where so many new nodes come, beside those that are there; nothing if there is no room for all of them.
+///
+/// As long as no cap is in the way, nowhere are more than its part of the total, rounded up, because of them.
+pub fn grow(shares: &[Share], have: &Counts, count: u32) -> Option<Counts> {
+    let mut there = there(shares, have);
+    let ideal = Ideal::of(shares, there.iter().sum::<u64>() + u64::from(count));
+    let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
+    for _ in 0..count {
+        let open = shares.iter().enumerate().filter(|(place, share)| share.has_room(there[*place]));
+        let next = open
+            .max_by_key(|(place, share)| (ideal.lack(*place, there[*place]), share.weight, Reverse(*place)));
+        let (place, share) = next?;
+        there[place] += 1;
+        *plan.entry(share.name.clone()).or_default() += 1;
+    }
+    Some(plan)
+}
+
+/// From where so many nodes go, as far as there are any. Those that are in none of the shares go first, and are not in
+/// the answer.
+///
+/// As long as no cap is in the way, nowhere are fewer than its part of the rest, rounded down, because of them.
+pub fn shrink(shares: &[Share], have: &Counts, elsewhere: u32, count: u32) -> Counts {
+    let mut there = there(shares, have);
+    let total: u64 = there.iter().sum();
+    let going = u64::from(count.saturating_sub(elsewhere)).min(total);
+    let ideal = Ideal::of(shares, total - going);
+    let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
+    for _ in 0..going {
+        let some = shares.iter().enumerate().filter(|(place, _)| there[*place] > 0);
+        let next = some
+            .min_by_key(|(place, share)| (ideal.lack(*place, there[*place]), share.weight, Reverse(*place)));
+        let Some((place, share)) = next else { break };
+        there[place] -= 1;
+        *plan.entry(share.name.clone()).or_default() += 1;
+    }
+    plan
+}
+
+fn there(shares: &[Share], have: &Counts) -> Vec<u64> {
+    shares.iter().map(|share| have.get(&share.name).copied().unwrap_or_default().into()).collect()
+}
+
+impl Share {
+    fn has_room(&self, there: u64) -> bool {
+        self.weight > 0 && self.cap.is_none_or(|cap| there < u64::from(cap))
+    }
+}
+
+/// The parts of a total: by weight, and what is beyond a cap by weight among the others. All are multiples of a unit.
+struct Ideal {
+    parts: Vec<i128>,
+    unit: i128,
+}
+
+impl Ideal {
+    fn of(shares: &[Share], total: u64) -> Self {
+        let mut capped: Vec<Option<u32>> = vec![None; shares.len()];
+        let (mut rest, mut weights) =
+            (i128::from(total), shares.iter().map(|share| i128::from(share.weight)).sum::<i128>());
+        loop {
+            let beyond = |(place, share): (usize, &Share)| {
+                let cap = share.cap.filter(|_| capped[place].is_none() && share.weight > 0)?;
+                (i128::from(cap) * weights < rest * i128::from(share.weight)).then_some((place, cap))
+            };
+            let Some((place, cap)) = shares.iter().enumerate().find_map(beyond) else { break };
+            capped[place] = Some(cap);
+            rest -= i128::from(cap);
+            weights -= i128::from(shares[place].weight);
+        }
+        let unit = weights.max(1);
+        let part = |(share, capped): (&Share, &Option<u32>)| {
+            capped.map_or(rest * i128::from(share.weight), |cap| i128::from(cap) * unit)
+        };
+        Self { parts: shares.iter().zip(&capped).map(part).collect(), unit }
+    }
+
+    /// How many are missing there; fewer than none if there are too many.
+    fn lack(&self, place: usize, there: u64) -> i128 {
+        self.parts[place] - i128::from(there) * self.unit
+    }
+}

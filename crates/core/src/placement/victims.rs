@@ -1,0 +1,47 @@
+//! Which nodes go, so that the others stay spread as they should.
+
+use super::{Axis, Counts, Place};
+use crate::ids::NodeId;
+
+/// How many nodes go from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quota {
+    axis: Axis,
+    left: Counts,
+    /// How many of those go that are nowhere of that.
+    elsewhere: u32,
+}
+
+impl Quota {
+    /// So many from each, of so many in all.
+    pub fn new(axis: Axis, going: Counts, count: u32) -> Self {
+        let named = going.values().fold(0_u32, |sum, going| sum.saturating_add(*going));
+        Self { axis, left: going, elsewhere: count.saturating_sub(named) }
+    }
+
+    fn left(&mut self, place: &Place) -> &mut u32 {
+        let named = self.axis.of(place).and_then(|name| self.left.get_mut(name));
+        named.unwrap_or(&mut self.elsewhere)
+    }
+}
+
+/// Chooses `count` nodes, those that come first first, as the quotas allow.
+///
+/// Where not all quotas can be kept, those that come first are.
+pub fn choose(order: Vec<(NodeId, Place)>, count: usize, quotas: &mut [Quota]) -> Vec<NodeId> {
+    let (mut chosen, mut order) = (Vec::new(), order);
+    for kept in (0..=quotas.len()).rev() {
+        order.retain(|(id, place)| {
+            let fits = chosen.len() < count && quotas[..kept].iter_mut().all(|quota| *quota.left(place) > 0);
+            if fits {
+                chosen.push(*id);
+                for quota in &mut *quotas {
+                    let left = quota.left(place);
+                    *left = left.saturating_sub(1);
+                }
+            }
+            !fits
+        });
+    }
+    chosen
+}
