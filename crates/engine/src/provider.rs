@@ -74,6 +74,10 @@ pub struct Capabilities {
     pub adopt: bool,
     /// It can be told whether a cluster is used.
     pub tells_activity: bool,
+    /// Nodes can be told in which zone and region, and beside whom, they run: by the [`Place`] in their data.
+    ///
+    /// [`Place`]: muster_core::placement::Place
+    pub places: bool,
 }
 
 /// The reason of nodes that end while they start.

@@ -130,6 +130,7 @@ impl Provider for Operated {
             heals_by_default: false,
             adopt: false,
             tells_activity: false,
+            places: false,
         })
     }
 

@@ -133,6 +133,7 @@ impl Provider for Processes {
             heals_by_default: framework.is_some(),
             adopt: false,
             tells_activity: framework.is_some(),
+            places: false,
         })
     }
 

@@ -84,6 +84,7 @@ impl<C: Clock> Provider for Simulated<C> {
             heals_by_default: false,
             adopt: true,
             tells_activity: true,
+            places: false,
         })
     }
 

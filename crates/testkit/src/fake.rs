@@ -23,6 +23,9 @@ pub use world::{Entry, Verb, World};
 /// Nodes without a head, started one by one.
 pub const FAKE_NODE: &str = "fake.node-1.0";
 
+/// Nodes without a head that can be told where they run.
+pub const FAKE_PLACED: &str = "fake.placed-1.0";
+
 /// Workers with a head that they cannot outlive, healed by default.
 pub const FAKE_CLUSTER: &str = "fake.cluster-1.0";
 
@@ -60,12 +63,12 @@ impl Provider for Fake {
     }
 
     fn capabilities(&self, kind: &ProfileType, _: Option<&str>) -> Option<Capabilities> {
-        let head = match kind.to_string().as_str() {
-            FAKE_NODE => false,
-            FAKE_CLUSTER => true,
-            _ => return None,
-        };
-        Some(capabilities(head))
+        match kind.to_string().as_str() {
+            FAKE_NODE => Some(capabilities(false)),
+            FAKE_PLACED => Some(Capabilities { places: true, ..capabilities(false) }),
+            FAKE_CLUSTER => Some(capabilities(true)),
+            _ => None,
+        }
     }
 
     fn check_profile(&self, _: &Profile) -> Result<(), String> {
@@ -150,5 +153,6 @@ pub(crate) const fn capabilities(head: bool) -> Capabilities {
         heals_by_default: head,
         adopt: false,
         tells_activity: true,
+        places: false,
     }
 }

@@ -98,6 +98,7 @@ mod tests {
             heals_by_default: false,
             adopt: false,
             tells_activity: able,
+            places: false,
         }
     }
 

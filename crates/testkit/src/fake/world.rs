@@ -9,6 +9,7 @@ use muster_core::capacity::Capacity;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
+use muster_core::placement::Place;
 use muster_engine::provider::{Call, Change, Observed, ProviderError};
 use tokio::sync::{broadcast, watch};
 
@@ -76,6 +77,8 @@ struct Running {
     /// Whose member it was when it was last looked at.
     cluster: ClusterId,
     physical_id: String,
+    /// Where it was told to run.
+    place: Place,
 }
 
 impl Default for World {
@@ -250,7 +253,7 @@ impl World {
         }
         state.made += 1;
         let physical_id = format!("fake-{}", state.made);
-        let new = Running { cluster: call.cluster.id, physical_id };
+        let new = Running { cluster: call.cluster.id, physical_id, place: Place::of(node) };
         Ok(Some(state.running.entry(node.id).or_insert(new).physical_id.clone()))
     }
 
@@ -262,6 +265,11 @@ impl World {
     /// What a node that runs is.
     pub fn physical_id(&self, node: NodeId) -> Option<String> {
         self.state().running.get(&node).map(|running| running.physical_id.clone())
+    }
+
+    /// Where a node that runs was told to.
+    pub fn place(&self, node: NodeId) -> Option<Place> {
+        self.state().running.get(&node).map(|running| running.place.clone())
     }
 
     pub(super) async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -44,6 +44,7 @@ impl World {
                 heals_by_default: false,
                 adopt: true,
                 tells_activity: false,
+                places: false,
             },
             recipe_made: Box::new(|_| Timestamp::default()),
             probe: None,
