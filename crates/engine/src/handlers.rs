@@ -59,6 +59,13 @@ pub(crate) fn give_back(work: &mut Work) {
     }
 }
 
+/// What policies do not allow leaves nothing half-made.
+pub(crate) fn refused(work: &mut Work, why: &str) {
+    if work.action.kind == ActionKind::NodeCreate {
+        node::turn_away(work, why);
+    }
+}
+
 /// Does it, and says how it went.
 pub(crate) async fn run(work: &mut Work) -> Result<String, Stop> {
     if policies::is_about_policies(work.action.kind) {

@@ -26,6 +26,7 @@ mod metrics;
 mod naming;
 mod observer;
 mod orphan;
+mod placements;
 mod plan;
 pub mod policy;
 pub mod provider;

@@ -14,6 +14,7 @@ use muster_core::time::{Span, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::naming;
+use crate::placements;
 use crate::plan::{self, Goal, Memory, Plan, Verdict};
 use crate::provider::{Call, Observed, ProviderError};
 use crate::work::{Stop, Work};
@@ -138,11 +139,13 @@ impl Work {
         let now = self.now();
         let head = plan.add_head.then(|| naming::head(&self.cluster, now));
         let mut nodes: Vec<_> = head.into_iter().collect();
+        let mut places = placements::left(&self.data);
         for (group, count) in &plan.add {
             for _ in 0..*count {
                 let index = self.cluster.next_index;
                 self.cluster.next_index = index.saturating_add(1);
-                nodes.push(naming::worker(&self.cluster, group, index, now));
+                let worker = naming::worker(&self.cluster, group, index, now);
+                nodes.push(placements::put(worker, places.next()));
             }
         }
         let ids = nodes.iter().map(|node| node.id).collect();

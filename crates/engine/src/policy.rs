@@ -1,6 +1,8 @@
 //! Policies: what is asked before an action acts, and told after it has.
 
+mod affinity;
 mod batch;
+mod coming;
 mod cooling;
 mod deletion;
 mod effects;
@@ -9,6 +11,7 @@ mod health;
 mod loadbalance;
 mod placement;
 mod scaling;
+mod victims;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +20,7 @@ use async_trait::async_trait;
 use muster_core::action::{Action, ActionKind};
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
+use muster_core::placement::Axis;
 use muster_core::policy::{self, Binding, PolicyKind};
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -96,13 +100,13 @@ impl Policies {
     /// All types that there are.
     pub fn standard() -> Self {
         let types: [(&PolicyKind, Arc<dyn PolicyType>); 8] = [
-            (&policy::affinity::KIND, Arc::new(placement::Placement)),
+            (&policy::affinity::KIND, Arc::new(affinity::Affinity)),
             (&policy::batch::KIND, Arc::new(batch::Batch)),
             (&policy::deletion::KIND, Arc::new(deletion::Deletion)),
             (&policy::health::KIND, Arc::new(health::Health)),
             (&policy::loadbalance::KIND, Arc::new(loadbalance::LoadBalance)),
-            (&policy::placement::REGION, Arc::new(placement::Placement)),
-            (&policy::placement::ZONE, Arc::new(placement::Placement)),
+            (&policy::placement::REGION, Arc::new(placement::Spread(Axis::Region))),
+            (&policy::placement::ZONE, Arc::new(placement::Spread(Axis::Zone))),
             (&policy::scaling::KIND, Arc::new(scaling::Scaling)),
         ];
         let mut all = Self::default();

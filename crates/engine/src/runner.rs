@@ -134,7 +134,10 @@ async fn guarded(work: &mut Work) -> Result<String, Stop> {
         let allowed = work.inner.policies.before(&work.bindings, context).await;
         work.data = data;
         work.take_effects(effects);
-        allowed.map_err(Stop::Failed)?;
+        if let Err(why) = allowed {
+            handlers::refused(work, &why);
+            return Err(Stop::Failed(why));
+        }
     }
     handlers::run(work).await
 }

@@ -1,6 +1,9 @@
-//! Affinity: which nodes share a host. Hard rules act where a scheduler places nodes.
+//! Affinity: which nodes share a host. Hard rules act where nodes can be told beside whom they run.
+
+use serde::Deserialize;
 
 use super::kinds::{PolicyKind, Since, Support, Version};
+use crate::placement::Affinity;
 use crate::spec::{Property, Schema};
 
 /// The type.
@@ -9,7 +12,7 @@ pub const KIND: PolicyKind = PolicyKind {
     versions: &[Version { number: "1.0", support: &[Since(Support::Supported, "2016.10")] }],
     priority: 300,
     singleton: true,
-    profile_types: Some(super::placement::PLACED),
+    profile_types: None,
     schema: SCHEMA,
     check: None,
 };
@@ -32,3 +35,30 @@ const SERVERGROUP: Schema = Schema(&[
             .default_text("anti-affinity"),
     ),
 ]);
+
+/// What an affinity policy says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Settings {
+    servergroup: Option<Group>,
+    /// The zone of all its nodes.
+    pub availability_zone: Option<String>,
+    /// Whether a scheduler of distributed resources is used.
+    pub enable_drs_extension: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Group {
+    policies: String,
+}
+
+impl Settings {
+    /// The rule, in its own word.
+    pub fn word(&self) -> &str {
+        self.servergroup.as_ref().map_or(Affinity::Apart.as_str(), |group| &group.policies)
+    }
+
+    /// The rule; none if it is only a wish.
+    pub fn rule(&self) -> Option<Affinity> {
+        self.word().parse().ok()
+    }
+}

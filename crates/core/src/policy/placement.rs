@@ -1,10 +1,14 @@
-//! Placement: how nodes are spread over regions and zones. It acts where a scheduler places nodes.
+//! Placement: how nodes are spread over regions and zones. It acts where nodes can be told where they run.
 
-use super::kinds::{PolicyKind, Since, Support, Version};
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Policy;
+use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version};
+use crate::placement::{Axis, Share};
 use crate::spec::{Property, Schema};
-
-/// Profile types whose nodes a scheduler places.
-pub(super) const PLACED: &[&str] = &["kubernetes.pod"];
 
 const SINCE: &[Version] = &[Version {
     number: "1.0",
@@ -17,9 +21,9 @@ pub const REGION: PolicyKind = PolicyKind {
     versions: SINCE,
     priority: 200,
     singleton: true,
-    profile_types: Some(PLACED),
+    profile_types: None,
     schema: Schema(&[("regions", Property::list("The regions to choose from.", &A_REGION))]),
-    check: None,
+    check: Some(check_regions),
 };
 
 /// Over zones.
@@ -28,9 +32,9 @@ pub const ZONE: PolicyKind = PolicyKind {
     versions: SINCE,
     priority: 300,
     singleton: true,
-    profile_types: Some(PLACED),
+    profile_types: None,
     schema: Schema(&[("zones", Property::list("The zones to choose from.", &A_ZONE))]),
-    check: None,
+    check: Some(check_zones),
 };
 
 const NAME: (&str, Property) = ("name", Property::string("Its name."));
@@ -46,3 +50,55 @@ const A_REGION: Property = Property::map(
     ]),
 );
 const A_ZONE: Property = Property::map("A zone.", Schema(&[NAME, WEIGHT]));
+
+/// A region or zone as a policy names it.
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: Option<String>,
+    weight: i64,
+    cap: Option<i64>,
+}
+
+/// What a policy spreads nodes over.
+pub fn shares(axis: Axis, policy: &Policy) -> Result<Vec<Share>, String> {
+    let properties = policy.properties().ok_or_else(|| format!("its spec does not fit '{}'", policy.kind))?;
+    read(axis, &properties)
+}
+
+fn check_regions(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+    read(Axis::Region, properties).map(drop).map_err(Refused::Invalid)
+}
+
+fn check_zones(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+    read(Axis::Zone, properties).map(drop).map_err(Refused::Invalid)
+}
+
+fn read(axis: Axis, properties: &Map<String, Value>) -> Result<Vec<Share>, String> {
+    let (all, one) = (axis.plural(), axis.singular());
+    let listed = properties.get(all).cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+    let listed: Vec<Named> = serde_json::from_value(listed).map_err(|error| error.to_string())?;
+    let shares = listed.into_iter().map(|named| share(one, named)).collect::<Result<Vec<_>, _>>()?;
+    let mut names = HashSet::new();
+    if let Some(twice) = shares.iter().find(|share| !names.insert(share.name.as_str())) {
+        return Err(format!("the {one} '{}' is in '{all}' more than once", twice.name));
+    }
+    if shares.iter().all(|share| share.weight == 0) {
+        return Err(format!("'{all}' must hold a {one} whose 'weight' is > 0"));
+    }
+    Ok(shares)
+}
+
+fn share(one: &str, Named { name, weight, cap }: Named) -> Result<Share, String> {
+    let name =
+        name.filter(|name| !name.is_empty()).ok_or_else(|| format!("each {one} must have a 'name'"))?;
+    let weight = u32::try_from(weight)
+        .map_err(|_| format!("the 'weight' of {one} '{name}' must be from 0 to {}", u32::MAX))?;
+    let cap = match cap {
+        None | Some(-1) => None,
+        Some(cap) => Some(
+            u32::try_from(cap)
+                .map_err(|_| format!("the 'cap' of {one} '{name}' must be >= 0, or -1 for no bound"))?,
+        ),
+    };
+    Ok(Share { name, weight, cap })
+}

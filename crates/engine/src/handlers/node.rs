@@ -15,7 +15,7 @@ use muster_core::node::Node;
 use crate::work::{Stop, Work};
 
 pub(super) use check::{check, check_all};
-pub(super) use create::create;
+pub(super) use create::{create, turn_away};
 pub(super) use delete::delete;
 pub(super) use operate::{operate, operate_all};
 pub(super) use recover::{recover, recover_all};

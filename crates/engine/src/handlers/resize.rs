@@ -124,7 +124,7 @@ pub(crate) fn apply(
 }
 
 /// The sizes of a group with so many more or fewer than its members, if its bounds allow that.
-pub(super) fn by(
+pub(crate) fn by(
     cluster: &mut Cluster,
     group: &str,
     members: usize,

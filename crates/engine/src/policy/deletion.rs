@@ -2,15 +2,14 @@
 
 use async_trait::async_trait;
 use muster_core::action::{ActionKind, Target};
-use muster_core::candidates::{self, Candidate, Criterion};
+use muster_core::candidates::Criterion;
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
 use muster_core::policy::deletion::{HookType, Settings};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::scaling::say;
-use super::{PolicyContext, PolicyType, going};
-use crate::handlers::resize::lot;
+use super::{PolicyContext, PolicyType, going, victims};
 use crate::provider::Membership;
 
 pub(super) struct Deletion;
@@ -93,19 +92,10 @@ fn candidates(settings: &Settings, context: &PolicyContext<'_>) -> Option<Vec<No
     if let (ActionKind::NodeDelete, Target::Node(id)) = (context.action.kind, context.action.target) {
         return Some(vec![id]);
     }
-    let named = context.action.inputs.get("candidates").or_else(|| context.action.inputs.get("nodes"));
-    let named: Option<Vec<NodeId>> =
-        named.and_then(|named: &Value| serde_json::from_value(named.clone()).ok());
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
+    if let Some(named) = victims::named(context) {
         return Some(named);
     }
-    let going = going::going(context).into_iter().filter(|(_, count)| *count > 0);
-    let chosen: Vec<NodeId> = going
-        .flat_map(|(group, count)| {
-            let members = candidates::workers(context.nodes, Some(&group));
-            let members = members.map(|node| Candidate::of(node, (context.recipe_made)(node))).collect();
-            candidates::choose(members, count, settings.criteria, lot)
-        })
-        .collect();
+    let going: Vec<_> = going::going(context).into_iter().filter(|(_, count)| *count > 0).collect();
+    let chosen = victims::chosen(context, &going, settings.criteria);
     (!chosen.is_empty()).then_some(chosen)
 }

@@ -1,29 +1,95 @@
-//! Placement and affinity: they act where a scheduler places nodes, and can be attached only there.
+//! Placement: over which regions or zones nodes are spread, when they come and when they go.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;
-use muster_core::policy::Binding;
+use muster_core::candidates::{self, Criterion};
+use muster_core::node::Node;
+use muster_core::placement::{Axis, Place, Share, grow, shrink};
+use muster_core::policy::{Binding, placement};
+use serde_json::json;
 
-use super::{PolicyContext, PolicyType};
+use super::coming::{self, Change};
+use super::scaling::say;
+use super::{PolicyContext, PolicyType, victims};
+use crate::placements;
 
-/// None of the providers places nodes yet, so there is nothing to be asked before.
-pub(super) struct Placement;
+/// Said where caps leave no room.
+const NO_PLAN: &str = "There is no feasible plan to handle all nodes.";
+
+/// Over regions, or over zones.
+pub(super) struct Spread(pub(super) Axis);
 
 #[async_trait]
-impl PolicyType for Placement {
+impl PolicyType for Spread {
     fn kind(&self) -> &'static str {
-        "senlin.policy.zone_placement-1.0"
+        match self.0 {
+            Axis::Region => "senlin.policy.region_placement-1.0",
+            Axis::Zone => "senlin.policy.zone_placement-1.0",
+        }
     }
 
-    fn checks(&self, _: ActionKind) -> bool {
-        false
+    fn checks(&self, kind: ActionKind) -> bool {
+        coming::adds(kind) || kind == ActionKind::ClusterScaleIn
     }
 
-    async fn before(&self, _: &Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
+    async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        refuse_unplaced(binding, context)?;
+        placement::shares(self.0, &binding.policy).map(drop)
+    }
+
+    async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let shares = placement::shares(self.0, &binding.policy)?;
+        let Change { coming, going } = Change::of(context);
+        if coming > 0 {
+            self.place(&shares, coming, context)?;
+        }
+        if !going.is_empty() && victims::named(context).is_none() {
+            self.choose(&shares, &going, context);
+        }
         Ok(())
     }
 
     async fn after(&self, _: &Binding, _: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
         Ok(())
     }
+}
+
+impl Spread {
+    /// Says where new nodes come.
+    fn place(&self, shares: &[Share], count: u32, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let present: Vec<Place> = candidates::workers(context.nodes, None).map(Place::of).collect();
+        let plan = grow(shares, &self.0.count(shares, &present), count).ok_or(NO_PLAN)?;
+        let mut new = placements::planned(context.data, count);
+        self.0.assign(shares, &plan, &present, &mut new);
+        placements::plan(context.data, &new);
+        say(context.data, "creation", self.0.plural(), json!(plan));
+        Ok(())
+    }
+
+    /// Says from where nodes go, and chooses them; a deletion policy after this chooses by its own criterion.
+    fn choose(&self, shares: &[Share], going: &[(String, usize)], context: &mut PolicyContext<'_>) {
+        let goes = |node: &&Node| going.iter().any(|(group, _)| node.group.as_ref() == Some(group));
+        let present: Vec<Place> =
+            candidates::workers(context.nodes, None).filter(goes).map(Place::of).collect();
+        let have = self.0.count(shares, &present);
+        let there: u32 = have.values().sum();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let elsewhere = number(present.len()).saturating_sub(there);
+        let count = number(going.iter().map(|(_, count)| count).sum());
+        let plan = shrink(shares, &have, elsewhere, count);
+        say(context.data, "deletion", self.0.plural(), json!(plan));
+        let chosen = victims::chosen(context, going, Criterion::Random);
+        say(context.data, "deletion", "candidates", json!(chosen));
+    }
+}
+
+/// Whoever cannot say where nodes run cannot be asked to.
+pub(super) fn refuse_unplaced(binding: &Binding, context: &PolicyContext<'_>) -> Result<(), String> {
+    if context.capabilities.places {
+        return Ok(());
+    }
+    let (kind, policy) = (&context.cluster.profile_type, &binding.policy.kind);
+    Err(format!(
+        "nodes of {kind} cannot be told where they run: a policy of type {policy} cannot be attached"
+    ))
 }

@@ -12,6 +12,7 @@ mod life;
 mod limits;
 mod membership;
 mod nodes;
+mod placement;
 mod policies;
 mod recovery;
 mod retries;

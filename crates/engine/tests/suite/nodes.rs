@@ -47,7 +47,7 @@ pub(crate) async fn row(world: &Fixture, node: &Node) -> Node {
     world.store().node(node.id).await.expect("the store answers").expect("its row is there")
 }
 
-async fn changed(world: &Fixture, kind: ActionKind, node: &Node, inputs: Value) -> Action {
+pub(crate) async fn changed(world: &Fixture, kind: ActionKind, node: &Node, inputs: Value) -> Action {
     let node = row(world, node).await;
     let change = NodeChange { kind, node, inputs, on_conflict: OnConflict::Reject, timeout: None };
     let accepted = world.engine.submit_node(change, caller()).await.expect("accepted");

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, Kind, exactly, now};
 
 /// A world whose engine knows all types of policies.
-async fn world(kind: Kind) -> Option<Fixture> {
+pub(crate) async fn world(kind: Kind) -> Option<Fixture> {
     Fixture::open_with(kind, Policies::standard()).await
 }
 

@@ -1,0 +1,61 @@
+//! Affinity: whether the nodes of a cluster share a host.
+
+use async_trait::async_trait;
+use muster_core::action::ActionKind;
+use muster_core::placement::ServerGroup;
+use muster_core::policy::Binding;
+use muster_core::policy::affinity::Settings;
+
+use super::coming::{self, Change};
+use super::placement::refuse_unplaced;
+use super::{PolicyContext, PolicyType};
+use crate::placements;
+
+pub(super) struct Affinity;
+
+#[async_trait]
+impl PolicyType for Affinity {
+    fn kind(&self) -> &'static str {
+        "senlin.policy.affinity-1.0"
+    }
+
+    fn checks(&self, kind: ActionKind) -> bool {
+        coming::adds(kind)
+    }
+
+    async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        refuse_unplaced(binding, context)?;
+        let settings: Settings = binding.policy.settings()?;
+        if settings.rule().is_none() {
+            return Err(format!(
+                "'{}' cannot be acted on: the 'policies' of a 'servergroup' can be 'affinity' or 'anti-affinity'",
+                settings.word()
+            ));
+        }
+        if settings.enable_drs_extension {
+            return Err(
+                "there is no scheduler of distributed resources: leave 'enable_drs_extension' out".to_owned()
+            );
+        }
+        Ok(())
+    }
+
+    async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
+        let settings: Settings = binding.policy.settings()?;
+        let Change { coming, .. } = Change::of(context);
+        let Some(policy) = settings.rule().filter(|_| coming > 0) else { return Ok(()) };
+        let mut places = placements::planned(context.data, coming);
+        for place in &mut places {
+            // Each cluster has a group of its own, also where several have the same policy.
+            place.servergroup = Some(ServerGroup { policy, id: binding.id.to_string() });
+            // A placement policy knows better, whether it is asked before or after.
+            place.zone = place.zone.take().or_else(|| settings.availability_zone.clone());
+        }
+        placements::plan(context.data, &places);
+        Ok(())
+    }
+
+    async fn after(&self, _: &Binding, _: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+}

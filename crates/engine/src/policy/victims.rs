@@ -1,0 +1,49 @@
+//! Who goes: those that were named, else those that leave the others spread as policies said.
+
+use std::collections::HashMap;
+
+use muster_core::candidates::{self, Candidate, Criterion};
+use muster_core::ids::NodeId;
+use muster_core::placement::{self, Axis, Place, Quota};
+use serde::Deserialize as _;
+
+use super::PolicyContext;
+use crate::handlers::resize::lot;
+
+/// Those that the request names.
+pub(super) fn named(context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
+    let inputs = &context.action.inputs;
+    let named = inputs.get("candidates").or_else(|| inputs.get("nodes"));
+    let named: Option<Vec<NodeId>> = named.and_then(|named| Vec::deserialize(named).ok());
+    named.filter(|named| !named.is_empty())
+}
+
+/// So many of each group: by the criterion, from the regions and zones that policies before have named.
+pub(super) fn chosen(
+    context: &PolicyContext<'_>,
+    going: &[(String, usize)],
+    criterion: Criterion,
+) -> Vec<NodeId> {
+    let count: usize = going.iter().map(|(_, count)| count).sum();
+    let mut quotas = quotas(context, u32::try_from(count).unwrap_or(u32::MAX));
+    let mut chosen = Vec::new();
+    for (group, count) in going {
+        let members = || candidates::workers(context.nodes, Some(group));
+        let candidates: Vec<Candidate> =
+            members().map(|node| Candidate::of(node, (context.recipe_made)(node))).collect();
+        let mut places: HashMap<NodeId, Place> = members().map(|node| (node.id, Place::of(node))).collect();
+        let order = candidates::choose(candidates, places.len(), criterion, lot);
+        let order = order.into_iter().map(|id| (id, places.remove(&id).unwrap_or_default())).collect();
+        chosen.extend(placement::choose(order, *count, &mut quotas));
+    }
+    chosen
+}
+
+/// What placement policies said; that of regions comes first.
+fn quotas(context: &PolicyContext<'_>, count: u32) -> Vec<Quota> {
+    let said = |axis: Axis| {
+        let going = context.data.get("deletion")?.get(axis.plural())?;
+        Some(Quota::new(axis, placement::Counts::deserialize(going).ok()?, count))
+    };
+    [Axis::Region, Axis::Zone].into_iter().filter_map(said).collect()
+}

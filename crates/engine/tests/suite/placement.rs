@@ -1,0 +1,70 @@
+//! Where nodes run is decided once, when they come, and minded when they go.
+
+mod affinity;
+mod nodes;
+mod spread;
+
+use std::collections::BTreeMap;
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::cluster::Cluster;
+use muster_core::node::Node;
+use muster_core::placement::Place;
+use muster_testkit::fake::FAKE_PLACED;
+use serde_json::{Value, json};
+
+use crate::fixture::{self, Fixture};
+use crate::policies::{attach, ended, policy};
+
+const AFFINITY: &str = "senlin.policy.affinity-1.0";
+const REGION: &str = "senlin.policy.region_placement-1.0";
+const ZONE: &str = "senlin.policy.zone_placement-1.0";
+const DELETION: &str = "senlin.policy.deletion-1.1";
+
+/// A cluster whose nodes can be told where they run.
+async fn placed(world: &Fixture, workers: u32) -> Cluster {
+    let cluster = fixture::cluster(FAKE_PLACED, workers);
+    let action = world.create(&cluster).await;
+    assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
+    cluster
+}
+
+async fn attached(world: &Fixture, cluster: &Cluster, kind: &str, properties: Value) {
+    let policy = policy(world, kind, properties).await;
+    let action = attach(world, cluster, &policy).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+}
+
+/// Zones of equal weight.
+async fn zoned(world: &Fixture, cluster: &Cluster, names: &[&str]) {
+    let zones: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    attached(world, cluster, ZONE, json!({"zones": zones})).await;
+}
+
+async fn scaled(world: &Fixture, kind: ActionKind, cluster: &Cluster, count: u32) -> Action {
+    let action = ended(world, kind, cluster, json!({"count": count})).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    action
+}
+
+/// How many nodes are where, as `region/zone`; what was not decided is `-`. Rows and world say the same.
+async fn spread(world: &Fixture, cluster: &Cluster) -> BTreeMap<String, usize> {
+    let mut spread = BTreeMap::new();
+    for node in world.nodes(cluster.id).await {
+        assert_eq!(world.world.place(node.id), Some(Place::of(&node)), "it was told something else");
+        *spread.entry(at(&node)).or_default() += 1;
+    }
+    world.assert_agreement(cluster.id).await;
+    spread
+}
+
+fn at(node: &Node) -> String {
+    let Place { zone, region_name, .. } = Place::of(node);
+    let word = |name: Option<String>| name.unwrap_or_else(|| "-".to_owned());
+    format!("{}/{}", word(region_name), word(zone))
+}
+
+/// `[("-/az1", 2)]` as a map.
+fn counts<const N: usize>(expected: [(&str, usize); N]) -> BTreeMap<String, usize> {
+    expected.into_iter().map(|(at, count)| (at.to_owned(), count)).collect()
+}
