@@ -95,6 +95,7 @@ async fn a_scaling_policy_says_by_how_much_and_how_often() {
 #[case(spec("foo", "1.0", &json!({})), 404, "The policy_type 'senlin.policy.foo-1.0' could not be found.")]
 #[case(spec("deletion", "1.1", &json!({"bogus": 1})), 400, "Unrecognizable spec item 'bogus'")]
 #[case(spec("deletion", "1.1", &json!({"criteria": "X"})), 400, "'X' must be one of the allowed values: OLDEST_FIRST, OLDEST_PROFILE_FIRST, YOUNGEST_FIRST, RANDOM")]
+#[case(spec("zone_placement", "1.0", &json!({"zones": [{"weight": 5}]})), 400, "each zone must have a 'name'")]
 #[case(json!({"version": "1.0", "properties": {}}), 400, "The 'type' key is missing from the provided spec map.")]
 #[tokio::test]
 async fn bad_policies_are_refused(#[case] spec: Value, #[case] status: u16, #[case] message: &str) {
@@ -103,6 +104,23 @@ async fn bad_policies_are_refused(#[case] spec: Value, #[case] status: u16, #[ca
     assert_eq!((refused.status, refused.message()), (status, message));
     let validated = service.post("/policies/validate", json!({"policy": {"spec": spec}})).await;
     assert_eq!((validated.status, validated.message()), (status, message));
+}
+
+#[rstest]
+#[case("zone_placement", json!({"zones": [{"name": "az1"}]}))]
+#[case("region_placement", json!({"regions": [{"name": "r1"}]}))]
+#[case("affinity", json!({"servergroup": {"policies": "soft-affinity"}}))]
+#[tokio::test]
+async fn where_simulated_nodes_run_cannot_be_said(#[case] kind: &str, #[case] properties: Value) {
+    let service = Service::sqlite().await;
+    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+    policy(&service, "where", spec(kind, "1.0", &properties)).await;
+    let refused = service.act(&cluster, json!({"policy_attach": {"policy_id": "where"}})).await;
+    let why = format!(
+        "nodes of simulated.node-1.0 cannot be told where they run: a policy of type senlin.policy.{kind}-1.0 cannot be \
+         attached"
+    );
+    assert_eq!((&refused["status"], &refused["status_reason"]), (&"FAILED".into(), &why.into()));
 }
 
 #[tokio::test]
