@@ -65,7 +65,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     heals_by_default: false,
     adopt: true,
     tells_activity: false,
-    places: false,
+    places: true,
 };
 
 impl Pods {
