@@ -61,6 +61,9 @@ struct Spec {
     /// Where it runs: local or kubernetes; kubernetes if the server has one, else local
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
+    /// Which objects stand for it on Kubernetes: kuberay, dask-operator, native; what is installed if nothing is said
+    #[arg(long, value_name = "FLAVOR")]
+    flavor: Option<String>,
     /// The container image, or on the local provider the Python interpreter
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
@@ -120,6 +123,7 @@ impl Spec {
             shape,
             head_shape,
             provider,
+            flavor,
             image,
             idle_timeout,
             max_lifetime,
@@ -151,6 +155,7 @@ impl Spec {
             profile: profile.unwrap_or_default(),
             profile_properties: properties.map(Into::into),
             provider,
+            flavor: flavor.unwrap_or_default(),
             idle_timeout,
             max_lifetime,
             cluster_spec: Some(ClusterSpec { head_group_spec: head, worker_group_spec: groups }),

@@ -11,6 +11,7 @@ mod lists;
 mod membership;
 mod nodes;
 mod openstack;
+mod pods;
 mod policies;
 mod profiles;
 mod receivers;

@@ -4,6 +4,7 @@
 
 mod discovery;
 mod fixture;
+mod flavors;
 mod life;
 mod luck;
 mod pods;

@@ -1,0 +1,187 @@
+//! Nodes that are pods of a real Kubernetes, led by policies.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use muster_testkit::{Kubernetes, Namespace};
+use serde_json::{Value, json};
+
+use crate::service::{Database, Service};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+struct House {
+    kubernetes: Kubernetes,
+    namespace: Namespace,
+    service: Service,
+}
+
+impl House {
+    async fn open() -> Option<Self> {
+        let kubernetes = muster_testkit::kubernetes().await?;
+        let namespace = kubernetes.namespace().await;
+        let kubeconfig = kubernetes.kubeconfig().to_str().expect("a path of plain letters").to_owned();
+        let arguments = ["--kubeconfig", &kubeconfig, "--namespace", namespace.name()];
+        let service = Service::start_with(Database::Sqlite, &arguments, |_| {}).await?;
+        Some(Self { kubernetes, namespace, service })
+    }
+
+    /// A profile of pods with this beside their container.
+    async fn profile(&self, name: &str, mut spec: Value) -> String {
+        spec["containers"] = json!([{"name": "main", "image": "example.test/it:1"}]);
+        let properties = json!({"template": {"spec": spec}, "namespace": self.namespace.name()});
+        let spec = json!({"type": "kubernetes.pod", "version": "1.0", "properties": properties});
+        let made = self.service.post("/profiles", json!({"profile": {"name": name, "spec": spec}})).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        made.body["profile"]["id"].as_str().expect("an id").to_owned()
+    }
+
+    async fn cluster(&self, workers: u32) -> Value {
+        let profile = self.profile("pods", json!({})).await;
+        let cluster =
+            self.service.cluster("c", json!({"profile_id": profile, "desired_capacity": workers})).await;
+        assert_eq!(cluster["status"], "ACTIVE", "{cluster}");
+        cluster
+    }
+
+    async fn attach(&self, cluster: &Value, kind: &str, properties: Value) {
+        let spec =
+            json!({"type": format!("senlin.policy.{kind}"), "version": "1.0", "properties": properties});
+        let attached = self.service.attached(cluster, kind, spec).await;
+        assert_eq!(attached["status"], "SUCCEEDED", "{attached}");
+    }
+
+    async fn pods(&self) -> Vec<Pod> {
+        self.namespace.api::<Pod>().list(&ListParams::default()).await.expect("a list").items
+    }
+
+    /// How many pods run in each zone, by the machines that they were given.
+    async fn zones(&self) -> BTreeMap<String, usize> {
+        let machines: Api<Node> = Api::all(self.kubernetes.client());
+        let mut zones = BTreeMap::new();
+        for pod in self.pods().await {
+            let machine = pod.spec.and_then(|spec| spec.node_name).expect("it was scheduled");
+            let machine = machines.get(&machine).await.expect("the machine is there");
+            let zone = machine.metadata.labels.expect("labels")[ZONE].clone();
+            *zones.entry(zone).or_default() += 1;
+        }
+        zones
+    }
+
+    async fn act(&self, cluster: &Value, deed: Value) -> Value {
+        let action = self.service.act(cluster, deed).await;
+        assert_eq!(action["status"], "SUCCEEDED", "{action}");
+        action
+    }
+}
+
+fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    pairs.iter().map(|(zone, count)| ((*zone).to_owned(), *count)).collect()
+}
+
+#[tokio::test]
+async fn pods_live_where_policies_say_and_go_as_policies_say() {
+    let Some(house) = House::open().await else { return };
+    let cluster = house.cluster(0).await;
+    let zones = json!([{"name": "zone-a", "weight": 200}, {"name": "zone-b", "weight": 100}]);
+    house.attach(&cluster, "zone_placement", json!({"zones": zones})).await;
+    house.act(&cluster, json!({"scale_out": {"count": 6}})).await;
+    assert_eq!(house.zones().await, counts(&[("zone-a", 4), ("zone-b", 2)]));
+
+    // The distribution stays, and in each zone the oldest goes.
+    let properties = json!({"criteria": "OLDEST_FIRST", "destroy_after_deletion": true, "grace_period": 0});
+    house.attach(&cluster, "deletion", properties).await;
+    house.act(&cluster, json!({"scale_in": {"count": 3}})).await;
+    assert_eq!(house.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
+
+    // One that somebody removes comes back to its zone.
+    let pods = house.pods().await;
+    let lost = pods[0].metadata.name.clone().expect("a name");
+    house.namespace.api::<Pod>().delete(&lost, &DeleteParams::default()).await.expect("it goes");
+    house.service.until("/clusters/c", "cluster", "WARNING").await;
+    house.act(&cluster, json!({"recover": {}})).await;
+    assert_eq!(house.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
+
+    let gone = house.service.delete("/clusters/c").await;
+    assert_eq!(gone.status, 202, "{}", gone.body);
+    house.service.ended(&gone.action()).await;
+    assert_eq!(house.pods().await.len(), 0);
+}
+
+#[tokio::test]
+async fn pods_that_keep_away_from_each_other_have_a_machine_each() {
+    let Some(house) = House::open().await else { return };
+    let cluster = house.cluster(0).await;
+    let group = json!({"servergroup": {"name": "apart", "policies": "anti-affinity"}});
+    house.attach(&cluster, "affinity", group).await;
+    house.act(&cluster, json!({"scale_out": {"count": 3}})).await;
+    let machines: Vec<_> = house.pods().await.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+    let apart: std::collections::BTreeSet<_> = machines.iter().collect();
+    assert_eq!((machines.len(), apart.len()), (3, 3), "{machines:?}");
+}
+
+#[tokio::test]
+async fn a_pod_is_an_orphan_joins_leaves_and_is_adopted() {
+    let Some(house) = House::open().await else { return };
+    let cluster = house.cluster(1).await;
+    let profile = cluster["profile_id"].as_str().expect("an id").to_owned();
+    let made = house.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
+    assert_eq!(made.status, 202, "{}", made.body);
+    house.service.ended(&made.action()).await;
+    house.service.until("/nodes/lone", "node", "ACTIVE").await;
+    house.act(&cluster, json!({"add_nodes": {"nodes": ["lone"]}})).await;
+    assert_eq!(
+        house.service.get("/clusters/c").await.body["cluster"]["nodes"].as_array().map(Vec::len),
+        Some(2)
+    );
+    house.act(&cluster, json!({"del_nodes": {"nodes": ["lone"]}})).await;
+    assert_eq!(house.pods().await.len(), 2, "it left, and lives on");
+
+    // Somebody's own pod becomes a node, and goes as one.
+    let theirs: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "theirs"}, "spec": {"containers": [{"name": "c", "image": "example.test/it:2"}]},
+    }))
+    .expect("a pod");
+    house.namespace.api::<Pod>().create(&PostParams::default(), &theirs).await.expect("it is made");
+    let identity = format!("{}/theirs", house.namespace.name());
+    let body = json!({"identity": identity, "type": "kubernetes.pod-1.0", "name": "taken"});
+    let taken = house.service.post("/nodes/adopt", body).await;
+    assert_eq!(taken.status, 200, "{}", taken.body);
+    let gone = house.service.delete("/nodes/taken").await;
+    assert_eq!(gone.status, 202, "{}", gone.body);
+    let ended = house.service.ended(&gone.action()).await;
+    assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
+    assert!(house.namespace.api::<Pod>().get_opt("theirs").await.expect("an answer").is_none());
+}
+
+#[tokio::test]
+async fn a_pod_whose_machine_is_gone_is_not_well() {
+    let Some(house) = House::open().await else { return };
+    let machines: Api<Node> = Api::all(house.kubernetes.client());
+    let name = house.namespace.name();
+    let machine: Node = serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name},
+            "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "spec": {"taints": [{"key": "muster.test/own", "effect": "NoSchedule", "value": name}]},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+            "capacity": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }))
+    .expect("a machine");
+    machines.create(&PostParams::default(), &machine).await.expect("it is made");
+    let tolerations = json!([{"key": "muster.test/own", "operator": "Exists"},
+        {"key": "node.kubernetes.io/unreachable", "operator": "Exists"},
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]);
+    let spec = json!({"nodeSelector": {"kubernetes.io/hostname": name}, "tolerations": tolerations});
+    let profile = house.profile("own", spec).await;
+    let made = house.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
+    house.service.ended(&made.action()).await;
+    house.service.until("/nodes/lone", "node", "ACTIVE").await;
+    machines.delete(name, &DeleteParams::default()).await.expect("it goes");
+    let checked = house.service.post("/nodes/lone/actions", json!({"check": {}})).await;
+    assert_eq!(checked.status, 202, "{}", checked.body);
+    house.service.ended(&checked.action()).await;
+    let shown = house.service.get("/nodes/lone").await.body["node"].clone();
+    assert_eq!(shown["status"], "ERROR", "{shown}");
+}
