@@ -116,6 +116,7 @@ impl Drive {
         let look = work.provider.observe(work.call(), &[]);
         let seen = match work.call_provider(look).await? {
             Ok(seen) => observer::identified(&work.cluster, seen),
+            Err(error) if !error.transient => return Err(Stop::Failed(error.message)),
             Err(error) => {
                 self.blind += 1;
                 tracing::warn!(%error, tries = self.blind, "cannot observe");

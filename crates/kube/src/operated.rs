@@ -5,6 +5,7 @@ mod steps;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -35,6 +36,9 @@ use crate::sites::{Key, Site};
 use crate::write::{self, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
 use steps::{changes_recipe, joined, relabelled, resized};
+
+/// How long a request waits for a server that has just started to know what is there.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Clusters whose members operators make, by objects of the flavors that are there.
 pub(crate) struct Operated {
@@ -80,6 +84,7 @@ impl Operated {
             let message = "it is not known yet which operators are installed";
             return Err(ProviderError::transient("NotYet", message));
         }
+        self.installed.check_namespace(&cluster.namespace)?;
         let sites = self.installed.sites(flavor).ok_or_else(|| not_installed(flavor))?;
         let key = Key { namespace: cluster.namespace.clone(), name: cluster.object_name.clone() };
         Ok(Stand { flavor, sites, key })
@@ -147,7 +152,10 @@ impl Provider for Operated {
     }
 
     async fn admit(&self, profile: &Profile, named: Option<&str>) -> Result<(), ProviderError> {
-        self.installed.known().await;
+        if tokio::time::timeout(PATIENCE, self.installed.known()).await.is_err() {
+            let message = "Kubernetes has not said yet which operators are installed";
+            return Err(ProviderError::transient("NotYet", message));
+        }
         let Some(framework) = framework_of(&profile.kind) else { return Ok(()) };
         let Some(flavor) = Self::flavor(framework, named) else {
             let known: Vec<&str> = flavors_of(framework).map(Flavor::name).collect();
@@ -221,7 +229,8 @@ impl Provider for Operated {
         let steps = |site: &Site| {
             let mut steps = resized(&stand, site, call.cluster, before, victims)?;
             if changes_recipe(before, call.cluster) {
-                let remade = stand.flavor.remake(plan, &site.words());
+                let was = Plan { cluster: before, recipe: &recipe };
+                let remade = stand.flavor.remake(was, plan, &site.words());
                 steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
             }
             steps.extend(relabelled(site, before, call.cluster));

@@ -27,6 +27,7 @@ pub(crate) use table::Table;
 
 use crate::changes::told;
 use crate::follow;
+use crate::installed::places;
 use crate::logs::{self, Lines};
 use crate::marks;
 use crate::write::Writer;
@@ -42,6 +43,7 @@ const AT_ONCE: usize = 16;
 /// The pods that are nodes.
 pub(crate) struct Pods {
     instance: InstanceId,
+    namespaces: Vec<String>,
     client: Client,
     writer: Writer,
     table: Arc<Table>,
@@ -73,16 +75,17 @@ impl Pods {
     pub(crate) fn follow(
         client: Client,
         instance: InstanceId,
-        places: Vec<Option<String>>,
+        namespaces: Vec<String>,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
+        let places = places(&namespaces);
         let table = Arc::new(Table::new(places.len(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
             let (table, client) = (Arc::clone(&table), client.clone());
             tokio::spawn(follow::run_nodes(table, index, namespace, client, stop.clone()));
         }
-        Self { instance, writer: Writer::new(client.clone()), client, table, changes }
+        Self { instance, namespaces, writer: Writer::new(client.clone()), client, table, changes }
     }
 
     fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -17,7 +17,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::changes::told;
 use crate::connect::{self, CannotConnect, Options};
-use crate::installed::places;
 use crate::logs::Lines;
 use crate::operated::Operated;
 use crate::pods::{Pods, is_pod};
@@ -39,8 +38,8 @@ impl Kubernetes {
     pub async fn connect(options: Options) -> Result<Self, CannotConnect> {
         let (client, instance) = connect::connect(&options).await?;
         let (changes, stop) = (broadcast::channel(CHANGES).0, CancellationToken::new());
-        let places = places(&options.namespaces);
-        let pods = Pods::follow(client.clone(), instance.clone(), places, changes.clone(), &stop);
+        let namespaces = options.namespaces.clone();
+        let pods = Pods::follow(client.clone(), instance.clone(), namespaces, changes.clone(), &stop);
         let operated = Operated::follow(client, instance.clone(), options.namespaces, changes.clone(), &stop);
         Ok(Self { instance, operated, pods, changes, _stop: stop.drop_guard() })
     }

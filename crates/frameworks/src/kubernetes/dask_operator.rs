@@ -98,8 +98,8 @@ impl Flavor for DaskOperator {
         write::resize(words, changes)
     }
 
-    fn remake(&self, plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(plan, words)
+    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+        write::remake(before, after, words)
     }
 
     fn revive_head(&self, cluster: &str) -> Option<Step> {

@@ -139,8 +139,8 @@ impl Flavor for Domino {
         write::resize(self.kind(), cluster, words, changes)
     }
 
-    fn remake(&self, plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(self.kind(), self.head, plan, words)
+    fn remake(&self, _: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+        write::remake(self.kind(), self.head, after, words)
     }
 
     fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {

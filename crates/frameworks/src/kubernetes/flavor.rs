@@ -136,8 +136,8 @@ pub trait Flavor: Send + Sync {
     /// What to write so that groups change, given what the objects say; the sentence says what is not possible.
     fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String>;
 
-    /// What to write so that nodes are made from another recipe.
-    fn remake(&self, plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String>;
+    /// What to write so that nodes are made from another recipe than before: what differs, and nothing else.
+    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String>;
 
     /// What is taken away once a group has shrunk.
     fn settle(&self, _cluster: &str, _words: &[&Words]) -> Vec<Step> {

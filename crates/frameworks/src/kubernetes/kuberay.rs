@@ -111,19 +111,23 @@ impl Flavor for KubeRay {
         Ok(vec![patch(cluster, operations)])
     }
 
-    fn remake(&self, plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        let mut operations = Vec::new();
-        let version = plan.recipe.version.as_deref();
-        let head = head_template(&plan.recipe.head(), version);
-        operations.extend(remade("/spec/headGroupSpec", &head));
-        for wanted in &plan.cluster.groups {
+    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+        let head = |plan: Plan<'_>| head_template(&plan.recipe.head(), plan.recipe.version.as_deref());
+        let mut operations = remade("/spec/headGroupSpec", &head(before), &head(after));
+        for wanted in &after.cluster.groups {
             let group = group(words, &wanted.name)?;
             let path = format!("/spec/workerGroupSpecs/{}", group.place);
-            operations.push(test(&format!("{path}/groupName"), &json!(group.name)));
-            let node = plan.recipe.workers(Some(wanted));
-            operations.extend(remade(&path, &worker_template(&node, version)));
+            let made = |plan: Plan<'_>| {
+                let node = plan.recipe.workers(plan.cluster.group(&wanted.name));
+                worker_template(&node, plan.recipe.version.as_deref())
+            };
+            let changes = remade(&path, &made(before), &made(after));
+            if !changes.is_empty() {
+                operations.push(test(&format!("{path}/groupName"), &json!(group.name)));
+                operations.extend(changes);
+            }
         }
-        Ok(vec![patch(&plan.cluster.object_name, operations)])
+        Ok(vec![patch(&after.cluster.object_name, operations)])
     }
 
     fn settle(&self, cluster: &str, words: &[&Words]) -> Vec<Step> {
@@ -322,9 +326,10 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
     Ok(operations)
 }
 
-fn remade(path: &str, template: &Value) -> Vec<Value> {
-    let made = &template["spec"]["containers"][0];
-    replaced_container(&format!("{path}/template/spec"), &["image", "resources", "env"], made)
+fn remade(path: &str, before: &Value, after: &Value) -> Vec<Value> {
+    let container = |template: &Value| template["spec"]["containers"][0].clone();
+    let path = format!("{path}/template/spec");
+    replaced_container(&path, &["image", "resources", "env"], &container(before), &container(after))
 }
 
 fn patch(cluster: &str, operations: Vec<Value>) -> Step {

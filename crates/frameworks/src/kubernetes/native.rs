@@ -98,8 +98,8 @@ impl Flavor for Native {
         write::resize(words, changes)
     }
 
-    fn remake(&self, plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(plan, words, self.name())
+    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+        write::remake(before, after, words, self.name())
     }
 
     fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints {

@@ -57,11 +57,12 @@ async fn a_name_that_others_have_is_not_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_is_not_there_is_named() {
+async fn a_namespace_that_is_not_served_is_named() {
     let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
     let (cluster, profile) = house.ask_for(Framework::Ray, 1);
     let cluster = Cluster { namespace: "nowhere".to_owned(), ..cluster };
     let action = house.try_create(&(cluster, profile)).await.unwrap();
     let action = house.ended(action).await;
-    assert!(action.status_reason.contains("there is no namespace 'nowhere'"), "{}", action.status_reason);
+    let words = format!("namespace 'nowhere' is not served here: choose {}", house.namespace.name());
+    assert!(action.status_reason.contains(&words), "{}", action.status_reason);
 }

@@ -239,9 +239,10 @@ fn the_roots_number_is_never_written() {
 #[test]
 fn another_recipe_is_written_to_the_group_and_to_the_root() {
     let (root, group) = (root(&json!({})), worker_group("fred-default", &json!({"replicas": 3})));
-    let (cluster, recipe) = (cluster(), recipe(&json!({"image": "mine:2"})));
-    let plan = Plan { cluster: &cluster, recipe: &recipe };
-    let steps = DaskOperator.remake(plan, &[&root, &group]).expect("it is possible");
+    let (cluster, old) = (cluster(), recipe(&json!({"image": "mine:1", "worker": {"env": {"A": "1"}}})));
+    let new = recipe(&json!({"image": "mine:2"}));
+    let plan = |recipe| Plan { cluster: &cluster, recipe };
+    let steps = DaskOperator.remake(plan(&old), plan(&new), &[&root, &group]).expect("it is possible");
     let written: Vec<(&str, Vec<&str>)> = steps
         .iter()
         .map(|step| {
@@ -254,10 +255,12 @@ fn another_recipe_is_written_to_the_group_and_to_the_root() {
         .collect();
     assert_eq!(written, [("fred-default", vec!["mine:2"]), ("fred", vec!["mine:2", "mine:2"])]);
     let Deed::Patch(operations) = &steps[0].deed else { panic!("a patch") };
-    // Variables that are not wanted any more go.
+    // Variables that are not wanted any more go; what stays as it was is not written.
     assert!(
         operations.contains(&json!({"op": "add", "path": "/spec/worker/spec/containers/0/env", "value": []}))
     );
+    let resources = "/spec/worker/spec/containers/0/resources";
+    assert!(operations.iter().all(|operation| operation["path"] != resources), "{operations:?}");
 }
 
 #[test]

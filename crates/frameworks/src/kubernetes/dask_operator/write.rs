@@ -63,15 +63,17 @@ fn deletions(group: &str, victims: &[Victim]) -> Vec<Step> {
     victims.iter().filter_map(deployment).map(delete).collect()
 }
 
-pub(super) fn remake(plan: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-    let Plan { cluster, recipe } = plan;
+pub(super) fn remake(before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+    let cluster = after.cluster;
     let group = only_group(cluster, "dask-operator")?;
     let object = object_of(words, &group.name)?;
-    let workers = || {
-        let made = make::worker(recipe, &recipe.workers(Some(group)));
-        replaced_container("/spec/worker/spec", &REMADE, &made)
+    let worker = |Plan { cluster, recipe }: Plan<'_>| {
+        make::worker(recipe, &recipe.workers(cluster.group(&group.name)))
     };
-    let scheduler = replaced_container("/spec/scheduler/spec", &REMADE, &make::scheduler(recipe));
+    let workers = || replaced_container("/spec/worker/spec", &REMADE, &worker(before), &worker(after));
+    let scheduler = |plan: Plan<'_>| make::scheduler(plan.recipe);
+    let scheduler =
+        replaced_container("/spec/scheduler/spec", &REMADE, &scheduler(before), &scheduler(after));
     // What the root says of workers counts when its operator makes the group anew.
     let root = scheduler.into_iter().chain(workers()).collect();
     Ok(vec![patch(&WORKER_GROUP, object, workers()), patch(&CLUSTER, &cluster.object_name, root)])

@@ -136,7 +136,8 @@ fn cluster() -> Cluster {
 fn remade(properties: &Value, words: &Words) -> Result<Value, String> {
     let recipe = ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe");
     let cluster = cluster();
-    let steps = RAY.remake(Plan { cluster: &cluster, recipe: &recipe }, &[words])?;
+    let plan = Plan { cluster: &cluster, recipe: &recipe };
+    let steps = RAY.remake(plan, plan, &[words])?;
     let [Step { deed: Deed::Overlay(body), .. }] = steps.as_slice() else {
         panic!("one merge patch: {steps:?}")
     };

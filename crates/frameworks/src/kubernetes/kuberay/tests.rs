@@ -155,3 +155,19 @@ fn pods_are_members_by_their_labels() {
     let job = labels(&[("ray.io/cluster", "fred"), ("ray.io/node-type", "redis-cleanup")]);
     assert_eq!(KubeRay.member(&job), None);
 }
+
+#[test]
+fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
+    let words = words(&json!({"groupName": "small", "replicas": 3}));
+    let (old, new) = (recipe(&json!({})), recipe(&json!({"worker": {"image": "mine:2"}})));
+    let cluster = cluster();
+    let plan = |recipe| Plan { cluster: &cluster, recipe };
+    let steps = KubeRay.remake(plan(&old), plan(&new), &[&words]).expect("it is possible");
+    let [Step { deed: Deed::Patch(patch), .. }] = steps.as_slice() else { panic!("one patch: {steps:?}") };
+    let image = "/spec/workerGroupSpecs/1/template/spec/containers/0/image";
+    let written = json!([
+        {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "small"},
+        {"op": "add", "path": image, "value": "mine:2"},
+    ]);
+    assert_eq!(json!(patch), written);
+}

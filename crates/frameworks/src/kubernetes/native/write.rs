@@ -47,18 +47,25 @@ fn workers<'w>(words: &[&'w Words], group: &str) -> Result<&'w Words, String> {
     own.ok_or_else(|| format!("there is no Deployment of workers of group '{group}'"))
 }
 
-pub(super) fn remake(plan: Plan<'_>, words: &[&Words], flavor: &str) -> Result<Vec<Step>, String> {
-    let Plan { cluster, recipe } = plan;
-    let group = only_group(cluster, flavor)?;
-    let name = &cluster.object_name;
+pub(super) fn remake(
+    before: Plan<'_>,
+    after: Plan<'_>,
+    words: &[&Words],
+    flavor: &str,
+) -> Result<Vec<Step>, String> {
+    let group = only_group(after.cluster, flavor)?;
+    let name = &after.cluster.object_name;
     let workers = workers(words, &group.name)?;
     let root = words.iter().find(|words| words.groups.is_empty());
     let root = root.ok_or_else(|| "there is no Deployment of the master".to_owned())?;
-    let of = |made: &Value| replaced_container("/spec/template/spec", &REMADE, made);
-    Ok(vec![
-        patch(&workers.object, of(&make::worker(recipe, &recipe.workers(Some(group)), name))),
-        patch(&root.object, of(&make::master(recipe, name))),
-    ])
+    let changed = |made: &dyn Fn(Plan<'_>) -> Value| {
+        replaced_container("/spec/template/spec", &REMADE, &made(before), &made(after))
+    };
+    let worker = |Plan { cluster, recipe }: Plan<'_>| {
+        make::worker(recipe, &recipe.workers(cluster.group(&group.name)), name)
+    };
+    let master = |plan: Plan<'_>| make::master(plan.recipe, name);
+    Ok(vec![patch(&workers.object, changed(&worker)), patch(&root.object, changed(&master))])
 }
 
 fn patch(name: &str, operations: Vec<Value>) -> Step {
