@@ -1,0 +1,45 @@
+{{- define "muster.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Objects of the whole cluster: two releases of one name in two namespaces stay apart. */}}
+{{- define "muster.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "muster.name" .) -}}
+{{- end -}}
+
+{{- define "muster.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "muster.labels" -}}
+{{ include "muster.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "muster.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "muster.name" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.create is false: say in serviceAccount.name which account is used instead" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "muster.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "muster.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{/* What contradicts itself is refused before anything is made. */}}
+{{- define "muster.check" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.database.urlSecret.name) -}}
+{{- fail (printf "replicas is %d, and SQLite serves one server only: set database.urlSecret.name to a Secret with the URL of a PostgreSQL, or replicas to 1" (int .Values.replicas)) -}}
+{{- end -}}
+{{- end -}}
