@@ -5,6 +5,7 @@ use muster_core::ids::InstanceId;
 use muster_core::principal::Principal;
 use muster_core::profile::ProfileType;
 use muster_engine::Engine;
+use serde_json::{Map, Value};
 
 use crate::auth::LOCAL_SCHEME;
 use crate::core_api::ServerInfo;
@@ -69,6 +70,60 @@ pub(crate) fn framework_of(kind: &ProfileType) -> Option<Framework> {
 /// The type of a framework's clusters.
 pub(crate) fn cluster_type(framework: Framework) -> ProfileType {
     ProfileType::new(&format!("{framework}.cluster"), "1.0")
+}
+
+/// Where what a project makes goes to, if nothing else is said.
+pub(crate) fn namespace_of<'a>(engine: &'a Engine, project: &'a str) -> Result<&'a str, ApiError> {
+    engine.config().projects.namespace_of(project).ok_or_else(|| {
+        let sentence = format!(
+            "project '{project}' is nowhere at home, since the namespace of its name is another project's: \
+             name its namespace in [project_namespaces]"
+        );
+        ApiError::impossible(sentence).word("NoNamespace")
+    })
+}
+
+/// Whose what is made in a namespace is.
+pub(crate) fn project_of<'a>(engine: &'a Engine, namespace: &'a str) -> Result<&'a str, ApiError> {
+    engine.config().projects.project_of(namespace).ok_or_else(|| {
+        let home = engine.config().projects.namespace_of(namespace).unwrap_or_default();
+        ApiError::not_found(format!(
+            "namespace '{namespace}' is no project's: the project of that name is at home in '{home}'"
+        ))
+    })
+}
+
+/// Whether somebody may have something in a namespace: in those of its own project, an admin in all.
+pub(crate) fn may_be_in(engine: &Engine, principal: &Principal, namespace: &str) -> Result<(), ApiError> {
+    let owner = engine.config().projects.project_of(namespace);
+    if principal.is_admin() || owner == Some(&principal.project) {
+        return Ok(());
+    }
+    let project = &principal.project;
+    let sentence =
+        format!("namespace '{namespace}' is not of project '{project}': name one that is, or leave it out");
+    Err(ApiError::forbidden(sentence).word("NamespaceNotYours"))
+}
+
+/// The same of the namespace that a recipe names, if it names one.
+pub(crate) fn may_be_made(
+    engine: &Engine,
+    principal: &Principal,
+    properties: &Map<String, Value>,
+) -> Result<(), ApiError> {
+    let named = properties.get("namespace").and_then(Value::as_str);
+    named.map_or(Ok(()), |namespace| may_be_in(engine, principal, namespace))
+}
+
+/// The same of the namespace of something that is there, where that is within one.
+pub(crate) fn may_be_adopted(
+    engine: &Engine,
+    principal: &Principal,
+    instance: &InstanceId,
+    identity: &str,
+) -> Result<(), ApiError> {
+    let place = identity.split_once('/').filter(|_| instance.provider() == KUBERNETES_PROVIDER);
+    place.map_or(Ok(()), |(namespace, _)| may_be_in(engine, principal, namespace))
 }
 
 /// Whether somebody may have nodes run there.

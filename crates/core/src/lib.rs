@@ -17,6 +17,7 @@ pub mod policy;
 pub mod principal;
 pub mod profile;
 pub mod profile_types;
+pub mod projects;
 pub mod quantity;
 pub mod receiver;
 pub mod recipe;

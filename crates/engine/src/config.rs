@@ -1,6 +1,7 @@
 //! What can be set about the engine.
 
 use muster_core::policy::Rules;
+use muster_core::projects::ProjectNamespaces;
 use muster_core::time::Span;
 
 /// Settings of an engine.
@@ -24,6 +25,8 @@ pub struct Config {
     pub max_nodes_per_cluster: u32,
     /// The most clusters that a project may have.
     pub max_clusters_per_project: u32,
+    /// In which namespaces projects are at home.
+    pub projects: ProjectNamespaces,
     /// What a policy may be, as far as that is a setting.
     pub policy_rules: Rules,
     /// How long the history of what has ended is kept.
@@ -48,6 +51,7 @@ impl Default for Config {
             longest_pause: Span::from_secs(30),
             max_nodes_per_cluster: 10_000,
             max_clusters_per_project: 1_000,
+            projects: ProjectNamespaces::default(),
             policy_rules: Rules::default(),
             retention: Span::from_secs(30 * 24 * 3600),
             request_memory: Span::from_secs(24 * 3600),

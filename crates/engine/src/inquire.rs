@@ -65,7 +65,7 @@ impl Engine {
             Some(id) => self.store().cluster(id).await?,
             None => None,
         };
-        let cluster = cluster.unwrap_or_else(|| orphan::cluster(node, &profile));
+        let cluster = cluster.unwrap_or_else(|| orphan::cluster(node, &profile, &self.config().projects));
         let not_served = || InquiryError::NotServed(node.instance.to_string());
         let provider = self.provider(&node.instance).ok_or_else(not_served)?;
         let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };

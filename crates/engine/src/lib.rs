@@ -18,6 +18,7 @@ mod handlers;
 pub mod health;
 pub mod hooks;
 mod hub;
+pub mod identity;
 mod inquire;
 mod janitor;
 mod limits;

@@ -8,6 +8,7 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
 use muster_core::principal::Owner;
 use muster_core::profile::Profile;
+use muster_core::projects::ProjectNamespaces;
 
 /// What stands for the cluster of a node that is in none.
 pub(crate) const fn id(node: NodeId) -> ClusterId {
@@ -15,9 +16,11 @@ pub(crate) const fn id(node: NodeId) -> ClusterId {
 }
 
 /// The cluster that a node without one is the only member of. It has no groups: nothing is ever missing in it.
-pub(crate) fn cluster(node: &Node, profile: &Profile) -> Cluster {
+pub(crate) fn cluster(node: &Node, profile: &Profile, projects: &ProjectNamespaces) -> Cluster {
     let (name, project, instance) = (&node.name, &node.project, node.instance.clone());
     Cluster {
+        // Doors make none for a project that is nowhere at home.
+        namespace: projects.namespace_of(project).unwrap_or_default().to_owned(),
         object_name: format!("node-{}", node.id.short()),
         owner: Owner { scheme: String::new(), id: node.user.clone(), name: String::new() },
         user: node.user.clone(),

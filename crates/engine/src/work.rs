@@ -126,7 +126,7 @@ impl Work {
         let follow = inner.hub.follow(Topic::Action(action.id));
         // What it was told before this was not read by anybody yet.
         let version = follow.version().wrapping_sub(1);
-        let about = About::read(&inner.store, &action, taken_over, subject).await?;
+        let about = About::read(inner, &action, taken_over, subject).await?;
         let About { cluster, stored, profile, profiles, nodes, bindings, target } = about;
         let children = if taken_over { children_of(inner, action.id).await? } else { Children::default() };
         let provider = inner.provider(&action.instance).ok_or_else(|| {

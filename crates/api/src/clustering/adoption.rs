@@ -41,7 +41,10 @@ impl<'b> Wanted<'b> {
         let info = profile_types::find(name, version).ok_or_else(unknown)?;
         let kind = ProfileType::new(info.name, info.version);
         let instance = placement::instance_for(call.engine(), "", &kind)?;
-        placement::may_run_code(&call.door.info, call.principal()?, &instance)?;
+        let (engine, principal) = (call.engine(), call.principal()?);
+        placement::may_run_code(&call.door.info, principal, &instance)?;
+        placement::may_be_adopted(engine, principal, &instance, self.identity)?;
+        placement::may_be_made(engine, principal, &self.overrides)?;
         Ok(Adoptee { instance, kind, identity: self.identity.to_owned(), overrides: self.overrides })
     }
 }

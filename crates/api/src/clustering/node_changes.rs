@@ -61,7 +61,10 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     };
     let instance = match &cluster {
         Some(cluster) => cluster.instance.clone(),
-        None => placement::instance_for(call.engine(), "", &profile.kind)?,
+        None => {
+            placement::namespace_of(call.engine(), &call.principal()?.project)?;
+            placement::instance_for(call.engine(), "", &profile.kind)?
+        }
     };
     placement::may_run_code(&call.door.info, call.principal()?, &instance)?;
     let new = NewNode {

@@ -15,6 +15,7 @@ use super::form::Form;
 use super::query::keys;
 use super::reply::Reply;
 use super::show;
+use crate::placement;
 
 const SORTS: [(&str, ProfileSort); 4] = [
     ("type", ProfileSort::Kind),
@@ -99,6 +100,8 @@ fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
     let properties = envelope.properties()?;
     info.schema.validate(properties)?;
     let principal = call.principal().map_err(Wrong::Envelope)?;
+    placement::may_be_made(call.engine(), principal, properties)
+        .map_err(|error| Wrong::Envelope(error.into()))?;
     let profile = Profile {
         id: ProfileId::from_uuid(new_id()),
         name: name.to_owned(),

@@ -103,7 +103,7 @@ impl ClusterService for CoreApi {
         let mut given = request.cluster.unwrap_or_default();
         self.resolve_shapes(&mut given)?;
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
-        create::may_go_to(&access, &namespace)?;
+        self.may_go_to(&access, &namespace)?;
         let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
         let accepted = self
             .engine

@@ -49,19 +49,6 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     Ok(chosen.to_owned())
 }
 
-/// Whether something new may go to a namespace: by default it is the project of that name.
-pub(super) fn may_go_to(access: &Access, namespace: &str) -> Result<(), ApiError> {
-    let what = format!("namespace '{namespace}'");
-    let on = Resource { what: &what, project: namespace, owner: &Owner::default() };
-    access.check(on).map_err(|denied| match denied {
-        Denied::Unseen(_) => ApiError::not_found(format!(
-            "{what} could not be found: what you create goes to namespace '{}'",
-            access.principal().project
-        )),
-        denied @ Denied::Forbidden(_) => denied.into(),
-    })
-}
-
 /// Refuses control characters in what is kept as it is given: no list or log could show them.
 pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>) -> Result<(), ApiError> {
     match texts.into_iter().find(|text| text.chars().any(char::is_control)) {
@@ -89,6 +76,26 @@ fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
 }
 
 impl CoreApi {
+    /// Whether something new may go to a namespace, by the project that it is of.
+    pub(super) fn may_go_to(&self, access: &Access, namespace: &str) -> Result<(), ApiError> {
+        let what = format!("namespace '{namespace}'");
+        let own = || placement::namespace_of(&self.engine, &access.principal().project);
+        let unseen = |home: &str| {
+            let sentence = format!("{what} could not be found: what you create goes to namespace '{home}'");
+            ApiError::not_found(sentence)
+        };
+        let project = placement::project_of(&self.engine, namespace);
+        if !access.principal().is_admin() && project.is_err() {
+            return Err(unseen(own()?));
+        }
+        let on = Resource { what: &what, project: project?, owner: &Owner::default() };
+        match access.check(on) {
+            Err(Denied::Unseen(_)) => Err(unseen(own()?)),
+            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
+            Ok(()) => Ok(()),
+        }
+    }
+
     /// Checks a request and makes the cluster and its recipe from it; stores nothing.
     pub(super) fn new_cluster(
         &self,
@@ -112,14 +119,17 @@ impl CoreApi {
         let (kind, framework) = profile_type(&given)?;
         let instance = placement::instance_for(&self.engine, &given.provider, &kind)?;
         placement::may_run_code(&self.info, principal, &instance)?;
+        let project = placement::project_of(&self.engine, &namespace)?.to_owned();
+        let properties = recipe::properties(&given, framework)?;
+        placement::may_be_made(&self.engine, principal, &properties)?;
         let now = self.engine.now();
         let profile = Profile {
             id: ProfileId::from_uuid(new_id()),
             name: given.name.clone(),
             kind,
-            project: namespace.clone(),
+            project: project.clone(),
             user: principal.id.clone(),
-            properties: recipe::properties(&given, framework)?,
+            properties,
             envelope: Map::new(),
             metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
             implicit: true,
@@ -127,8 +137,9 @@ impl CoreApi {
             updated_at: None,
         };
         let id = ClusterId::from_uuid(new_id());
-        let new = Cluster::new(id, &given.name, namespace, instance, &profile, now);
+        let new = Cluster::new(id, &given.name, project, instance, &profile, now);
         let cluster = Cluster {
+            namespace,
             owner: principal.as_owner(),
             user: if given.user.is_empty() { principal.id.clone() } else { given.user.clone() },
             framework,

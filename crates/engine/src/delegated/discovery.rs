@@ -4,6 +4,7 @@ use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::profile::Profile;
+use muster_core::projects::ProjectNamespaces;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::Discover;
@@ -30,20 +31,30 @@ pub(crate) async fn discover(
         }
     };
     let now = inner.clock.now();
-    let Some((cluster, profile)) = rows(provider, id, found, now) else { return Ok(false) };
+    let Some((cluster, profile)) = rows(provider, &inner.config.projects, id, found, now) else {
+        return Ok(false);
+    };
     let message = format!("it was found in namespace '{}'", cluster.namespace);
     let event = events::of_cluster(None, &cluster, Level::Info, reason::DISCOVERED, &message, now);
     let engine = inner.life().id;
     inner.store.discover(Discover { duty, engine, cluster, profile, event }).await
 }
 
-fn rows(provider: &dyn Provider, id: ClusterId, found: Found, now: Timestamp) -> Option<(Cluster, Profile)> {
+fn rows(
+    provider: &dyn Provider,
+    projects: &ProjectNamespaces,
+    id: ClusterId,
+    found: Found,
+    now: Timestamp,
+) -> Option<(Cluster, Profile)> {
+    // What is in a namespace of nobody is seen by admins only: no project has an empty name.
+    let project = projects.project_of(&found.namespace).unwrap_or_default().to_owned();
     let capabilities = provider.capabilities(&found.kind, Some(&found.flavor))?;
     let profile = Profile {
         id: ProfileId::from_uuid(new_id()),
         name: found.name.clone(),
         kind: found.kind,
-        project: found.namespace.clone(),
+        project: project.clone(),
         user: found.user.clone(),
         properties: found.properties,
         envelope: Map::new(),
@@ -53,8 +64,9 @@ fn rows(provider: &dyn Provider, id: ClusterId, found: Found, now: Timestamp) ->
         updated_at: None,
     };
     let created_at = found.created_at.or(Some(now));
-    let new = Cluster::new(id, found.name, found.namespace, provider.instance().clone(), &profile, now);
+    let new = Cluster::new(id, found.name, project, provider.instance().clone(), &profile, now);
     let cluster = Cluster {
+        namespace: found.namespace,
         owner: found.owner,
         user: found.user,
         framework: Some(found.framework),

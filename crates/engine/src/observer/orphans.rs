@@ -41,7 +41,7 @@ pub(super) async fn look_at(
     let node = inner.store.node(NodeId::from_uuid(*id.as_uuid())).await?;
     let Some(node) = node.filter(|node| node.cluster_id.is_none()) else { return Ok(Looked::Settled) };
     let Some(profile) = inner.store.profile(node.profile_id).await? else { return Ok(Looked::Settled) };
-    let cluster = orphan::cluster(&node, &profile);
+    let cluster = orphan::cluster(&node, &profile, &inner.config.projects);
     let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
     let nodes = [node];
     let look = inner.stopping.run_until_cancelled(provider.observe(call, &nodes));

@@ -70,7 +70,7 @@ impl Engine {
         };
         let node =
             cluster.as_ref().map_or_else(|| node.clone(), |cluster| naming::candidate(cluster, node.clone()));
-        let place = cluster.unwrap_or_else(|| orphan::cluster(&node, &profile));
+        let place = cluster.unwrap_or_else(|| orphan::cluster(&node, &profile, &self.inner.config.projects));
         let action = self.node_action(ActionKind::NodeCreate, &node, &place, &caller);
         let nodes = vec![node.clone()];
         let accept = Accept { nodes, ..accept(action, &node, OnConflict::Queue, &caller) };
@@ -136,7 +136,7 @@ impl Engine {
             None => {
                 let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
                 let profile = self.inner.store.profile(node.profile_id).await?.ok_or_else(missing)?;
-                orphan::cluster(&node, &profile)
+                orphan::cluster(&node, &profile, &self.inner.config.projects)
             }
         };
         self.admit_recipe(&node.instance, None, node.profile_id, &inputs).await?;

@@ -8,10 +8,12 @@ use muster_core::ids::{ClusterId, NodeId, ProfileId};
 use muster_core::node::Node;
 use muster_core::policy::Binding;
 use muster_core::profile::Profile;
+use muster_core::projects::ProjectNamespaces;
 use muster_store::Store;
 use muster_store::reads::Subject;
 
 use super::Stop;
+use crate::engine::Inner;
 use crate::orphan;
 
 /// A cluster and its members, or a node that is in none.
@@ -35,16 +37,17 @@ fn gone(what: &str) -> Stop {
 impl About {
     /// Reads it, except for what came with the claim.
     pub(super) async fn read(
-        store: &Store,
+        inner: &Inner,
         action: &Action,
         taken_over: bool,
         subject: Option<Subject>,
     ) -> Result<Self, Stop> {
+        let store = &inner.store;
         match (action.cluster_id, action.target) {
             (Some(id), _) | (None, Target::Cluster(id)) => {
                 Self::cluster(store, id, action, taken_over, subject).await
             }
-            (None, Target::Node(node)) => Self::orphan(store, node).await,
+            (None, Target::Node(node)) => Self::orphan(store, &inner.config.projects, node).await,
         }
     }
 
@@ -77,7 +80,7 @@ impl About {
         Ok(Self { cluster, stored: true, profile, profiles, nodes, bindings, target })
     }
 
-    async fn orphan(store: &Store, id: NodeId) -> Result<Self, Stop> {
+    async fn orphan(store: &Store, projects: &ProjectNamespaces, id: NodeId) -> Result<Self, Stop> {
         let node = store.node(id).await?.ok_or_else(|| gone("node"))?;
         if let Some(cluster) = node.cluster_id {
             let why = format!("node {id} has joined cluster {cluster} meanwhile: ask again");
@@ -85,7 +88,7 @@ impl About {
         }
         let profile = store.profile(node.profile_id).await?.ok_or_else(|| gone("profile"))?;
         Ok(Self {
-            cluster: orphan::cluster(&node, &profile),
+            cluster: orphan::cluster(&node, &profile, projects),
             stored: false,
             profile,
             profiles: HashMap::new(),

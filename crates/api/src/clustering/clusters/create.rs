@@ -73,14 +73,18 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
     let provider = recipe.provider.as_deref().unwrap_or_default();
     let instance = placement::instance_for(call.engine(), provider, &profile.kind)?;
     placement::may_run_code(&call.door.info, principal, &instance)?;
+    let limits = recipe.limits();
+    let namespace = match recipe.namespace {
+        Some(namespace) => namespace,
+        None => placement::namespace_of(call.engine(), &principal.project)?.to_owned(),
+    };
     let id = ClusterId::from_uuid(new_id());
     let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
-    let limits = recipe.limits();
     let (project, now) = (&principal.project, call.engine().now());
     let new = Cluster::new(id, name, project, instance, profile, now);
     Ok(Cluster {
         object_name: object_name(name, id),
-        namespace: recipe.namespace.unwrap_or_else(|| project.clone()),
+        namespace,
         owner: principal.as_owner(),
         user: principal.id.clone(),
         framework,
