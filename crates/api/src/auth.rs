@@ -10,6 +10,7 @@ use crate::error::ApiError;
 
 mod accounts;
 mod authorize;
+mod kubernetes;
 mod local;
 mod none;
 mod reread;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
 pub use authorize::{Denied, Resource, Rule, authorize};
+pub use kubernetes::{KUBERNETES_SCHEME, KubernetesTokens};
 pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
 pub use none::{Nobody, NotAllowed};
 pub use secret::{hash, new_token};
@@ -60,12 +62,16 @@ pub enum AuthError {
     /// The credentials are this scheme's, and they are not good.
     #[error("{0}")]
     Refused(String),
+    /// Whoever knows about them cannot be asked now.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(sentence) => Self::unauthenticated(sentence),
+            AuthError::Unavailable(sentence) => Self::unavailable(sentence),
         }
     }
 }
@@ -116,10 +122,18 @@ impl Authenticators {
 
     /// Who is calling, by the first scheme that knows.
     pub async fn identify(&self, caller: Caller<'_>) -> Result<Principal, AuthError> {
+        // Whom one cannot ask about another may know.
+        let mut unavailable = None;
         for scheme in &self.0 {
-            if let Some(principal) = scheme.authenticate(caller).await? {
-                return Ok(principal);
+            match scheme.authenticate(caller).await {
+                Ok(Some(principal)) => return Ok(principal),
+                Ok(None) => {}
+                Err(error @ AuthError::Unavailable(_)) => unavailable = Some(error),
+                Err(error @ AuthError::Refused(_)) => return Err(error),
             }
+        }
+        if let Some(unavailable) = unavailable {
+            return Err(unavailable);
         }
         let asked = self.schemes().join(", ");
         Err(AuthError::Refused(if caller.headers.contains_key(header::AUTHORIZATION) {

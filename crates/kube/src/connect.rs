@@ -49,17 +49,21 @@ pub enum CannotConnect {
 
 /// A client, and which Kubernetes it talks to.
 pub(crate) async fn connect(options: &Options) -> Result<(Client, InstanceId), CannotConnect> {
-    let config = match &options.kubeconfig {
-        Some(file) => from_file(file).await?,
-        None => Config::incluster().map_err(|error| CannotConnect::NotInPod(error.to_string()))?,
-    };
-    let config = without_detour(config);
-    let client = Client::try_from(config).map_err(|error| CannotConnect::Unreachable(error.to_string()))?;
+    let client = client(options).await?;
     let id = match &options.instance_id {
         Some(id) => id.clone(),
         None => uid_of_system(&client).await?,
     };
     Ok((client, InstanceId::new("kubernetes", &id)))
+}
+
+/// A client; it is not connected yet.
+pub(crate) async fn client(options: &Options) -> Result<Client, CannotConnect> {
+    let config = match &options.kubeconfig {
+        Some(file) => from_file(file).await?,
+        None => Config::incluster().map_err(|error| CannotConnect::NotInPod(error.to_string()))?,
+    };
+    Client::try_from(without_detour(config)).map_err(|error| CannotConnect::Unreachable(error.to_string()))
 }
 
 /// An API server on this machine is not asked for through a proxy, whatever the environment says.

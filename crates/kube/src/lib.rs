@@ -19,7 +19,9 @@ mod pods;
 mod provider;
 mod refusal;
 mod sites;
+mod tokens;
 mod write;
 
 pub use connect::{CannotConnect, Options};
 pub use provider::Kubernetes;
+pub use tokens::TokenReviews;

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 const TOKEN_BYTES: usize = 32;
 
 /// Tokens say what they are, so that scanners find them where they should not be.
-const PREFIX: &str = "mst_";
+pub(super) const PREFIX: &str = "mst_";
 
 /// A new token.
 pub fn new_token() -> std::io::Result<String> {

@@ -1,0 +1,52 @@
+//! Answers that are good for a moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use muster_core::time::{Span, Timestamp};
+use muster_engine::clock::Clock;
+use muster_engine::identity::Vouched;
+
+/// How long an answer holds, good or bad: as long as a token that was taken back may still be good.
+pub(super) const HOLDS: Span = Span::from_secs(5);
+
+/// The most that are remembered; who calls beyond that is asked about each time.
+pub(super) const MOST: usize = 10_000;
+
+/// What was answered, by the hash of the token: nobody finds a token here.
+pub(super) struct Remembered {
+    clock: Arc<dyn Clock>,
+    answers: Mutex<HashMap<String, Answer>>,
+}
+
+struct Answer {
+    until: Timestamp,
+    vouched: Option<Vouched>,
+}
+
+impl Remembered {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, answers: Mutex::default() }
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<String, Answer>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was answered a moment ago.
+    pub(super) fn get(&self, key: &str) -> Option<Option<Vouched>> {
+        let now = self.clock.now();
+        self.answers().get(key).filter(|answer| answer.until > now).map(|answer| answer.vouched.clone())
+    }
+
+    pub(super) fn put(&self, key: String, vouched: Option<Vouched>) {
+        let now = self.clock.now();
+        let mut answers = self.answers();
+        if answers.len() >= MOST {
+            answers.retain(|_, answer| answer.until > now);
+        }
+        if answers.len() < MOST {
+            answers.insert(key, Answer { until: now.after(HOLDS), vouched });
+        }
+    }
+}
