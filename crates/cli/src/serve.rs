@@ -77,7 +77,8 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     settings.warn_of_dev();
     let folder = DataFolder::open(&settings.data_dir)?;
     // What can be wrong about the settings is found out before anything begins.
-    let Known { authenticators, accounts } = doors::known(settings, &folder).map_err(Failure::bad_value)?;
+    let Known { authenticators, accounts } =
+        doors::known(settings, &folder).await.map_err(Failure::bad_value)?;
     let tls = read_tls(settings).await.map_err(Failure::bad_value)?;
     let bind = if detached { ports::bind_free } else { Ports::bind };
     let ports = bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
@@ -171,6 +172,7 @@ async fn start_engine(
         max_clusters_per_project: settings.max_clusters_per_project,
         parallel_actions: settings.parallel_actions,
         retention: settings.retention(),
+        projects: settings.project_namespaces.clone(),
         policy_rules: policy_rules(settings),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         version: version::LINE.to_owned(),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use muster_api::ServerInfo;
-use muster_api::auth::{Accounts, Authenticators, Local, Nobody, OsUser, Tokens};
+use muster_api::auth::{Accounts, Authenticators, KUBERNETES_SCHEME, Local, Nobody, OsUser, Tokens};
 use muster_api::server::Ports;
 use muster_engine::clock::{Clock as _, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::data::DataFolder;
+use super::kubernetes;
 use super::settings::Settings;
 use crate::announcement::Announcement;
 
@@ -24,7 +25,7 @@ pub(super) struct Known {
 }
 
 /// Whoever vouches for callers, in the order of the settings.
-pub(super) fn known(settings: &Settings, folder: &DataFolder) -> Result<Known> {
+pub(super) async fn known(settings: &Settings, folder: &DataFolder) -> Result<Known> {
     let (mut chain, mut accounts) = (Authenticators::new(), None);
     for scheme in settings.schemes() {
         chain = match scheme.split_once(':') {
@@ -32,6 +33,7 @@ pub(super) fn known(settings: &Settings, folder: &DataFolder) -> Result<Known> {
                 let local = Local::open(folder.path(), OsUser::current());
                 chain.with(local.context("cannot keep the token of this machine's user")?)
             }
+            None if scheme == KUBERNETES_SCHEME => chain.with(kubernetes::tokens(settings).await?),
             None if scheme == "none" => {
                 let addresses = [settings.listen, settings.grpc_listen];
                 chain.with(Nobody::new(settings.dev, &addresses).context("auth is 'none'")?)
@@ -47,7 +49,9 @@ pub(super) fn known(settings: &Settings, folder: &DataFolder) -> Result<Known> {
                 chain.with_shared(opened)
             }
             Some(("accounts", _)) => bail!("auth has 'accounts' twice: put all accounts into one file"),
-            _ => bail!("auth is '{scheme}': local, none, tokens:FILE or accounts:FILE is expected"),
+            _ => {
+                bail!("auth is '{scheme}': local, none, tokens:FILE, accounts:FILE or kubernetes is expected")
+            }
         };
     }
     Ok(Known { authenticators: chain, accounts })

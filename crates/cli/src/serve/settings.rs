@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
+use muster_api::auth::KUBERNETES_SCHEME;
+use muster_core::projects::ProjectNamespaces;
 use muster_core::shape::{self, NamedShape};
 use muster_core::time::Span;
 use muster_store::Store;
@@ -27,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) namespace: Vec<String>,
     pub(crate) instance_id: Option<String>,
     pub(crate) auth: Vec<String>,
+    pub(crate) kubernetes_project: String,
+    pub(crate) kubernetes_admin_groups: Vec<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) allowed_hosts: Vec<String>,
@@ -43,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) dev: bool,
     /// Only in the file.
     pub(crate) shape: Vec<NamedShape>,
+    /// Only in the file.
+    pub(crate) project_namespaces: ProjectNamespaces,
 }
 
 /// How the log is written.
@@ -67,6 +73,8 @@ impl Default for Settings {
             namespace: Vec::new(),
             instance_id: None,
             auth: Vec::new(),
+            kubernetes_project: "default".to_owned(),
+            kubernetes_admin_groups: vec!["system:masters".to_owned()],
             tls_cert: None,
             tls_key: None,
             allowed_hosts: Vec::new(),
@@ -82,6 +90,7 @@ impl Default for Settings {
             log_format: LogFormat::Text,
             dev: false,
             shape: Vec::new(),
+            project_namespaces: ProjectNamespaces::default(),
         }
     }
 }
@@ -124,9 +133,15 @@ pub(crate) struct Flags {
     /// What tells this Kubernetes from others, where the UID of kube-system cannot be read
     #[arg(long, env = "MUSTER_INSTANCE_ID", value_name = "ID")]
     instance_id: Option<String>,
-    /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE; several are tried in order
+    /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE, kubernetes; several are tried in order
     #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
     auth: Option<Vec<String>>,
+    /// The project of users of Kubernetes (`--auth kubernetes`); service accounts have that of their namespace
+    #[arg(long, env = "MUSTER_KUBERNETES_PROJECT", value_name = "PROJECT")]
+    kubernetes_project: Option<String>,
+    /// Groups of Kubernetes whose members are admins here (`--auth kubernetes`)
+    #[arg(long, env = "MUSTER_KUBERNETES_ADMIN_GROUPS", value_name = "GROUP", value_delimiter = ',')]
+    kubernetes_admin_groups: Option<Vec<String>>,
     /// The certificate for TLS on both ports
     #[arg(long, env = "MUSTER_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -194,6 +209,8 @@ impl Flags {
             namespace,
             instance_id,
             auth,
+            kubernetes_project,
+            kubernetes_admin_groups,
             tls_cert,
             tls_key,
             allowed_hosts,
@@ -221,6 +238,8 @@ impl Flags {
             namespace: namespace.unwrap_or(file.namespace),
             instance_id: instance_id.or(file.instance_id),
             auth: auth.unwrap_or(file.auth),
+            kubernetes_project: kubernetes_project.unwrap_or(file.kubernetes_project),
+            kubernetes_admin_groups: kubernetes_admin_groups.unwrap_or(file.kubernetes_admin_groups),
             tls_cert: tls_cert.or(file.tls_cert),
             tls_key: tls_key.or(file.tls_key),
             allowed_hosts: allowed_hosts.unwrap_or(file.allowed_hosts),
@@ -236,6 +255,7 @@ impl Flags {
             log_format: log_format.unwrap_or(file.log_format),
             dev: dev.unwrap_or(file.dev),
             shape: file.shape,
+            project_namespaces: file.project_namespaces,
         };
         settings.check()?;
         Ok(settings)
@@ -279,6 +299,12 @@ impl Settings {
         if self.kubeconfig.is_some() && self.in_cluster {
             bail!("kubeconfig and in_cluster name two ways to one Kubernetes: leave one of them out");
         }
+        if !self.has_kubernetes() && self.auth.iter().any(|scheme| scheme == KUBERNETES_SCHEME) {
+            bail!("auth is 'kubernetes', and there is none to ask: set kubeconfig or in_cluster");
+        }
+        if self.kubernetes_project.is_empty() {
+            bail!("kubernetes_project is empty: users of Kubernetes need a project to act in");
+        }
         if self.parallel_actions == 0 {
             bail!("parallel_actions is 0: at least 1 is needed for anything to happen");
         }
@@ -301,6 +327,11 @@ impl Settings {
             );
         }
         Ok(())
+    }
+
+    /// Whether there is a Kubernetes to make clusters on.
+    pub(super) const fn has_kubernetes(&self) -> bool {
+        self.kubeconfig.is_some() || self.in_cluster
     }
 
     /// How long the history of what has ended is kept.

@@ -11,7 +11,7 @@ fn keys_of(text: &str) -> BTreeSet<String> {
         key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_').then(|| key.to_owned())
     };
     // What stands in tables is no flag.
-    text.lines().take_while(|line| !line.contains("[[")).filter_map(key).collect()
+    text.lines().take_while(|line| !line.contains("# [")).filter_map(key).collect()
 }
 
 #[test]
@@ -56,11 +56,33 @@ fn a_given_scheme_replaces_the_default() {
 }
 
 #[test]
+fn projects_have_namespaces_of_their_own() {
+    let read = |text: &str| toml::from_str::<Settings>(text);
+    let table: String = DEFAULT_FILE
+        .lines()
+        .skip_while(|line| !line.contains("[project_namespaces]"))
+        .fold(String::new(), |all, line| format!("{all}{}\n", line.trim_start_matches("# ")));
+    let projects = read(&table).unwrap().project_namespaces;
+    assert_eq!(projects.namespace_of("demo"), Some("team-a"), "as the printed file shows it");
+    let error = read("[project_namespaces]\na = 'n'\nb = 'n'").unwrap_err().to_string();
+    assert!(error.contains("both at home in namespace 'n'"), "{error}");
+}
+
+#[test]
+fn kubernetes_vouches_only_where_there_is_one() {
+    let settings = Settings { auth: vec!["kubernetes".into()], ..Settings::default() };
+    let error = settings.check().unwrap_err().to_string();
+    assert_eq!(error, "auth is 'kubernetes', and there is none to ask: set kubeconfig or in_cluster");
+    Settings { in_cluster: true, ..settings }.check().unwrap();
+}
+
+#[test]
 fn shapes_have_names_of_their_own_and_say_something() {
     let read = |text: &str| toml::from_str::<Settings>(text).unwrap();
     let table: String = DEFAULT_FILE
         .lines()
         .skip_while(|line| !line.contains("[["))
+        .take_while(|line| !line.is_empty())
         .fold(String::new(), |all, line| format!("{all}{}\n", line.trim_start_matches("# ")));
     let shapes = read(&table).shape;
     assert_eq!((shapes.len(), shapes[0].name.as_str()), (1, "small"), "as the printed file shows it");
