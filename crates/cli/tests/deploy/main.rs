@@ -1,0 +1,10 @@
+//! The chart, and Muster as it runs where the chart installs it: with the chart's rights, and with callers that
+//! Kubernetes vouches for.
+
+mod chart;
+mod identity;
+mod projects;
+mod release;
+mod render;
+mod rights;
+mod server;
