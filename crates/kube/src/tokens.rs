@@ -1,4 +1,4 @@
-//! Whose a token is, by TokenReview.
+//! Whose a token is, by `TokenReview`.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use muster_engine::identity::{Identity, Vouched};
 
 use super::secret::{PREFIX, hash};
 use super::{AuthError, Authenticator, Caller};
-use remembered::Remembered;
+use remembered::{Answer, Remembered};
 
 /// The scheme's name.
 pub const KUBERNETES_SCHEME: &str = "kubernetes";
@@ -50,12 +50,12 @@ impl KubernetesTokens {
 
     async fn vouched(&self, token: &str) -> Result<Option<Vouched>, AuthError> {
         let key = hash(token);
-        if let Some(known) = self.remembered.get(&key) {
+        if let Some(Answer(known)) = self.remembered.get(&key) {
             return Ok(known);
         }
         let unavailable = |why: String| AuthError::Unavailable(format!("cannot tell who is calling: {why}"));
         let answer = self.kubernetes.of_token(token).await.map_err(|error| unavailable(error.0))?;
-        self.remembered.put(key, answer.clone());
+        self.remembered.put(key, Answer(answer.clone()));
         Ok(answer)
     }
 
@@ -65,7 +65,8 @@ impl KubernetesTokens {
             Some((namespace, name)) => {
                 let homeless = || {
                     let sentence = format!(
-                        "service account '{user}' is in namespace '{namespace}', which is no project's: ask an admin to name it in [project_namespaces]"
+                        "service account '{user}' is in namespace '{namespace}', which is no project's: \
+                         ask an admin to name it in [project_namespaces]"
                     );
                     AuthError::Refused(sentence)
                 };

@@ -16,12 +16,16 @@ pub(super) const MOST: usize = 10_000;
 /// What was answered, by the hash of the token: nobody finds a token here.
 pub(super) struct Remembered {
     clock: Arc<dyn Clock>,
-    answers: Mutex<HashMap<String, Answer>>,
+    answers: Mutex<HashMap<String, Entry>>,
 }
 
-struct Answer {
+/// Whom Kubernetes vouched for; nobody if the token was not good.
+#[derive(Clone)]
+pub(super) struct Answer(pub(super) Option<Vouched>);
+
+struct Entry {
     until: Timestamp,
-    vouched: Option<Vouched>,
+    answer: Answer,
 }
 
 impl Remembered {
@@ -29,24 +33,24 @@ impl Remembered {
         Self { clock, answers: Mutex::default() }
     }
 
-    fn answers(&self) -> MutexGuard<'_, HashMap<String, Answer>> {
+    fn answers(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was answered a moment ago.
-    pub(super) fn get(&self, key: &str) -> Option<Option<Vouched>> {
+    pub(super) fn get(&self, key: &str) -> Option<Answer> {
         let now = self.clock.now();
-        self.answers().get(key).filter(|answer| answer.until > now).map(|answer| answer.vouched.clone())
+        self.answers().get(key).filter(|entry| entry.until > now).map(|entry| entry.answer.clone())
     }
 
-    pub(super) fn put(&self, key: String, vouched: Option<Vouched>) {
+    pub(super) fn put(&self, key: String, answer: Answer) {
         let now = self.clock.now();
         let mut answers = self.answers();
         if answers.len() >= MOST {
-            answers.retain(|_, answer| answer.until > now);
+            answers.retain(|_, entry| entry.until > now);
         }
         if answers.len() < MOST {
-            answers.insert(key, Answer { until: now.after(HOLDS), vouched });
+            answers.insert(key, Entry { until: now.after(HOLDS), answer });
         }
     }
 }
