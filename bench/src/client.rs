@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, ensure};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -40,6 +40,13 @@ impl Client {
 
     /// Sends a request, and reads the answer to its end.
     async fn send(&mut self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
+        let answer = self.begin(method, path, body).await?;
+        let status = answer.status();
+        Ok((status, answer.into_body().collect().await?.to_bytes()))
+    }
+
+    /// Sends a request, up to the beginning of its answer.
+    async fn begin(&mut self, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -50,9 +57,14 @@ impl Client {
         }
         let request = request.body(Full::new(body.into()))?;
         self.sender.ready().await?;
-        let answer = self.sender.send_request(request).await?;
-        let status = answer.status();
-        Ok((status, answer.into_body().collect().await?.to_bytes()))
+        Ok(self.sender.send_request(request).await?)
+    }
+
+    /// Reads an answer that goes on, line by line; nothing else is read over this connection.
+    pub async fn follow(mut self, path: &str) -> Result<Lines> {
+        let answer = self.begin(Method::GET, path, Vec::new()).await?;
+        ensure!(answer.status().is_success(), "GET {path}: {}", answer.status());
+        Ok(Lines { body: answer.into_body(), read: Vec::new(), _client: self })
     }
 
     /// Reads, whatever the status.
@@ -85,6 +97,28 @@ impl Client {
         let cluster: Value = serde_json::from_slice(&answer)?;
         ensure!(cluster["state"] == "ACTIVE", "{name} is {}, not ACTIVE", cluster["state"]);
         Ok(cluster["id"].as_str().context("a cluster without an id")?.to_owned())
+    }
+}
+
+/// An answer that goes on.
+pub struct Lines {
+    body: Incoming,
+    read: Vec<u8>,
+    // The connection ends with whoever can send.
+    _client: Client,
+}
+
+impl Lines {
+    /// The next line, once it is there.
+    pub async fn next(&mut self) -> Result<Value> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Ok(serde_json::from_slice(&line)?);
+            }
+            let frame = self.body.frame().await.context("the answer ended")??;
+            self.read.extend(frame.into_data().unwrap_or_default());
+        }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod floor;
 pub mod laptop;
 pub mod load;
 pub mod machine;
+pub mod process;
 pub mod reads;
 pub mod rows;
 pub mod run;

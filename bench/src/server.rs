@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::process;
 
 /// How long a server may take to come or to go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,6 +42,13 @@ impl Server {
     pub async fn start_with(muster: &Path, data: &Path, variables: &[(&str, &Path)]) -> Result<Self> {
         let mut command = serve(muster, data, "error");
         command.envs(variables.iter().copied());
+        Self::run(muster, data, command).await
+    }
+
+    /// The same, over one namespace of a Kubernetes.
+    pub async fn start_over(muster: &Path, data: &Path, kubeconfig: &Path, namespace: &str) -> Result<Self> {
+        let mut command = serve(muster, data, "error");
+        command.arg("--kubeconfig").arg(kubeconfig).args(["--namespace", namespace]);
         Self::run(muster, data, command).await
     }
 
@@ -86,12 +94,14 @@ impl Server {
         Client::connect(self.address).await
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its resident memory in bytes, as the kernel counts it.
     pub fn resident(&self) -> Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kilobytes * 1024)
+        process::resident(self.pid())
     }
 }
 

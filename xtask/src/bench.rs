@@ -1,11 +1,17 @@
 //! `cargo xtask bench [NAME]`: the benchmarks of `bench/`, in release builds.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::{layout, step};
+use crate::test::folder::Folder;
+use crate::test::supervisor::Supervisor;
+use crate::{layout, step, testbed};
+
+/// Benchmarks that measure on real things; the others need nothing but the server.
+const ON_TESTBED: &[&str] = &["kubernetes"];
 
 #[derive(Debug, Parser)]
 pub(crate) struct Bench {
@@ -31,10 +37,33 @@ impl Bench {
         build(&chosen)?;
         for bench in chosen {
             let mut program = Command::new(layout::target()?.join("release").join(bench));
-            step::run(&format!("benchmark {bench}"), program.current_dir(layout::root()).args(&arguments))?;
+            program.current_dir(layout::root()).args(&arguments);
+            let what = format!("benchmark {bench}");
+            if needs_testbed(bench) {
+                on_testbed(|bed| step::run(&what, program.env("MUSTER_TESTBED", bed)))?;
+            } else {
+                step::run(&what, &mut program)?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn needs_testbed(bench: &String) -> bool {
+    ON_TESTBED.contains(&bench.as_str())
+}
+
+/// Runs a benchmark on the testbed that there is, or on one of its own.
+fn on_testbed(bench: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if let Some(running) = std::env::var_os("MUSTER_TESTBED") {
+        return bench(Path::new(&running));
+    }
+    let inventory = testbed::provide()?;
+    let folder = Folder::make(&std::env::temp_dir())?;
+    let supervisor = Supervisor::start(&layout::target()?.join("release/testbed"), inventory, &folder)?;
+    let ran = bench(supervisor.testbed());
+    let stopped = supervisor.stop();
+    ran.and(stopped)
 }
 
 /// Builds them, and beside them what they measure.
@@ -42,6 +71,9 @@ fn build(benchmarks: &[&String]) -> Result<()> {
     let mut cargo = layout::cargo()?;
     // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
     cargo.args(["build", "--release", "--locked", "--workspace", "--bin", "muster"]);
+    if benchmarks.iter().any(|bench| needs_testbed(bench)) {
+        cargo.args(["--bin", "testbed"]);
+    }
     for bench in benchmarks {
         cargo.args(["--bin", bench]);
     }

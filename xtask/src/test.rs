@@ -1,13 +1,13 @@
 //! `cargo xtask test [FILTER]`: every check and every test, with how long each suite took.
 
-mod folder;
+pub(crate) mod folder;
 mod harness;
 mod outcome;
 mod programs;
 mod report;
 mod run;
 mod suite;
-mod supervisor;
+pub(crate) mod supervisor;
 
 use std::process::ExitCode;
 

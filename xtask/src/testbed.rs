@@ -45,6 +45,9 @@ struct Start {
     /// How many nodes it has (default: 3)
     #[arg(long, value_name = "N")]
     nodes: Option<OsString>,
+    /// Have its etcd wait for the disk with every write
+    #[arg(long)]
+    fsync: bool,
     /// Where its kubeconfig and logs go: a new folder, removed at the end (default: one in the temporary folder)
     #[arg(long)]
     dir: Option<OsString>,
@@ -90,9 +93,10 @@ impl Start {
     }
 
     fn arguments(self) -> Vec<OsString> {
-        let Self { operators, nodes, dir } = self;
+        let Self { operators, nodes, fsync, dir } = self;
         let flags = [("--operators", operators), ("--nodes", nodes), ("--dir", dir)];
-        flags.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?])).flatten().collect()
+        let flags = flags.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?])).flatten();
+        flags.chain(fsync.then(|| "--fsync".into())).collect()
     }
 }
 

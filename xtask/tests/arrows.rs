@@ -27,8 +27,8 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("rusqlite", &["store", "bench"]),
-    ("kube", &["kube", "machines", "testkit"]),
-    ("k8s-openapi", &["kube", "machines", "testkit"]),
+    ("kube", &["kube", "machines", "testkit", "bench"]),
+    ("k8s-openapi", &["kube", "machines", "testkit", "bench"]),
     ("axum", &["api", "machines", "bench"]),
     ("tonic", &["proto", "api", "cli"]),
 ];

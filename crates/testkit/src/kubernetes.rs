@@ -15,7 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 pub use self::namespace::Namespace;
 pub use self::operator::{Operator, RunningOperator};
-pub use self::own::{Component, OwnKubernetes, own_kubernetes};
+pub use self::own::{Component, Options, OwnKubernetes, own_kubernetes, own_kubernetes_with};
 use crate::wire::{KubernetesParts, OperatorParts};
 use crate::{shared, tls};
 

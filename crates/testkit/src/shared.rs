@@ -12,10 +12,12 @@ use tokio::net::UnixStream;
 
 use crate::kubernetes::Component;
 use crate::testbed::SOCKET;
-use crate::wire::{Answer, Order, Request};
+use crate::wire::{Answer, Order, ProcessParts, Request};
 
 pub(crate) const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no testbed to ask: run `cargo xtask test`, or run \
     `cargo xtask testbed start` in another terminal and export what it prints";
+
+const SAME_BUILD: &str = "the testbed is of the same build and describes its parts alike";
 
 /// Asks the testbed of a folder for a part of it, such as `kubernetes`, `postgres` or `python/<environment>`.
 pub async fn ask(testbed: &Path, want: &str) -> io::Result<Answer> {
@@ -43,10 +45,7 @@ pub(crate) async fn obtain<T: DeserializeOwned>(want: &str) -> Option<T> {
 /// Gets a part from the testbed of a folder; `None` means that the test is skipped.
 pub(crate) async fn obtain_from<T: DeserializeOwned>(testbed: &Path, want: &str) -> Option<T> {
     match ask(testbed, want).await.unwrap_or_else(|error| silent(testbed, &error)) {
-        Answer::Have(parts) => Some(
-            serde_json::from_value(parts)
-                .expect("the testbed is of the same build and describes its parts alike"),
-        ),
+        Answer::Have(parts) => Some(serde_json::from_value(parts).expect(SAME_BUILD)),
         Answer::Missing(why) => {
             skip(&why);
             None
@@ -56,10 +55,10 @@ pub(crate) async fn obtain_from<T: DeserializeOwned>(testbed: &Path, want: &str)
 }
 
 /// Has a component of the testbed of a folder do as it is told.
-pub(crate) async fn tell(testbed: &Path, order: Order, component: Component) {
+pub(crate) async fn tell(testbed: &Path, order: Order, component: Component) -> ProcessParts {
     let told = send(testbed, &Request::Do(order, component)).await;
     match told.unwrap_or_else(|error| silent(testbed, &error)) {
-        Answer::Have(_) => {}
+        Answer::Have(parts) => serde_json::from_value(parts).expect(SAME_BUILD),
         Answer::Missing(why) | Answer::Failed(why) => panic!("{why}"),
     }
 }

@@ -29,6 +29,8 @@ pub(crate) enum Order {
     Kill,
     /// To run again, where it was and with what it had.
     Start,
+    /// To go on as it does; asked for the answer alone, which names its process.
+    Identify,
 }
 
 /// What the testbed says to a request.
@@ -68,6 +70,12 @@ pub(crate) struct PostgresParts {
     pub(crate) bin_dir: Option<PathBuf>,
 }
 
+/// The process of a component that was told something; none if it was killed.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ProcessParts {
+    pub(crate) pid: Option<u32>,
+}
+
 /// Where an operator's log is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OperatorParts {
@@ -96,6 +104,7 @@ mod tests {
     #[rstest]
     #[case(Request::Want("kubernetes".into()), r#"{"want":"kubernetes"}"#)]
     #[case(Request::Do(Order::Kill, Component::ApiServer), r#"{"do":["kill","api_server"]}"#)]
+    #[case(Request::Do(Order::Identify, Component::ApiServer), r#"{"do":["identify","api_server"]}"#)]
     #[case(
         Request::Do(Order::Freeze, Component::Operator(Operator::KubeRay)),
         r#"{"do":["freeze",{"operator":"kuberay"}]}"#

@@ -16,14 +16,14 @@ const PREFIX: &str = "muster-run-";
 const PASSABLE: u32 = 0o711;
 
 /// A folder that goes with the run. The lock tells the sweep of later runs that it is in use.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     folder: TempDir,
     _lock: Lock,
 }
 
 impl Folder {
     /// Makes it, after removing what killed runs left.
-    pub(super) fn make(parent: &Path) -> Result<Self> {
+    pub(crate) fn make(parent: &Path) -> Result<Self> {
         sweep(parent);
         loop {
             let permissions = Permissions::from_mode(PASSABLE);

@@ -1,4 +1,4 @@
-//! The testbed of one test run: started before the first test that needs it, its parts on first use, gone at the end.
+//! The testbed of one run of tests or benchmarks: started before the first that needs it, its parts on first use, gone at the end.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::folder::Folder;
 use crate::testbed::Inventory;
 
 /// The process that owns the real things. It ends when its standard input does, so also when we are killed.
-pub(super) struct Supervisor {
+pub(crate) struct Supervisor {
     process: Child,
     testbed: PathBuf,
     // Keeps the parts that it may yet start.
@@ -18,7 +18,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(super) fn start(runner: &Path, inventory: Inventory, folder: &Folder) -> Result<Self> {
+    pub(crate) fn start(runner: &Path, inventory: Inventory, folder: &Folder) -> Result<Self> {
         // A copy, because a run in another tree that shares the cache may put another runner in its place.
         let copy = folder.path().join("testbed");
         std::fs::copy(runner, &copy).context("cannot copy the testbed's runner")?;
@@ -46,12 +46,12 @@ impl Supervisor {
     }
 
     /// The folder in which it answers.
-    pub(super) fn testbed(&self) -> &Path {
+    pub(crate) fn testbed(&self) -> &Path {
         &self.testbed
     }
 
     /// Ends it and sees that nothing is left of it.
-    pub(super) fn stop(self) -> Result<()> {
+    pub(crate) fn stop(self) -> Result<()> {
         let Self { mut process, testbed, _inventory } = self;
         drop(process.stdin.take());
         let status = process.wait()?;

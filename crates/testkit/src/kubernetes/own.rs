@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Kubernetes, Operator};
 use crate::process::Process;
 use crate::shared::{self, NO_TESTBED};
-use crate::wire::{Order, ProgramParts};
+use crate::wire::{Order, ProcessParts, ProgramParts};
 
 /// How long the testbed may take until it answers; it starts its parts later.
 const START: Duration = Duration::from_mins(1);
@@ -37,13 +37,32 @@ impl Component {
     }
 }
 
+/// What a Kubernetes of one's own is like.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Its etcd waits for the disk with every write. Without that, its data is not worth a sync.
+    pub fsync: bool,
+    /// An empty folder for what it keeps, such as one on a real disk; by default one in the temporary folder.
+    pub dir: Option<PathBuf>,
+}
+
 /// A Kubernetes of this test alone, or `None` if the test is skipped. It needs the time of a start, about 6 seconds:
 /// it is for tests that the others would suffer from. Call it on the test's own thread, as [`Process`] wants it.
 pub async fn own_kubernetes() -> Option<OwnKubernetes> {
+    own_kubernetes_with(Options::default()).await
+}
+
+/// The same, other than usual.
+pub async fn own_kubernetes_with(options: Options) -> Option<OwnKubernetes> {
+    let Options { fsync, dir } = options;
     let shared = PathBuf::from(env::var_os("MUSTER_TESTBED").expect(NO_TESTBED));
     let ProgramParts { program } = shared::obtain("testbed").await?;
     let mut command = Command::new(program);
     command.args(["--lazy", "--until-eof", "--inventory"]).arg(shared.join("inventory.json"));
+    command.args(fsync.then_some("--fsync"));
+    if let Some(dir) = dir {
+        command.arg("--dir").arg(dir);
+    }
     let process = Process::spawn("testbed", &command);
     let announced = process.wait_for_line("export MUSTER_TESTBED=", START).await;
     let folder = announced.split_once('=').expect("a variable and its value").1;
@@ -92,8 +111,13 @@ impl OwnKubernetes {
         self.tell(component, Order::Start).await;
     }
 
-    async fn tell(&self, component: Component, order: Order) {
-        shared::tell(&self.kubernetes.testbed, order, component).await;
+    /// The process of a component; none while it is killed.
+    pub async fn pid(&self, component: Component) -> Option<u32> {
+        self.tell(component, Order::Identify).await.pid
+    }
+
+    async fn tell(&self, component: Component, order: Order) -> ProcessParts {
+        shared::tell(&self.kubernetes.testbed, order, component).await
     }
 }
 

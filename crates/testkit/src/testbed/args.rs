@@ -28,6 +28,9 @@ pub struct Args {
     /// The operators to run in it, parted by commas: kuberay, domino, dask.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     operators: Vec<String>,
+    /// Have etcd wait for the disk with every write, as one does whose data is worth something.
+    #[arg(long)]
+    fsync: bool,
     /// Start each part when it is first wanted, instead of Kubernetes at once.
     #[arg(long)]
     lazy: bool,
@@ -52,7 +55,7 @@ impl Args {
     }
 
     fn serve(self) -> Result<()> {
-        let Self { dir, inventory, nodes, operators, lazy, until_eof, check } = self;
+        let Self { dir, inventory, nodes, operators, fsync, lazy, until_eof, check } = self;
         let operators = operators_named(&operators)?;
         if check {
             return dir.map_or(Ok(()), |dir| folder::check(&dir));
@@ -64,7 +67,7 @@ impl Args {
         let inventory = Inventory::read(&inventory)?;
         // A child dies with the thread that started it: there must be one thread, which lives as long as the process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(server::run(Plan { dir, inventory, nodes, operators, lazy, until_eof }))
+        runtime.block_on(server::run(Plan { dir, inventory, nodes, operators, fsync, lazy, until_eof }))
     }
 }
 

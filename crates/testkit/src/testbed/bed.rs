@@ -22,13 +22,21 @@ use crate::wire::{Answer, OperatorParts, ProgramParts, PythonParts};
 /// How often a part is started when others keep taking its ports between their choice and their use.
 const ATTEMPTS: usize = 3;
 
+/// What Kubernetes is like in a testbed.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) nodes: u16,
+    /// The operators that it is not ready without.
+    pub(super) operators: Vec<Operator>,
+    /// Whether its etcd waits for the disk.
+    pub(super) fsync: bool,
+}
+
 /// What a testbed has, and what it is made from.
 pub(super) struct Bed {
     pub(super) folder: Folder,
     pub(super) inventory: Inventory,
-    pub(super) nodes: u16,
-    /// The operators that Kubernetes is not ready without.
-    operators: Vec<Operator>,
+    pub(super) shape: Shape,
     nursery: Nursery,
     all_gone: mpsc::Receiver<Infallible>,
     deaths: mpsc::Sender<Death>,
@@ -44,16 +52,14 @@ impl Bed {
     pub(super) fn new(
         folder: Folder,
         inventory: Inventory,
-        nodes: u16,
-        operators: Vec<Operator>,
+        shape: Shape,
         deaths: mpsc::Sender<Death>,
     ) -> Self {
         let (nursery, all_gone) = Nursery::new(folder.logs());
         Self {
             folder,
             inventory,
-            nodes,
-            operators,
+            shape,
             nursery,
             all_gone,
             deaths,
@@ -109,7 +115,7 @@ impl Bed {
             Ok(site) => site,
             Err(answer) => return answer.clone(),
         };
-        for operator in &self.operators {
+        for operator in &self.shape.operators {
             if let Err(answer) = self.instance(*operator).await {
                 return answer.clone();
             }

@@ -31,12 +31,12 @@ pub(super) struct Orders {
 #[derive(Debug)]
 struct Given {
     order: Order,
-    done: oneshot::Sender<Result<()>>,
+    done: oneshot::Sender<Result<Option<u32>>>,
 }
 
 impl Orders {
-    /// Has an order carried out.
-    pub(super) async fn give(&self, order: Order) -> Result<()> {
+    /// Has an order carried out; by which process, if one is left.
+    pub(super) async fn give(&self, order: Order) -> Result<Option<u32>> {
         let (done, outcome) = oneshot::channel();
         let gone = || anyhow!("it has ended by itself");
         self.to.send(Given { order, done }).await.map_err(|_| gone())?;
@@ -117,7 +117,7 @@ impl Component {
         }
     }
 
-    async fn obey(&mut self, order: Order) -> Result<()> {
+    async fn obey(&mut self, order: Order) -> Result<Option<u32>> {
         let name = self.program.name;
         match (order, &mut self.child) {
             (Order::Freeze, Some(child)) => signal(child, Signal::STOP)?,
@@ -126,13 +126,14 @@ impl Component {
                 child.kill().await?;
                 self.child = None;
             }
+            (Order::Identify, _) => {}
             (Order::Start, None) => self.spawn(OpenOptions::new().append(true))?,
             (Order::Start, Some(_)) => bail!("{name} runs already"),
             (Order::Freeze | Order::Thaw | Order::Kill, None) => {
                 bail!("{name} was killed and not started again")
             }
         }
-        Ok(())
+        Ok(self.child.as_ref().and_then(Child::id))
     }
 
     async fn end(&mut self) -> io::Result<Option<ExitStatus>> {

@@ -37,12 +37,12 @@ pub(super) fn publish(bed: &Bed, site: &Site) -> Result<KubernetesParts> {
 async fn bring_up(bed: &Bed, binaries: &KubernetesBinaries, group: &mut Group) -> Result<Site> {
     let ports = Ports::from(ports::free()?);
     let site = Site::prepare(bed.folder.kubernetes(), ports).context("cannot prepare Kubernetes")?;
-    group.start(&programs::etcd(binaries, &site))?;
+    group.start(&programs::etcd(binaries, &site, bed.shape.fsync))?;
     group.until("etcd", ready::answers(ready::plain(ports.etcd)?, "/readyz")).await?;
     group.start(&programs::apiserver(binaries, &site))?;
     let admin = connect(&site.kubeconfig(), None).await?;
     group.until("kube-apiserver", ready::answers(admin.clone(), "/readyz")).await?;
-    nodes::create(&admin, bed.nodes).await?;
+    nodes::create(&admin, bed.shape.nodes).await?;
     group.start(&programs::controller_manager(binaries, &site))?;
     group.start(&programs::scheduler(binaries, &site))?;
     group.start(&programs::kwok(binaries, &site))?;
@@ -50,7 +50,7 @@ async fn bring_up(bed: &Bed, binaries: &KubernetesBinaries, group: &mut Group) -
     tokio::try_join!(
         group.until("kube-controller-manager", ready::makes_service_accounts(admin.clone())),
         group.until("kube-scheduler", ready::answers(scheduler, "/healthz")),
-        group.until("kwok", ready::keeps_nodes_ready(admin, bed.nodes)),
+        group.until("kwok", ready::keeps_nodes_ready(admin, bed.shape.nodes)),
     )?;
     Ok(site)
 }

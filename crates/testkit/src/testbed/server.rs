@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use super::bed::Bed;
+use super::bed::{Bed, Shape};
 use super::folder::Folder;
 use super::inventory::Inventory;
 use super::output::{print, say};
@@ -30,13 +30,14 @@ pub(super) struct Plan {
     pub(super) inventory: Inventory,
     pub(super) nodes: u16,
     pub(super) operators: Vec<Operator>,
+    pub(super) fsync: bool,
     pub(super) lazy: bool,
     pub(super) until_eof: bool,
 }
 
 /// Runs a testbed until it is stopped or something in it dies.
 pub(super) async fn run(plan: Plan) -> Result<()> {
-    let Plan { dir, inventory, nodes, operators, lazy, until_eof } = plan;
+    let Plan { dir, inventory, nodes, operators, fsync, lazy, until_eof } = plan;
     // Before anything is made: from here on every end but a kill is an orderly one.
     let mut stop = Stop::listen(until_eof)?;
     let folder = Folder::make(dir.as_deref())?;
@@ -47,7 +48,7 @@ pub(super) async fn run(plan: Plan) -> Result<()> {
     })?;
     // One is enough: with the first death the testbed stops.
     let (report, mut deaths) = mpsc::channel(1);
-    let bed = Bed::new(folder, inventory, nodes, operators, report);
+    let bed = Bed::new(folder, inventory, Shape { nodes, operators, fsync }, report);
     let outcome = tokio::select! {
         why = stop.wait() => {
             // Whoever closed its input knows.

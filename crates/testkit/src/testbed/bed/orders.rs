@@ -9,7 +9,7 @@ use super::Bed;
 use crate::kubernetes::{Component, connect};
 use crate::testbed::group::PATIENCE;
 use crate::testbed::kubernetes::ready;
-use crate::wire::{Answer, Order};
+use crate::wire::{Answer, Order, ProcessParts};
 
 impl Bed {
     /// Has a component that runs do as it is told; one that is started is waited for.
@@ -17,28 +17,29 @@ impl Bed {
         let told = self.try_tell(component, order).await;
         told.map_or_else(
             |error| Answer::Failed(format!("{}: {error:#}", component.name())),
-            |()| Answer::have(&()),
+            |pid| Answer::have(&ProcessParts { pid }),
         )
     }
 
-    async fn try_tell(&self, component: Component, order: Order) -> Result<()> {
+    async fn try_tell(&self, component: Component, order: Order) -> Result<Option<u32>> {
         let orders = {
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             running.iter().find_map(|group| group.orders(component.name()))
         };
-        orders.context("it was never started")?.give(order).await?;
+        let pid = orders.context("it was never started")?.give(order).await?;
         if order != Order::Start {
-            return Ok(());
+            return Ok(pid);
         }
         let site = self.site.get().and_then(|site| site.as_ref().ok()).context("there is no Kubernetes")?;
         let admin = connect(&site.kubeconfig(), None).await?;
         match component {
-            Component::ApiServer => in_time(ready::answers(admin, "/readyz")).await,
+            Component::ApiServer => in_time(ready::answers(admin, "/readyz")).await?,
             Component::Operator(operator) => match self.instances[operator as usize].get() {
-                Some(Ok(instance)) => in_time(instance.ready(&admin)).await,
+                Some(Ok(instance)) => in_time(instance.ready(&admin)).await?,
                 _ => bail!("it was never ready"),
             },
         }
+        Ok(pid)
     }
 }
 

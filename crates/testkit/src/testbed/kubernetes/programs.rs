@@ -20,18 +20,18 @@ impl From<[u16; 5]> for Ports {
     }
 }
 
-pub(super) fn etcd(binaries: &KubernetesBinaries, site: &Site) -> Program {
+pub(super) fn etcd(binaries: &KubernetesBinaries, site: &Site, fsync: bool) -> Program {
     let clients = format!("http://127.0.0.1:{}", site.ports.etcd);
     let peers = format!("http://127.0.0.1:{}", site.ports.etcd_peer);
-    Program::new("etcd", &binaries.etcd)
+    let program = Program::new("etcd", &binaries.etcd)
         .flag("data-dir", site.path("etcd"))
         .flag("listen-client-urls", &clients)
         .flag("advertise-client-urls", &clients)
         .flag("listen-peer-urls", &peers)
         .flag("initial-advertise-peer-urls", &peers)
-        .flag("initial-cluster", format!("default={peers}"))
-        // Its data is thrown away: nothing is worth a sync.
-        .args(["--unsafe-no-fsync"])
+        .flag("initial-cluster", format!("default={peers}"));
+    // Its data is thrown away: nothing is worth a sync, unless its cost is what one wants to know.
+    if fsync { program } else { program.args(["--unsafe-no-fsync"]) }
 }
 
 pub(super) fn apiserver(binaries: &KubernetesBinaries, site: &Site) -> Program {
@@ -110,7 +110,21 @@ mod tests {
         words.join(" ").strip_prefix("--pdeathsig KILL -- ").expect("it dies with the testbed").to_owned()
     }
 
+    fn etcd(binaries: &KubernetesBinaries, site: &Site) -> Program {
+        super::etcd(binaries, site, false)
+    }
+
+    fn etcd_with_fsync(binaries: &KubernetesBinaries, site: &Site) -> Program {
+        super::etcd(binaries, site, true)
+    }
+
     #[rstest]
+    #[case(
+        etcd_with_fsync,
+        "/bin/etcd --data-dir=/d/etcd --listen-client-urls=http://127.0.0.1:1 \
+        --advertise-client-urls=http://127.0.0.1:1 --listen-peer-urls=http://127.0.0.1:2 \
+        --initial-advertise-peer-urls=http://127.0.0.1:2 --initial-cluster=default=http://127.0.0.1:2"
+    )]
     #[case(
         etcd,
         "/bin/etcd --data-dir=/d/etcd --listen-client-urls=http://127.0.0.1:1 \

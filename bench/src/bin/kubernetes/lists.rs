@@ -1,0 +1,106 @@
+//! Lists of clusters from Muster, beside what one would ask the API server for.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::Request;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::Api;
+use kube::api::PostParams;
+use muster_bench::client::Client;
+use muster_bench::figures::{median, milliseconds, ratio, tell};
+use muster_bench::server::{self, Server};
+use serde_json::Value;
+
+use crate::bed::{self, Bed};
+use crate::objects;
+
+const NAMESPACE: &str = "listed";
+
+/// Of each cluster.
+const PODS: u32 = 2;
+const EVENTS: u32 = 2;
+
+/// Lists of each kind, in turn; a few before them warm up.
+const ROUNDS: usize = 31;
+const WARM_UP: usize = 3;
+
+pub(crate) async fn measure(muster: &Path, clusters: u32) -> Result<()> {
+    let bed = Bed::start(false).await?;
+    bed.add_namespace(NAMESPACE).await?;
+    bed::each(clusters, |number| make(&bed, number)).await?;
+    let folder = server::folder()?;
+    let server = Server::start_over(muster, folder.path(), bed.kubeconfig(), NAMESPACE).await?;
+    bed::written(folder.path(), clusters, clusters * PODS).await?;
+
+    let mut client = server.connect().await?;
+    let (mut raw, mut page, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..WARM_UP + ROUNDS {
+        let floor = from_api_server(&bed.client(), clusters).await?;
+        let first = from_muster(&mut client, 100, clusters.min(100)).await?;
+        let whole = from_muster(&mut client, clusters, clusters).await?;
+        if round >= WARM_UP {
+            raw.push(floor);
+            page.push(first);
+            all.push(whole);
+        }
+    }
+    println!("{clusters} clusters with {PODS} pods and {EVENTS} events each, {ROUNDS} rounds in turn");
+    let (raw, page, all) = (median(raw), median(page), median(all));
+    tell("one LIST each of RayClusters, pods, events", milliseconds(raw));
+    tell("the first 100 from Muster", milliseconds(page));
+    tell("  ratio", format!("{:.3}", ratio(page, raw)));
+    tell("all from Muster", milliseconds(all));
+    tell("  ratio", format!("{:.3}", ratio(all, raw)));
+    Ok(())
+}
+
+async fn make(bed: &Bed, number: u32) -> Result<()> {
+    let (name, create) = (format!("c-{number}"), PostParams::default());
+    let cluster = serde_json::from_value(objects::ray_cluster(&name, PODS - 1))?;
+    let made = objects::ray_clusters(bed.client(), NAMESPACE).create(&create, &cluster).await?;
+    let uid = made.metadata.uid.context("an object without a UID")?;
+    let (pods, events) =
+        (Api::<Pod>::namespaced(bed.client(), NAMESPACE), Api::<Event>::namespaced(bed.client(), NAMESPACE));
+    for index in 0..PODS {
+        pods.create(&create, &serde_json::from_value(objects::pod(&name, index, 0))?).await?;
+    }
+    for number in 0..EVENTS {
+        let event = objects::event(NAMESPACE, &name, &uid, number);
+        events.create(&create, &serde_json::from_value(event)?).await?;
+    }
+    Ok(())
+}
+
+/// Reads all three to their ends, and no further.
+async fn from_api_server(client: &kube::Client, clusters: u32) -> Result<Duration> {
+    let core = format!("/api/v1/namespaces/{NAMESPACE}");
+    let lists = [
+        (format!("/apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters"), clusters),
+        (format!("{core}/pods"), clusters * PODS),
+        (format!("{core}/events"), clusters * EVENTS),
+    ];
+    let mut took = Duration::ZERO;
+    for (path, count) in lists {
+        let started = Instant::now();
+        let text = client.request_text(Request::get(&path).body(Vec::new())?).await?;
+        took += started.elapsed();
+        let found = text.matches("\"resourceVersion\"").count();
+        // The list has one of its own.
+        ensure!(found > usize::try_from(count)?, "{found} objects are on {path}");
+    }
+    Ok(took)
+}
+
+/// Reads a list, or as much of it as one page holds.
+async fn from_muster(client: &mut Client, size: u32, expected: u32) -> Result<Duration> {
+    let path = format!("/apis/v1alpha2/namespaces/{NAMESPACE}/clusters?page_size={size}");
+    let started = Instant::now();
+    let body = client.get(&path).await?;
+    let took = started.elapsed();
+    let list: Value = serde_json::from_slice(&body)?;
+    let found = list["clusters"].as_array().map_or(0, Vec::len);
+    ensure!(found == usize::try_from(expected)?, "{found} clusters are on {path}");
+    Ok(took)
+}
