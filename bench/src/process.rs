@@ -1,14 +1,46 @@
 //! What a process costs, as the kernel counts it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
 /// The kernel tells of processor time in hundredths of a second, whatever it counts in itself.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The processor time of a process so far, of all its threads, in its own code and in the kernel's.
-pub fn processor_time(pid: u32) -> Result<Duration> {
+/// Counts the processor time of a process from a moment on, of all its threads, in its own code and in the kernel's.
+pub struct Meter {
+    pid: u32,
+    before: Duration,
+}
+
+impl Meter {
+    /// Begins to count.
+    pub fn start(pid: u32) -> Result<Self> {
+        Ok(Self { pid, before: processor_time(pid)? })
+    }
+
+    /// What the process has used since.
+    pub fn used(&self) -> Result<Duration> {
+        Ok(processor_time(self.pid)?.saturating_sub(self.before))
+    }
+
+    /// The same, once it uses nothing any more for so long; what it does by the clock all the time does not count.
+    pub async fn used_until_quiet(&self, quiet: Duration, longest: Duration) -> Result<Duration> {
+        let started = Instant::now();
+        let mut used = self.used()?;
+        loop {
+            tokio::time::sleep(quiet).await;
+            let now = self.used()?;
+            if now.saturating_sub(used) <= TICK || started.elapsed() > longest {
+                return Ok(now);
+            }
+            used = now;
+        }
+    }
+}
+
+/// The processor time of a process so far.
+fn processor_time(pid: u32) -> Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let ticks = ticks(&stat).with_context(|| format!("cannot read the times in '{}'", stat.trim()))?;
     Ok(TICK * ticks)

@@ -49,8 +49,8 @@ impl Bench {
     }
 }
 
-fn needs_testbed(bench: &String) -> bool {
-    ON_TESTBED.contains(&bench.as_str())
+fn needs_testbed(bench: &str) -> bool {
+    ON_TESTBED.contains(&bench)
 }
 
 /// Runs a benchmark on the testbed that there is, or on one of its own.

@@ -11,6 +11,7 @@ use muster_store::StoreError;
 use muster_store::commands::{Claimed, PutBack, Ticket};
 
 use crate::engine::{Inner, Life};
+use crate::hands::Hand;
 use crate::runner;
 use crate::work::{Stop, time_left};
 
@@ -50,9 +51,9 @@ pub(crate) async fn put_back(
 }
 
 /// Runs a claimed action, and does not let a panic go unanswered; false if it may be nobody's.
-pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) -> bool {
+pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed, hand: Hand) -> bool {
     let action = claimed.action.clone();
-    let run = runner::run(Arc::clone(&inner), Arc::clone(&life), claimed);
+    let run = runner::run(Arc::clone(&inner), Arc::clone(&life), claimed, hand);
     let panic = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(ended) => return ended,
         Err(panic) => panic,

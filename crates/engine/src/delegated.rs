@@ -267,11 +267,14 @@ impl Drive {
         } else if behind {
             left = left.min(due.since(work.now()));
         }
-        tokio::select! {
-            stop = work.interrupted() => Err(stop),
-            () = work.world.changed_since(work.looked) => Ok(()),
-            () = tokio::time::sleep(Duration::from(left)) => Ok(()),
-        }
+        let wait = async {
+            tokio::select! {
+                stop = work.interrupted() => Err(stop),
+                () = work.world.changed_since(work.looked) => Ok(()),
+                () = tokio::time::sleep(Duration::from(left)) => Ok(()),
+            }
+        };
+        work.without_hand(wait).await
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use crate::again;
 use crate::engine::{Inner, Life};
 use crate::handlers;
+use crate::hands::Hand;
 
 /// Claims whenever there may be work: told by commits, and now and then without being told.
 pub(crate) async fn run(inner: Arc<Inner>) {
@@ -23,7 +24,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let period: Duration = inner.config.safety_period.into();
     loop {
         // One hand at least has to be free, or a claimed action would wait in a running state.
-        let Ok(hand) = Arc::clone(&hands).acquire_owned().await else { return };
+        let Some(hand) = Hand::take(&hands).await else { return };
         drop(hand);
         if inner.stopping.is_cancelled() {
             return;
@@ -97,6 +98,10 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> 
         held.astray.store(true, Ordering::Release);
     }
     let limit = hands.available_permits();
+    if limit == 0 {
+        // One that had lent its hand has it again.
+        return More::Perhaps;
+    }
     let command = Claim {
         engine: life.id,
         instances: inner.instances(),
@@ -118,13 +123,13 @@ async fn claim(inner: &Arc<Inner>, hands: &Arc<Semaphore>, held: &Arc<Held>) -> 
     let passed_over = !claimed.is_empty() && inner.store.dialect() == Dialect::Postgres;
     let more = if claimed.len() < limit && !passed_over { More::No } else { More::Perhaps };
     for action in claimed {
-        // Fewer were asked for than there are hands, so this does not wait.
-        let Ok(hand) = Arc::clone(hands).acquire_owned().await else { return more };
+        // Fewer were asked for than there were hands, so this waits only for those who had lent theirs.
+        let Some(hand) = Hand::take(hands).await else { return more };
         let (inner, life) = (Arc::clone(inner), Arc::clone(&life));
         let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&inner), &action);
         inner.tasks.clone().spawn(async move {
-            in_hand.ended = Box::pin(again::run(inner, life, action)).await;
-            drop((in_hand, hand));
+            in_hand.ended = Box::pin(again::run(inner, life, action, hand)).await;
+            drop(in_hand);
         });
     }
     more

@@ -15,6 +15,7 @@ mod events;
 pub mod frameworks;
 mod fresh;
 mod handlers;
+mod hands;
 pub mod health;
 pub mod hooks;
 mod hub;

@@ -330,11 +330,14 @@ impl Work {
     /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while.
     async fn wait_for_world(&self, until: Option<Timestamp>) -> Result<(), Stop> {
         let left = until.map_or(LOOK_AGAIN, |until| until.since(self.now()).min(LOOK_AGAIN));
-        tokio::select! {
-            told = self.interrupted_or_told() => told,
-            () = self.world.changed_since(self.looked) => Ok(()),
-            () = tokio::time::sleep(Duration::from(left)) => Ok(()),
-        }
+        let wait = async {
+            tokio::select! {
+                told = self.interrupted_or_told() => told,
+                () = self.world.changed_since(self.looked) => Ok(()),
+                () = tokio::time::sleep(Duration::from(left)) => Ok(()),
+            }
+        };
+        self.without_hand(wait).await
     }
 
     /// The provider cannot tell how things are: nothing is done until it can.

@@ -16,6 +16,7 @@ use crate::again;
 use crate::engine::{Inner, Life};
 use crate::events;
 use crate::handlers;
+use crate::hands::Hand;
 use crate::policy::Effects;
 use crate::unfinished::{is_left_alone, is_unsettled, left_alone};
 use crate::work::{Stop, Work};
@@ -24,13 +25,13 @@ use crate::work::{Stop, Work};
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
-pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed) -> bool {
+pub(crate) async fn run(inner: Arc<Inner>, life: Arc<Life>, claimed: Claimed, hand: Hand) -> bool {
     let Claimed { mut action, mut taken_over, mut subject } = claimed;
     // At the highest level, so that no filter takes the action's id from what is told inside.
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
-            match Box::pin(attempt(&inner, &life, &action, taken_over, subject.take())).await {
+            match Box::pin(attempt(&inner, &life, &hand, &action, taken_over, subject.take())).await {
                 Ok(()) => return true,
                 Err(Stop::Fenced) => return false,
                 Err(stop) => {
@@ -76,6 +77,7 @@ async fn read_again(inner: &Inner, life: &Life, action: &Action) -> Option<Actio
 async fn attempt(
     inner: &Arc<Inner>,
     life: &Arc<Life>,
+    hand: &Hand,
     action: &Action,
     taken_over: bool,
     subject: Option<Subject>,
@@ -85,6 +87,7 @@ async fn attempt(
         Err(Stop::Failed(reason)) => return end_without_work(inner, life, action, reason).await,
         Err(stop) => return Err(stop),
     };
+    work.hand = Some(hand.clone());
     let outcome = match work.check() {
         Ok(()) => guarded(&mut work).await,
         Err(stop) => Err(stop),

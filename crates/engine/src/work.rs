@@ -23,6 +23,7 @@ use muster_store::reads::Subject;
 use serde_json::{Map, Value};
 
 use crate::engine::{Inner, Life};
+use crate::hands::Hand;
 use crate::hub::{Follow, Topic};
 use crate::provider::{Call, Capabilities, Membership, Observed, Provider};
 use about::About;
@@ -68,6 +69,8 @@ impl From<StoreError> for Stop {
 pub(crate) struct Work {
     pub(crate) inner: Arc<Inner>,
     life: Arc<Life>,
+    /// The hand that works on it; one that is only brought to its end needs none.
+    pub(crate) hand: Option<Hand>,
     pub(crate) action: Action,
     pub(crate) cluster: Cluster,
     /// Whether its cluster is a row; otherwise it stands for a node that is in none.
@@ -143,6 +146,7 @@ impl Work {
         Ok(Self {
             inner: Arc::clone(inner),
             life: Arc::clone(life),
+            hand: None,
             action,
             cluster,
             stored,

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DynamicObject, PostParams};
 use muster_bench::client::Client;
 use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, tell};
-use muster_bench::process::processor_time;
+use muster_bench::process::Meter;
 use muster_bench::server::{self, Server};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ const BARE: &str = "bare";
 /// Rounds that count, each through Muster and without; one before them warms up.
 const ROUNDS: u32 = 5;
 
-/// What Muster does behind its answers is counted too: until it has used nothing for so long, but not for ever.
+/// Nobody has anything to do who has used nothing for so long; should that never be, it goes on all the same.
 const QUIET: Duration = Duration::from_millis(300);
 const LONGEST_BUSY: Duration = Duration::from_secs(10);
 
@@ -46,19 +46,21 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
     let (mut muster_used, mut api_used, mut bare_used) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for round in 0..=ROUNDS {
-        let (muster_before, api_before) = (processor_time(server.pid())?, processor_time(api_server)?);
+        let (of_muster, of_api) = (Meter::start(server.pid())?, Meter::start(api_server)?);
         let took = through_muster(&mut clients, round, each).await?;
-        let api_after = processor_time(api_server)?;
-        let muster_after = when_quiet(server.pid()).await?;
+        let by_api = of_api.used()?;
+        // What Muster does behind its answers is its own too.
+        let by_muster = of_muster.used_until_quiet(QUIET, LONGEST_BUSY).await?;
+        let of_api = Meter::start(api_server)?;
         let took_bare = without(&bare, &pattern, round, each).await?;
         if round > 0 {
             ours.push(took);
             raw.push(took_bare);
-            muster_used += muster_after - muster_before;
-            api_used += api_after - api_before;
-            bare_used += processor_time(api_server)? - api_after;
+            muster_used += by_muster;
+            api_used += by_api;
+            bare_used += of_api.used()?;
         }
-        when_quiet(api_server).await?;
+        of_api.used_until_quiet(QUIET, LONGEST_BUSY).await?;
     }
 
     let batch = each * u32::try_from(CONNECTIONS)?;
@@ -127,19 +129,4 @@ async fn without(
 
 fn name(round: u32, connection: usize, number: u32) -> String {
     format!("c-{round}-{connection}-{number}")
-}
-
-/// The processor time of a process once it has nothing to do.
-async fn when_quiet(pid: u32) -> Result<Duration> {
-    let started = Instant::now();
-    let mut used = processor_time(pid)?;
-    loop {
-        tokio::time::sleep(QUIET).await;
-        let now = processor_time(pid)?;
-        // One tick may belong to a clock of its own.
-        if now.saturating_sub(used) <= Duration::from_millis(10) || started.elapsed() > LONGEST_BUSY {
-            return Ok(now);
-        }
-        used = now;
-    }
 }

@@ -58,8 +58,7 @@ pub(crate) async fn measure(muster: &Path, clusters: u32) -> Result<()> {
 
 async fn make(bed: &Bed, number: u32) -> Result<()> {
     let (name, create) = (format!("c-{number}"), PostParams::default());
-    let cluster = serde_json::from_value(objects::ray_cluster(&name, PODS - 1))?;
-    let made = objects::ray_clusters(bed.client(), NAMESPACE).create(&create, &cluster).await?;
+    let made = objects::make(&objects::ray_clusters(bed.client(), NAMESPACE), &name, PODS - 1).await?;
     let uid = made.metadata.uid.context("an object without a UID")?;
     let (pods, events) =
         (Api::<Pod>::namespaced(bed.client(), NAMESPACE), Api::<Event>::namespaced(bed.client(), NAMESPACE));

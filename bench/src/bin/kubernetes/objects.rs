@@ -1,6 +1,7 @@
 //! Objects as their users and operators make them.
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use anyhow::Result;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ pub(crate) fn ray_clusters(client: Client, namespace: &str) -> Api<DynamicObject
 }
 
 /// A cluster as somebody without Muster would write it.
-pub(crate) fn ray_cluster(name: &str, workers: u32) -> Value {
+fn ray_cluster(name: &str, workers: u32) -> Value {
     let template = |name: &str| json!({"spec": {"containers": [container(name)]}});
     json!({
         "apiVersion": "ray.io/v1",
@@ -37,6 +38,14 @@ pub(crate) fn ray_cluster(name: &str, workers: u32) -> Value {
             }],
         },
     })
+}
+
+/// Makes a cluster, and has it look as if its operator had taken note of it.
+pub(crate) async fn make(api: &Api<DynamicObject>, name: &str, workers: u32) -> Result<DynamicObject> {
+    let cluster = serde_json::from_value(ray_cluster(name, workers))?;
+    api.create(&PostParams::default(), &cluster).await?;
+    let status = json!({"status": {"state": "ready", "observedGeneration": 1}});
+    Ok(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?)
 }
 
 /// What another writes who wants the same object under another name.

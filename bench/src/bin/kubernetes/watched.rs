@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
 use muster_bench::figures::{at_most, megabytes, tell};
-use muster_bench::process::{peak, processor_time};
+use muster_bench::process::{Meter, peak};
 use muster_bench::server::{self, Server};
 
 use crate::bed::{self, Bed};
@@ -43,10 +43,9 @@ pub(crate) async fn measure(muster: &Path, pods: u32, changes: u32) -> Result<()
     tell("from ready until all have rows", format!("{:.1} s", took.as_secs_f64()));
     at_most("resident", server.resident()?, 150 * MEGABYTE, megabytes);
     tell("at its peak", megabytes(peak(server.pid())?));
-    let before = processor_time(server.pid())?;
+    let meter = Meter::start(server.pid())?;
     tokio::time::sleep(IDLE).await;
-    let used = processor_time(server.pid())? - before;
-    let share = 100.0 * used.as_secs_f64() / IDLE.as_secs_f64();
+    let share = 100.0 * meter.used()?.as_secs_f64() / IDLE.as_secs_f64();
     at_most("processor time, idle", share, 1.0, |share| format!("{share:.2} %"));
     changes::measure(&bed, &server, &name(clusters / 2), changes).await
 }
@@ -58,8 +57,7 @@ fn name(number: u32) -> String {
 /// Makes a cluster with its pods, and tells how large one of them is as it is sent around.
 async fn make(bed: &Bed, number: u32) -> Result<usize> {
     let (name, create) = (name(number), PostParams::default());
-    let cluster = serde_json::from_value(objects::ray_cluster(&name, OF_ONE - 1))?;
-    objects::ray_clusters(bed.client(), NAMESPACE).create(&create, &cluster).await?;
+    objects::make(&objects::ray_clusters(bed.client(), NAMESPACE), &name, OF_ONE - 1).await?;
     let pods: Api<Pod> = Api::namespaced(bed.client(), NAMESPACE);
     let mut size = 0;
     for index in 0..OF_ONE {

@@ -114,6 +114,14 @@ impl Work {
         }
     }
 
+    /// Waits for the world; meanwhile its hand is free for others.
+    pub(crate) async fn without_hand<T>(&self, wait: impl Future<Output = T>) -> T {
+        match &self.hand {
+            Some(hand) => hand.lend(wait).await,
+            None => wait.await,
+        }
+    }
+
     /// Waits until then, unless the action has to stop before.
     pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
         tokio::select! {

@@ -15,6 +15,7 @@ use crate::Operator;
 /// Runs what tests need (Kubernetes with kwok nodes, PostgreSQL) until it is stopped.
 #[derive(Debug, Parser)]
 #[command(name = "testbed")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Args {
     /// The folder to use: one that does not exist or is empty; a fresh one in the temporary folder by default.
     #[arg(long)]

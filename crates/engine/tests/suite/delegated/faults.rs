@@ -3,13 +3,14 @@
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::NodeStatus;
+use muster_engine::Config;
 use muster_engine::provider::ProviderError;
 use muster_store::commands::SignalKind;
-use muster_testkit::operator::{Lie, Verb};
+use muster_testkit::operator::{Lie, OPERATED_CLUSTER, Verb};
 use rstest::rstest;
 
-use super::{created, ids, names, open, told, until, within_a_second, workers};
-use crate::fixture::{Kind, exactly};
+use super::{created, ids, names, open, operated, soon, told, until, within_a_second, workers};
+use crate::fixture::{Fixture, Kind, exactly};
 
 #[rstest]
 #[case::sqlite(Kind::Sqlite)]
@@ -173,4 +174,24 @@ async fn a_resize_cancelled_before_its_write_changes_nothing(#[case] kind: Kind)
     assert_eq!((row.desired(), row.status), (2, ClusterStatus::Active));
     assert_eq!(world.operators.count(Verb::Update), 0);
     assert_eq!(world.nodes(cluster.id).await.len(), 3);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn clusters_whose_operator_does_nothing_keep_nobody_else_waiting(#[case] kind: Kind) {
+    let one_hand = Config { parallel_actions: 1, ..soon() };
+    let Some(world) = Fixture::open_config(kind, one_hand).await else { return };
+    world.operators.stop();
+    let mut creates = Vec::new();
+    for _ in 0..3 {
+        let create = world.create(&operated(OPERATED_CLUSTER, 1)).await;
+        world.applied(create).await;
+        creates.push(create);
+    }
+    world.operators.go_on();
+    for create in creates {
+        assert_eq!(world.ended(create).await.status, ActionStatus::Succeeded);
+    }
 }
