@@ -86,6 +86,10 @@ impl Engine {
     ) -> Result<Adopted, SubmitError> {
         let NewName { name, role, metadata } = named;
         let profile = self.adopt_preview(adoptee, &caller).await?;
+        if let Some(provider) = self.provider(&adoptee.instance) {
+            let taken = provider.take_in(&adoptee.kind, &adoptee.identity).await;
+            taken.map_err(|error| SubmitError::Invalid(error.message))?;
+        }
         let name = name.unwrap_or_else(naming::unnamed);
         let profile = Profile { name: format!("prof-{name}"), ..profile };
         let now = self.now();

@@ -241,6 +241,11 @@ pub trait Provider: Send + Sync {
         Err(ProviderError::permanent("NotSupported", message))
     }
 
+    /// Takes what others made in: from here on it is followed. Asked after [`Provider::adopt`], where that was meant.
+    async fn take_in(&self, _: &ProfileType, _identity: &str) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// What can be done to nodes of a type, beside what can be done to all.
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         Vec::new()

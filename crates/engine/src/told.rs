@@ -209,6 +209,10 @@ impl Provider for Told {
         telling.end(self.provider.update_node(call, node, before).await)
     }
 
+    async fn take_in(&self, kind: &ProfileType, identity: &str) -> Result<(), ProviderError> {
+        self.provider.take_in(kind, identity).await
+    }
+
     async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
         self.provider.adopt(kind, identity).await
     }

@@ -23,6 +23,9 @@ use crate::sites::{Of, Sites, Watch};
 /// After a failure definitions are listed anew.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// Where the API server tells only when it is asked, it is asked so often.
+const LONG_PAUSE: Duration = Duration::from_mins(1);
+
 /// The flavors that are there, each followed.
 pub(crate) struct Installed {
     client: Client,
@@ -96,11 +99,37 @@ impl Installed {
         while !stop.is_cancelled() {
             let why = stop.run_until_cancelled(self.follow()).await;
             let Some(why) = why else { return };
-            tracing::warn!(why, "cannot follow which operators are installed");
-            if stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
+            let asked = self.ask().await;
+            let pause = if asked { LONG_PAUSE } else { PAUSE };
+            tracing::warn!(why, asked, "cannot follow which operators are installed");
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
         }
+    }
+
+    /// Asks which kinds the API server serves: whoever may not list definitions may ask that. Whether it answered.
+    async fn ask(&self) -> bool {
+        let mut names = BTreeSet::new();
+        for kind in flavors().iter().flat_map(|flavor| flavor.watched()).map(|watched| watched.kind) {
+            if is_built_in(kind) || names.contains(&kind.qualified()) {
+                continue;
+            }
+            match self.client.list_api_group_resources(&kind.api_version()).await {
+                Ok(served) if served.resources.iter().any(|served| served.name == kind.plural) => {
+                    names.insert(kind.qualified());
+                }
+                Err(error) if !refusal::is(&error, 404) => return false,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        // What is not served may only not be served yet: nothing is let go because of that.
+        let known: Vec<Arc<Sites>> = self.all();
+        names.extend(
+            known.iter().flat_map(|sites| sites.flavor.watched()).map(|watched| watched.kind.qualified()),
+        );
+        self.set(&names);
+        true
     }
 
     async fn follow(&self) -> String {

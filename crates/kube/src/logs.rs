@@ -43,7 +43,9 @@ pub(crate) async fn read(
         ..LogParams::default()
     };
     let pods: Api<Pod> = Api::namespaced(client, namespace);
-    let log = pods.log_stream(pod, &parameters).await.map_err(|error| refusal::of(&what, error))?;
+    // Whoever asks again gets the same answer: a kubelet does not answer, or has nothing.
+    let refused = |error| ProviderError { transient: false, ..refusal::of(&what, error) };
+    let log = pods.log_stream(pod, &parameters).await.map_err(refused)?;
     let broken = move |error| ProviderError::transient("Unreachable", format!("cannot {what}: {error}"));
     Ok(log.lines().map_ok(|line| line + "\n").map_err(broken).boxed())
 }

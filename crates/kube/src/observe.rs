@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_core::action::Fence;
-use muster_core::ids::ClusterId;
+use muster_core::cluster::Cluster;
 use muster_core::node::NodeRole;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::provider::{Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
@@ -27,15 +27,15 @@ pub(crate) fn observed(
     flavor: &dyn Flavor,
     key: &Key,
     site: &Site,
-    cluster: ClusterId,
+    cluster: &Cluster,
     others: &Others<'_>,
 ) -> Observed {
     let root = match &site.root {
-        Some(root) if root.value.cluster == Some(cluster) => &root.value,
+        Some(root) if root.value.stands_for(cluster) => &root.value,
         // Another cluster stands there now.
         Some(_) => return Observed { object: Object::Absent, ..Observed::default() },
         None => {
-            let members = site.pods().map(|pod| member(pod, None, others)).collect();
+            let members = site.members().map(|pod| member(pod, None, others)).collect();
             return Observed { object: Object::Absent, members, ..Observed::default() };
         }
     };
@@ -50,12 +50,13 @@ pub(crate) fn observed(
         }
     };
     Observed {
-        members: site.pods().map(|pod| member(pod, made_from(pod), others)).collect(),
+        members: site.members().map(|pod| member(pod, made_from(pod), others)).collect(),
         object: Object::Present(Spec {
             identity: root.uid.clone(),
             fence: site.objects().filter_map(|object| object.fence).max().unwrap_or(Fence(0)),
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
+            suspended: root.words.suspended,
             unfinished: !flavor.is_whole(&words),
             refused: words.iter().flat_map(|words| words.refused.clone()).collect(),
             pending: pending(flavor, root, &words, others.now),
@@ -83,9 +84,6 @@ fn pending(flavor: &dyn Flavor, root: &ObjectFacts, words: &[&Words], now: Times
     if let Some(finalizers) = root.leaving.as_ref().filter(|finalizers| !finalizers.is_empty()) {
         let (kind, name) = (root.kind.kind, &root.name);
         pending.push(format!("{kind} '{name}' waits for its finalizers: {}", finalizers.join(", ")));
-    }
-    if root.words.suspended {
-        pending.push("it is suspended".to_owned());
     }
     let overdue = root.made_at.is_some_and(|made_at| now.since(made_at) >= NOTICED_WITHIN);
     if let (Some(operator), true, false) = (flavor.operator(), overdue, root.words.noticed) {

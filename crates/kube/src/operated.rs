@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::changes::told;
 use crate::describe;
+use crate::facts::ObjectFacts;
 use crate::installed::Installed;
 use crate::logs::{self, LastWords, Lines};
 use crate::marks;
@@ -105,6 +106,25 @@ impl Operated {
     }
 }
 
+impl Operated {
+    /// Parts of a cluster of that name that is gone would be taken for parts of the new one.
+    async fn clear_away(&self, stand: &Stand) -> Result<(), ProviderError> {
+        let site = stand.look()?;
+        let left: Vec<&ObjectFacts> = site.objects().collect();
+        if site.root.is_some() || left.is_empty() {
+            return Ok(());
+        }
+        for object in &left {
+            if object.leaving.is_none() {
+                self.writer.delete(object.kind, &object.namespace, &object.name, &object.uid).await?;
+            }
+        }
+        let names: Vec<&str> = left.iter().map(|object| object.name.as_str()).collect();
+        let message = format!("what is left of a cluster of that name has to go first: {}", names.join(", "));
+        Err(ProviderError::transient("Leftovers", message))
+    }
+}
+
 /// The framework whose clusters are of this type.
 fn framework_of(kind: &ProfileType) -> Option<Framework> {
     let framework = kind.name.strip_suffix(".cluster").filter(|_| kind.version == "1.0")?;
@@ -177,6 +197,7 @@ impl Provider for Operated {
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         stand.check_name()?;
+        self.clear_away(&stand).await?;
         let recipe = recipe_of(call.profile)?;
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let manifests =
@@ -197,9 +218,7 @@ impl Provider for Operated {
     async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
-        let Some(root) =
-            site.root.map(|root| root.value).filter(|root| root.cluster == Some(call.cluster.id))
-        else {
+        let Some(root) = site.root.map(|root| root.value).filter(|root| root.stands_for(call.cluster)) else {
             return Ok(());
         };
         write::refuse_older(call.fence, root.fence)?;
@@ -271,7 +290,7 @@ impl Provider for Operated {
             last_words: &|uid| self.last_words.of(uid),
             now: SystemClock.now(),
         };
-        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster.id, &others))
+        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster, &others))
     }
 
     async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {

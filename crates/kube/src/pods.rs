@@ -175,25 +175,41 @@ impl Provider for Pods {
         logs::read(self.client.clone(), place, query).await
     }
 
-    /// Takes a pod of others in: from here on it is followed.
     async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
-        let Some((namespace, name)) = identity.split_once('/') else {
-            let message =
-                format!("'{identity}' is no pod: its namespace and its name are expected, as in demo/fred");
-            return Err(ProviderError::permanent("Invalid", message));
-        };
+        let (namespace, name) = place(identity)?;
         let Some(pod) = self.writer.read(&POD, namespace, name).await? else {
             return Err(ProviderError::permanent("NotFound", format!("there is no pod '{identity}'")));
         };
         if !pod["metadata"]["labels"][marks::NODE].is_null() {
             return Err(ProviderError::permanent("Adopted", format!("pod '{identity}' is a node already")));
         }
-        let label = json!({"metadata": {"labels": {marks::NODE: marks::ADOPTED}}});
-        self.writer.merge(&POD, namespace, name, &label).await?;
+        if let Some(owner) = pod["metadata"]["ownerReferences"].get(0) {
+            let (kind, name) = (owner["kind"].as_str(), owner["name"].as_str());
+            let owner = format!("{} '{}'", kind.unwrap_or_default(), name.unwrap_or_default());
+            let message = format!(
+                "pod '{identity}' is made by {owner}, which would make another one: it cannot be a node"
+            );
+            return Err(ProviderError::permanent("NotFree", message));
+        }
         Ok(PodRecipe::of_pod(namespace, &pod).properties())
+    }
+
+    async fn take_in(&self, _: &ProfileType, identity: &str) -> Result<(), ProviderError> {
+        let (namespace, name) = place(identity)?;
+        let label = json!({"metadata": {"labels": {marks::NODE: marks::ADOPTED}}});
+        self.writer.merge(&POD, namespace, name, &label).await
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
         told(self.changes.subscribe())
     }
+}
+
+/// Where a pod is, and what it is called there.
+fn place(identity: &str) -> Result<(&str, &str), ProviderError> {
+    identity.split_once('/').ok_or_else(|| {
+        let message =
+            format!("'{identity}' is no pod: its namespace and its name are expected, as in demo/fred");
+        ProviderError::permanent("Invalid", message)
+    })
 }

@@ -104,6 +104,10 @@ impl Provider for Kubernetes {
         self.of(kind).adopt(kind, identity).await
     }
 
+    async fn take_in(&self, kind: &ProfileType, identity: &str) -> Result<(), ProviderError> {
+        self.of(kind).take_in(kind, identity).await
+    }
+
     async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
         self.of(&call.profile.kind).details(call, node).await
     }

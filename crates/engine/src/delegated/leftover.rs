@@ -8,6 +8,7 @@ use muster_store::StoreError;
 use muster_store::commands::Observe;
 use serde_json::Map;
 
+use super::observer::DELETED_ELSEWHERE;
 use crate::engine::Inner;
 use crate::events::{self, reason};
 use crate::observer::{Looked, duty};
@@ -38,7 +39,9 @@ pub(crate) async fn remove_leftover(
     provider: &dyn Provider,
     history: &Cluster,
 ) -> Result<Looked, StoreError> {
-    if history.is_found() || !provider.found().contains(&history.id) {
+    // What others deleted others may bring back, from a copy: only what was to go goes.
+    let was_to_go = history.status_reason != DELETED_ELSEWHERE;
+    if history.is_found() || !was_to_go || !provider.found().contains(&history.id) {
         return Ok(Looked::Settled);
     }
     // Its recipe may have gone with it; what is removed needs none.

@@ -108,6 +108,10 @@ impl Mirror {
         let ours = spec.fence > known.fence;
         known.object = Some(spec.identity.clone());
         known.fence = spec.fence;
+        if spec.unfinished {
+            // What is there in part only, made by whoever died or lost since, does not say how many there should be.
+            return;
+        }
         let mut differences = Vec::new();
         let mut groups = Vec::with_capacity(spec.groups.len());
         for seen in &spec.groups {

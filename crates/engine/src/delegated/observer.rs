@@ -67,9 +67,12 @@ pub(super) fn identified(cluster: &Cluster, mut seen: Observed) -> Observed {
     seen
 }
 
+/// Why a row is history whose object somebody else deleted.
+pub(super) const DELETED_ELSEWHERE: &str = "it was deleted elsewhere";
+
 /// The row of a cluster that somebody else deleted becomes history.
 async fn end(inner: &Inner, duty: String, cluster: &Cluster, now: Timestamp) -> Result<Looked, StoreError> {
-    let message = "it was deleted elsewhere";
+    let message = DELETED_ELSEWHERE;
     let event = events::of_cluster(None, cluster, Level::Warn, reason::DELETED_ELSEWHERE, message, now);
     let command = Command {
         duty,
@@ -103,9 +106,13 @@ fn looked(mirrored: Mirrored) -> Looked {
 fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed) {
     let (active, head) = mirror.counts(before);
     let cluster = &mut mirror.cluster;
-    let (word, mut words) = status::evaluate(cluster, active, head, "NODE_CHECK");
+    let (word, mut words) = if spec.suspended {
+        (ClusterStatus::Suspended, "it is suspended".to_owned())
+    } else {
+        status::evaluate(cluster, active, head, "NODE_CHECK")
+    };
     let obstacles = plan::obstacles(cluster.has_head, spec, &seen.members);
-    if word != ClusterStatus::Active && !obstacles.is_empty() {
+    if !matches!(word, ClusterStatus::Active | ClusterStatus::Suspended) && !obstacles.is_empty() {
         words = format!("{words} {}", obstacles.join("; "));
     }
     // The words of the action that brought it there stay while nothing changes.

@@ -37,6 +37,8 @@ pub struct Spec {
     pub groups: Vec<SeenGroup>,
     /// Somebody deleted it, and it is not gone yet.
     pub leaving: bool,
+    /// Nothing of it shall run for now.
+    pub suspended: bool,
     /// Its creation was interrupted: not all that belongs to it is there, and creating it again makes the rest.
     pub unfinished: bool,
     /// Why its operator will not act on what it says now: only another write helps.

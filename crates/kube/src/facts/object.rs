@@ -1,6 +1,7 @@
 //! What is kept of an object that says how a cluster should be.
 
 use muster_core::action::Fence;
+use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::time::Timestamp;
 use muster_frameworks::kubernetes::{Kind, Words};
@@ -60,6 +61,13 @@ impl ObjectFacts {
             made_at: moment(&text("creationTimestamp")),
             words,
         }
+    }
+}
+
+impl ObjectFacts {
+    /// Whether it is the root of this cluster: made for it, or known as such before somebody changed its marks.
+    pub(crate) fn stands_for(&self, cluster: &Cluster) -> bool {
+        self.cluster == Some(cluster.id) || cluster.observed.object.as_ref() == Some(&self.uid)
     }
 }
 

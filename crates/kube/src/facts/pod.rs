@@ -57,6 +57,8 @@ pub(crate) struct PodFacts {
     pub(crate) member: Member,
     /// What made it.
     pub(crate) controller: Option<String>,
+    /// When it ends, another one is made under another name, and it stays as it is.
+    pub(crate) is_replaced: bool,
     /// The machine that it is on.
     pub(crate) machine: Option<String>,
     /// How it is.
@@ -137,16 +139,15 @@ impl LeanPod {
         let place = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
         let (seen, reason) = self.status.seen(&place);
         let owners = self.metadata.owner_references.unwrap_or_default();
+        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         let main = self.spec.containers.into_iter().next().unwrap_or_default();
         let made_from = NodeWords::of_container(main.image, &main.resources);
         Some(PodFacts {
             uid: self.metadata.uid.unwrap_or_default(),
             version: self.metadata.resource_version.unwrap_or_default(),
             member,
-            controller: owners
-                .into_iter()
-                .find(|owner| owner.controller == Some(true))
-                .map(|owner| owner.name),
+            is_replaced: controller.as_ref().is_some_and(|owner| owner.kind == "ReplicaSet"),
+            controller: controller.map(|owner| owner.name),
             machine: self.spec.node_name,
             seen,
             reason,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use muster_core::ids::ClusterId;
+use muster_core::node::Seen;
 use muster_frameworks::kubernetes::{Part, Words};
 
 use super::{Of, Told};
@@ -47,6 +48,11 @@ impl Site {
         self.pods.values().map(|told| &told.value)
     }
 
+    /// Those that count: one that has ended is not a member any more where another is made in its place.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &PodFacts> {
+        self.pods().filter(|pod| !(pod.is_replaced && matches!(pod.seen, Seen::Exited { .. })))
+    }
+
     /// A pod by its name.
     pub(crate) fn pod(&self, name: &str) -> Option<&PodFacts> {
         self.pods.get(name).map(|told| &told.value)
@@ -56,7 +62,11 @@ impl Site {
         self.root.is_none() && self.more.is_empty() && self.pods.is_empty()
     }
 
-    pub(super) fn take_root(&mut self, facts: ObjectFacts, moment: u64) -> bool {
+    pub(super) fn take_root(&mut self, mut facts: ObjectFacts, moment: u64) -> bool {
+        if let Some(known) = self.root.as_ref().filter(|root| root.value.uid == facts.uid) {
+            // It stays the cluster that it was, whatever somebody makes of its marks.
+            facts.cluster = known.value.cluster;
+        }
         self.cluster = facts.cluster;
         match &mut self.root {
             Some(root) => root.take(facts, moment, object_version),

@@ -116,3 +116,34 @@ async fn labels_of_users_stand_on_the_object_and_follow_their_wishes() {
     assert_eq!((now["team"].as_str(), now.get("old")), ("red", None));
     assert!(now.contains_key("ray.io/cluster-name"), "what says what it is stays");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_stays_what_it_is_whatever_somebody_makes_of_its_marks() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let body = json!({"metadata": {"labels": {"muster.dev/cluster": null}}});
+    objects.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
+    let action = house.resized(&cluster, 2).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    let action = house.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert!(objects.get_opt("fred").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_cluster_says_so() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let body = json!({"spec": {"suspend": true}});
+    objects.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
+    let suspended =
+        async || Some(house.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Suspended);
+    house.until("suspended", suspended).await;
+    let body = json!({"spec": {"suspend": false}});
+    objects.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
+    let active =
+        async || Some(house.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Active);
+    house.until("active", active).await;
+}

@@ -210,3 +210,39 @@ async fn a_finalizer_that_never_ends_is_named() {
     let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
     house.until("history", gone).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evicted_pod_does_not_count_and_stands_in_nobodys_way() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(house) = Fixture::on(kubernetes).await else { return };
+    let cluster = house.created(Framework::Spark, 2).await;
+    let victim = house.workers(cluster.id).await[0].name.clone();
+    let pods = house.namespace.api::<Pod>();
+    let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": null}});
+    pods.patch_status(&victim, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let action = house.resized(&cluster, 3).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert_eq!(house.workers(cluster.id).await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_deleted_while_it_is_made_leaves_nothing_for_the_next_of_its_name() {
+    let Some(house) = Fixture::with(Operator::Dask).await else { return };
+    for workers in [2, 1, 3, 1] {
+        let new = house.ask_for(Framework::Dask, workers);
+        house.try_create(&new).await.unwrap();
+        let change = Change {
+            kind: ActionKind::ClusterDelete,
+            cluster: house.cluster(new.0.id).await,
+            node: None,
+            inputs: json!({}),
+            on_conflict: OnConflict::Preempt,
+            timeout: None,
+        };
+        let deleted = house.engine.submit(change, caller()).await.unwrap().action.id;
+        let deleted = house.ended(deleted).await;
+        assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+    }
+    let cluster = house.created(Framework::Dask, 1).await;
+    assert_eq!((cluster.desired(), house.workers(cluster.id).await.len()), (1, 1));
+}

@@ -257,3 +257,12 @@ fn what_others_tell_of_objects_is_told_once_and_of_whom_it_is_about() {
     let again = told(&first.cluster, vec![heard(7, "a"), heard(9, "b"), heard(10, "a")]);
     assert_eq!(again.told.len(), 1, "{:?}", again.told);
 }
+
+#[test]
+fn an_object_that_is_there_in_part_does_not_say_how_many_there_should_be() {
+    let cluster = cluster(3);
+    let part = Spec { unfinished: true, groups: Vec::new(), ..spec(0) };
+    let mirror = look(&cluster, &[], Vec::new(), &part);
+    assert_eq!(mirror.cluster.groups, cluster.groups);
+    assert_eq!(mirror.cluster.observed.object, Some(part.identity));
+}
