@@ -187,7 +187,8 @@ async fn clusters_whose_operator_does_nothing_keep_nobody_else_waiting(#[case] k
     let mut creates = Vec::new();
     for _ in 0..3 {
         let create = world.create(&operated(OPERATED_CLUSTER, 1)).await;
-        world.applied(create).await;
+        let applied = world.applied(create).await;
+        assert!(applied.applied_at.is_some(), "it waits for a hand: {applied:?}");
         creates.push(create);
     }
     world.operators.go_on();
