@@ -248,6 +248,15 @@ impl Cluster {
         self.observed.object.as_ref().is_some_and(|object| *object == self.id.to_string())
     }
 
+    /// Whether its members are made from the same as those of `other`, another state of it.
+    pub fn is_made_like(&self, other: &Self) -> bool {
+        let same = |group: &WorkerGroup| {
+            let other = other.group(&group.name);
+            other.is_some_and(|other| other.shape == group.shape && other.spec == group.spec)
+        };
+        self.spec == other.spec && self.groups.iter().all(same)
+    }
+
     /// How many workers there should be.
     pub fn desired(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.desired))

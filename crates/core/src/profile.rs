@@ -93,6 +93,32 @@ pub struct Profile {
     pub updated_at: Option<Timestamp>,
 }
 
+impl Profile {
+    /// A recipe that is made for one cluster, and goes with it.
+    pub fn implicit(
+        id: ProfileId,
+        name: impl Into<String>,
+        kind: ProfileType,
+        project: impl Into<String>,
+        user: impl Into<String>,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            kind,
+            project: project.into(),
+            user: user.into(),
+            properties: Map::new(),
+            envelope: Map::new(),
+            metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
+            implicit: true,
+            created_at,
+            updated_at: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

@@ -181,9 +181,11 @@ impl Open {
             limit: Some(AT_ONCE),
             ..ClusterQuery::default()
         };
+        let mut found: HashSet<ClusterId> = provider.found().into_iter().collect();
         loop {
             let page = inner.store.clusters(&query).await?;
             for cluster in page.items {
+                found.remove(&cluster.id);
                 let looked = look_at(inner, provider, cluster.id, true).await;
                 self.note(cluster.id, looked);
                 if self.everything || inner.stopping.is_cancelled() {
@@ -195,7 +197,8 @@ impl Open {
             }
             query.after = page.next;
         }
-        for id in unknown(inner, provider).await? {
+        // What is there and has no row, or one that is history.
+        for id in found {
             let looked = look_at(inner, provider, id, true).await;
             self.note(id, looked);
             if self.everything || inner.stopping.is_cancelled() {
@@ -212,17 +215,6 @@ impl Open {
         }
         Ok(())
     }
-}
-
-/// Clusters that are there and have no row, or one that is history.
-async fn unknown(inner: &Inner, provider: &dyn Provider) -> Result<Vec<ClusterId>, StoreError> {
-    let mut unknown = Vec::new();
-    for id in provider.found() {
-        if inner.store.cluster(id).await?.is_none_or(|row| row.deleted_at.is_some()) {
-            unknown.push(id);
-        }
-    }
-    Ok(unknown)
 }
 
 /// What one engine at a time does for an instance.

@@ -4,6 +4,7 @@
 //! A call may be dropped before it ends, because its action is cancelled, suspended, timed out or another engine's:
 //! what it has begun is taken up by the next call of the verb, or removed by a deletion.
 
+mod changes;
 mod found;
 mod heard;
 mod operation;

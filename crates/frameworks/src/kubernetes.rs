@@ -12,6 +12,8 @@ mod native;
 mod object;
 mod patch;
 mod pod;
+#[cfg(test)]
+mod sample;
 mod words;
 
 use muster_core::cluster::Framework;

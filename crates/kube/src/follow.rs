@@ -4,24 +4,19 @@
 //! acts as if. So no change is missed, whatever happened in between.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
-use muster_frameworks::kubernetes::{Kind, Watched};
+use muster_frameworks::kubernetes::Kind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::facts::{LeanEvent, LeanPod};
-use crate::happenings::Happenings;
-use crate::marks;
-use crate::pods::Table;
 use crate::refusal;
-use crate::sites::{Of, Sites, Watch};
 
 /// Objects that are asked for at once: they are larger than what is kept of them.
 const PAGE: u32 = 100;
@@ -30,82 +25,22 @@ const PAGE: u32 = 100;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Follows what a watch is about until it is told to stop.
-pub(crate) async fn run(sites: Arc<Sites>, watch: Watch, client: Client, stop: CancellationToken) {
-    let mut pauses = Pauses::default();
-    while let Some(ended) = stop.run_until_cancelled(follow(&sites, &watch, client.clone())).await {
-        tracing::debug!(flavor = sites.flavor.name(), watch = watch.index, why = ended.why, "a watch ended");
-        let pause = pauses.after(&ended);
-        sites.lost(&watch, ended.why);
+/// Follows what takes things in until it is told to stop.
+pub(crate) async fn run<K>(api: Api<K>, selector: &str, takes: impl Takes<K>, stop: CancellationToken)
+where
+    K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
+{
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let follow = take_in(watcher::watcher(api.clone(), config(selector)), &takes);
+        let Some(Ended { why, told_all }) = stop.run_until_cancelled(follow).await else { return };
+        tracing::debug!(why, "a watch ended");
+        takes.lost(why);
+        // Pauses grow while nothing is told.
+        pause = if told_all { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
-    }
-}
-
-/// Follows the events of a namespace, or of all, until it is told to stop. `tell` hears of whom they are about.
-pub(crate) async fn run_events(
-    happenings: Arc<Happenings>,
-    namespace: Option<String>,
-    client: Client,
-    tell: impl Fn(&str) + Send + Sync,
-    stop: CancellationToken,
-) {
-    let mut pauses = Pauses::default();
-    let takes = Events(&happenings, &tell);
-    loop {
-        let api: Api<LeanEvent> = match &namespace {
-            Some(namespace) => Api::namespaced(client.clone(), namespace),
-            None => Api::all(client.clone()),
-        };
-        let follow = take_in(watcher::watcher(api, config("")), &takes);
-        // What was heard stays true.
-        let Some(ended) = stop.run_until_cancelled(follow).await else { return };
-        tracing::debug!(why = ended.why, "cannot follow events");
-        if stop.run_until_cancelled(tokio::time::sleep(pauses.after(&ended))).await.is_none() {
-            return;
-        }
-    }
-}
-
-/// Follows pods that are nodes, in a namespace or everywhere, until it is told to stop.
-pub(crate) async fn run_nodes(
-    table: Arc<Table>,
-    index: usize,
-    namespace: Option<String>,
-    client: Client,
-    stop: CancellationToken,
-) {
-    let mut pauses = Pauses::default();
-    let takes = Nodes(&table, index, namespace.as_deref());
-    loop {
-        let api: Api<LeanPod> = match &namespace {
-            Some(namespace) => Api::namespaced(client.clone(), namespace),
-            None => Api::all(client.clone()),
-        };
-        let follow = take_in(watcher::watcher(api, config(marks::NODE)), &takes);
-        let Some(ended) = stop.run_until_cancelled(follow).await else { return };
-        let pause = pauses.after(&ended);
-        table.lost(index, ended.why);
-        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-            return;
-        }
-    }
-}
-
-/// Pauses that grow while nothing is told.
-struct Pauses(Duration);
-
-impl Default for Pauses {
-    fn default() -> Self {
-        Self(FIRST_PAUSE)
-    }
-}
-
-impl Pauses {
-    fn after(&mut self, ended: &Ended) -> Duration {
-        self.0 = if ended.told_all { FIRST_PAUSE } else { (self.0 * 2).min(LONGEST_PAUSE) };
-        self.0
     }
 }
 
@@ -115,21 +50,15 @@ struct Ended {
     told_all: bool,
 }
 
-async fn follow(sites: &Sites, watch: &Watch, client: Client) -> Ended {
-    let namespace = watch.namespace.as_deref();
-    match watch.of {
-        Of::Pods => {
-            let api: Api<LeanPod> = match namespace {
-                Some(namespace) => Api::namespaced(client, namespace),
-                None => Api::all(client),
-            };
-            let events = watcher::watcher(api, config(sites.flavor.pods()));
-            take_in(events, &Pods(sites, watch)).await
-        }
-        Of::Objects(watched) => {
-            let events = watcher::watcher(api_of(client, watched.kind, namespace), config(watched.selector));
-            take_in(events, &Objects(sites, watch, watched)).await
-        }
+/// Things of a namespace, or of all.
+pub(crate) fn api_in<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
     }
 }
 
@@ -154,7 +83,7 @@ fn config(selector: &str) -> watcher::Config {
 }
 
 /// What becomes of things that are told.
-trait Takes<K> {
+pub(crate) trait Takes<K>: Send + Sync {
     /// All is about to be told.
     fn begin(&self) -> u64;
     /// A thing is so now; told on, unless all is being told.
@@ -163,86 +92,8 @@ trait Takes<K> {
     fn drop(&self, thing: K);
     /// All was told, since that moment.
     fn complete(&self, begun: u64);
-}
-
-struct Pods<'s>(&'s Sites, &'s Watch);
-
-impl Takes<LeanPod> for Pods<'_> {
-    fn begin(&self) -> u64 {
-        self.0.begin()
-    }
-
-    fn take(&self, pod: LeanPod, tell: bool) {
-        self.0.take_pod(pod, tell);
-    }
-
-    fn drop(&self, pod: LeanPod) {
-        self.0.drop_pod(pod);
-    }
-
-    fn complete(&self, begun: u64) {
-        self.0.complete(self.1, begun);
-    }
-}
-
-struct Nodes<'t>(&'t Table, usize, Option<&'t str>);
-
-impl Takes<LeanPod> for Nodes<'_> {
-    fn begin(&self) -> u64 {
-        self.0.begin()
-    }
-
-    fn take(&self, pod: LeanPod, tell: bool) {
-        self.0.take(pod, tell);
-    }
-
-    fn drop(&self, pod: LeanPod) {
-        self.0.drop_pod(pod);
-    }
-
-    fn complete(&self, begun: u64) {
-        self.0.complete(self.1, self.2, begun);
-    }
-}
-
-struct Objects<'s>(&'s Sites, &'s Watch, &'static Watched);
-
-impl Takes<DynamicObject> for Objects<'_> {
-    fn begin(&self) -> u64 {
-        self.0.begin()
-    }
-
-    fn take(&self, object: DynamicObject, tell: bool) {
-        self.0.take_object(self.2, &plain(object), tell);
-    }
-
-    fn drop(&self, object: DynamicObject) {
-        self.0.drop_object(self.2, &plain(object));
-    }
-
-    fn complete(&self, begun: u64) {
-        self.0.complete(self.1, begun);
-    }
-}
-
-struct Events<'h, F>(&'h Happenings, F);
-
-impl<F: Fn(&str)> Takes<LeanEvent> for Events<'_, F> {
-    fn begin(&self) -> u64 {
-        0
-    }
-
-    fn take(&self, event: LeanEvent, tell: bool) {
-        if let Some(about) = self.0.take(event).filter(|_| tell) {
-            self.1(&about);
-        }
-    }
-
-    fn drop(&self, event: LeanEvent) {
-        self.0.forget(&event);
-    }
-
-    fn complete(&self, _: u64) {}
+    /// Nobody tells any more, for this reason.
+    fn lost(&self, why: String);
 }
 
 /// An object as plain JSON, without what nobody reads.
@@ -253,11 +104,8 @@ pub(crate) fn plain(mut object: DynamicObject) -> Value {
 
 async fn take_in<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
-    takes: &(impl Takes<K> + Sync),
-) -> Ended
-where
-    K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
-{
+    takes: &impl Takes<K>,
+) -> Ended {
     let mut events = std::pin::pin!(events);
     let mut told_all = false;
     let mut begun = takes.begin();

@@ -1,11 +1,12 @@
 //! Events of Kubernetes, by the object that they are about.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_engine::provider::Heard;
 
 use crate::facts::LeanEvent;
+use crate::follow::Takes;
 
 /// The most that are kept of one object: its last ones.
 const OF_ONE: usize = 20;
@@ -50,5 +51,33 @@ impl Happenings {
     /// What was heard of an object, the oldest first.
     pub(crate) fn of(&self, uid: &str) -> Vec<Heard> {
         self.state().get(uid).map(|own| own.values().cloned().collect()).unwrap_or_default()
+    }
+}
+
+/// Events as a watch tells of them; `tell` hears of whom they are about.
+pub(crate) struct Heralds<F> {
+    pub(crate) happenings: Arc<Happenings>,
+    pub(crate) tell: F,
+}
+
+impl<F: Fn(&str) + Send + Sync> Takes<LeanEvent> for Heralds<F> {
+    fn begin(&self) -> u64 {
+        0
+    }
+
+    fn take(&self, event: LeanEvent, tell: bool) {
+        if let Some(about) = self.happenings.take(event).filter(|_| tell) {
+            (self.tell)(&about);
+        }
+    }
+
+    fn drop(&self, event: LeanEvent) {
+        self.happenings.forget(&event);
+    }
+
+    fn complete(&self, _: u64) {}
+
+    fn lost(&self, _: String) {
+        // What was heard stays true.
     }
 }

@@ -15,10 +15,10 @@ use muster_frameworks::kubernetes::{Flavor, Kind, Part, Watched, flavors};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::follow;
-use crate::happenings::Happenings;
+use crate::follow::{self, api_in, api_of};
+use crate::happenings::{Happenings, Heralds};
 use crate::refusal;
-use crate::sites::{Of, Sites, Watch};
+use crate::sites::{Objects, Of, Pods, Sites, Watch};
 
 /// After a failure definitions are listed anew.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -89,8 +89,9 @@ impl Installed {
                     installed.all().iter().for_each(|sites| sites.tell_about(uid));
                 }
             };
-            let happenings = Arc::clone(&self.happenings);
-            tokio::spawn(follow::run_events(happenings, namespace, self.client.clone(), tell, stop.clone()));
+            let heralds = Heralds { happenings: Arc::clone(&self.happenings), tell };
+            let api = api_in(self.client.clone(), namespace.as_deref());
+            tokio::spawn(follow::run(api, "", heralds, stop.clone()));
         }
     }
 
@@ -198,7 +199,18 @@ impl Installed {
         let sites = Arc::new(Sites::new(flavor, &watches, self.changes.clone()));
         let stop = CancellationToken::new();
         for watch in watches {
-            tokio::spawn(follow::run(Arc::clone(&sites), watch, self.client.clone(), stop.clone()));
+            let (sites, stop, client) = (Arc::clone(&sites), stop.clone(), self.client.clone());
+            let namespace = watch.namespace.clone();
+            match watch.of {
+                Of::Pods => {
+                    let api = api_in(client, namespace.as_deref());
+                    tokio::spawn(follow::run(api, flavor.pods(), Pods { sites, watch }, stop));
+                }
+                Of::Objects(watched) => {
+                    let api = api_of(client, watched.kind, namespace.as_deref());
+                    tokio::spawn(follow::run(api, watched.selector, Objects { sites, watch, watched }, stop));
+                }
+            }
         }
         Followed { sites, defined, _stop: stop.drop_guard() }
     }

@@ -4,9 +4,9 @@
 //! cluster costs the API server nothing. Everything that is written carries the fence of the action behind it, and is
 //! written only if nobody else wrote in between.
 
-mod changes;
 mod connect;
 mod describe;
+mod details;
 mod facts;
 mod follow;
 mod happenings;

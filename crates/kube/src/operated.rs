@@ -26,8 +26,8 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::changes::told;
 use crate::describe;
+use crate::details::details;
 use crate::facts::ObjectFacts;
 use crate::installed::Installed;
 use crate::logs::{self, LastWords, Lines};
@@ -36,7 +36,7 @@ use crate::observe::{self, Others};
 use crate::sites::{Key, Site};
 use crate::write::{self, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
-use steps::{changes_recipe, joined, relabelled, resized};
+use steps::{joined, relabelled, resized};
 
 /// How long a request waits for a server that has just started to know what is there.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -247,7 +247,7 @@ impl Provider for Operated {
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let steps = |site: &Site| {
             let mut steps = resized(&stand, site, call.cluster, before, victims)?;
-            if changes_recipe(before, call.cluster) {
+            if !call.cluster.is_made_like(before) {
                 let was = Plan { cluster: before, recipe: &recipe };
                 let remade = stand.flavor.remake(was, plan, &site.words());
                 steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
@@ -297,14 +297,8 @@ impl Provider for Operated {
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
         let Some(pod) = site.pod(&node.name) else { return Ok(Map::new()) };
-        let details = [
-            ("pod", Some(pod.name.clone())),
-            ("namespace", Some(stand.key.namespace.clone())),
-            ("machine", pod.machine.clone()),
-            ("image", Some(pod.made_from.image.clone())),
-        ];
-        let said = |(key, value): (&str, Option<String>)| Some((key.to_owned(), Value::from(value?)));
-        Ok(details.into_iter().filter_map(said).collect())
+        let (namespace, image) = (stand.key.namespace.clone(), pod.made_from.image.clone());
+        Ok(details(pod.name.clone(), namespace, pod.machine.clone(), image))
     }
 
     async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
@@ -330,16 +324,14 @@ impl Provider for Operated {
 
     fn found(&self) -> Vec<ClusterId> {
         let all = self.installed.all();
-        all.iter().flat_map(|sites| sites.clusters()).map(|(id, _)| id).collect()
+        all.iter().flat_map(|sites| sites.clusters()).collect()
     }
 
     async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {
         let all = self.installed.all();
-        let found = all.iter().find_map(|sites| {
-            let (_, key) = sites.clusters().into_iter().find(|(cluster, _)| *cluster == id)?;
-            Some((sites, key))
-        });
-        let Some((sites, key)) = found else { return Ok(None) };
+        let Some((sites, key)) = all.iter().find_map(|sites| Some((sites, sites.find(id)?))) else {
+            return Ok(None);
+        };
         let site = sites.look(&key).map_err(|why| ProviderError::transient("Unknown", why))?;
         let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(None) };
         let object = self.writer.read(root.kind, &root.namespace, &root.name).await?;
@@ -348,7 +340,7 @@ impl Provider for Operated {
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
-        told(self.changes.subscribe())
+        Change::told(self.changes.subscribe())
     }
 }
 

@@ -23,16 +23,15 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use table::Table;
-
-use crate::changes::told;
-use crate::follow;
+use crate::details::details;
+use crate::facts::NodePod;
+use crate::follow::{self, api_in};
 use crate::installed::places;
 use crate::logs::{self, Lines};
 use crate::marks;
 use crate::write::Writer;
 use manifest::PodRecipe;
-use table::OwnPod;
+use table::{OwnPod, Table, Tells};
 
 /// The type whose nodes are pods.
 const KUBERNETES_POD: &str = "kubernetes.pod";
@@ -82,8 +81,9 @@ impl Pods {
         let places = places(&namespaces);
         let table = Arc::new(Table::new(places.len(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
-            let (table, client) = (Arc::clone(&table), client.clone());
-            tokio::spawn(follow::run_nodes(table, index, namespace, client, stop.clone()));
+            let api = api_in(client.clone(), namespace.as_deref());
+            let tells = Tells { table: Arc::clone(&table), index, namespace };
+            tokio::spawn(follow::run(api, marks::NODE, tells, stop.clone()));
         }
         Self { instance, namespaces, writer: Writer::new(client.clone()), client, table, changes }
     }
@@ -158,14 +158,8 @@ impl Provider for Pods {
 
     async fn details(&self, _: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
         let Some(pod) = self.table.of(node)? else { return Ok(Map::new()) };
-        let details = [
-            ("pod", Some(pod.facts.name)),
-            ("namespace", Some(pod.namespace)),
-            ("machine", pod.facts.machine),
-            ("image", Some(pod.facts.image)),
-        ];
-        let said = |(key, value): (&str, Option<String>)| Some((key.to_owned(), Value::from(value?)));
-        Ok(details.into_iter().filter_map(said).collect())
+        let NodePod { name, machine, image, .. } = pod.facts;
+        Ok(details(name, pod.namespace, machine, image))
     }
 
     async fn logs(&self, _: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
@@ -201,7 +195,7 @@ impl Provider for Pods {
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
-        told(self.changes.subscribe())
+        Change::told(self.changes.subscribe())
     }
 }
 

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::changes::told;
 use crate::connect::{self, CannotConnect, Options};
 use crate::logs::Lines;
 use crate::operated::Operated;
@@ -137,6 +136,6 @@ impl Provider for Kubernetes {
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
-        told(self.changes.subscribe())
+        Change::told(self.changes.subscribe())
     }
 }

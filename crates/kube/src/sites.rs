@@ -4,6 +4,7 @@
 //! watches tell late is older, and is passed over.
 
 mod site;
+mod take;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 pub(crate) use site::Site;
+pub(crate) use take::{Objects, Pods};
 
 use crate::facts::{LeanPod, ObjectFacts, is_older};
 use crate::observe::NOTICED_WITHIN;
@@ -93,10 +95,14 @@ impl Sites {
     }
 
     /// Every cluster whose root is there.
-    pub(crate) fn clusters(&self) -> Vec<(ClusterId, Key)> {
+    pub(crate) fn clusters(&self) -> Vec<ClusterId> {
+        self.state().sites.values().filter_map(Site::rooted).collect()
+    }
+
+    /// Where the root of a cluster is.
+    pub(crate) fn find(&self, cluster: ClusterId) -> Option<Key> {
         let state = self.state();
-        let rooted = |(key, site): (&Key, &Site)| Some((site.root.as_ref()?.value.cluster?, key.clone()));
-        state.sites.iter().filter_map(rooted).collect()
+        state.sites.iter().find(|(_, site)| site.rooted() == Some(cluster)).map(|(key, _)| key.clone())
     }
 
     /// A watch begins to tell all; what it does not name from this moment on is not there.

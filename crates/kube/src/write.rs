@@ -1,7 +1,5 @@
 //! Writes that do not undo what others wrote, and that come to nothing once another engine has the cluster.
 
-mod pod;
-
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -9,7 +7,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Pre
 use kube::core::response::Status;
 use kube::{Api, Client, Error};
 use muster_core::action::Fence;
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_engine::provider::ProviderError;
 use muster_frameworks::kubernetes::{Kind, Manifest};
 use serde_json::{Value, json};
@@ -59,49 +57,60 @@ impl Writer {
         if let Some(owner) = owner {
             manifest.body["metadata"]["ownerReferences"] = json!([marks::reference(owner)]);
         }
-        let (namespace, name) = place(&manifest.body);
-        let what = format!("create {} '{namespace}/{name}'", manifest.kind.kind);
-        let object: DynamicObject = serde_json::from_value(manifest.body)
-            .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
-        let api = api_of(self.client.clone(), manifest.kind, Some(&namespace));
-        match within(&what, api.create(&PostParams::default(), &object)).await? {
-            Ok(made) => Ok(plain(made)),
-            Err(error) if refusal::is(&error, 409) => {
-                let made = self.made_before(manifest.kind, &namespace, &name, cluster, fence).await?;
-                if owner.is_some_and(|owner| !marks::goes_with(&made, owner)) {
-                    let message = format!("cannot {what}: the one before goes with its owner");
-                    return Err(ProviderError::transient("Conflict", message));
-                }
-                Ok(made)
+        let made = self.post(manifest, fence, &|object| marks::cluster_of(object) == Some(cluster)).await?;
+        match owner.filter(|owner| !marks::goes_with(&made, owner)) {
+            Some(_) => {
+                let (namespace, name) = place(&made);
+                let message = format!("'{namespace}/{name}' is one of before, and goes with its owner");
+                Err(ProviderError::transient("Conflict", message))
             }
-            Err(error) if refusal::is(&error, 404) => Err(missing(&what, manifest.kind, &namespace, &error)),
-            Err(error) => Err(refusal::of(&what, error)),
+            None => Ok(made),
         }
     }
 
-    async fn made_before(
+    /// Makes the pod of a node; one that was made for it before is as good.
+    pub(crate) async fn make_node(
         &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        cluster: ClusterId,
+        mut manifest: Manifest,
+        node: NodeId,
         fence: Fence,
+    ) -> Result<(), ProviderError> {
+        marks::mark_node(&mut manifest.body, node, fence);
+        let node = node.to_string();
+        self.post(manifest, fence, &|pod| pod["metadata"]["labels"][marks::NODE] == *node).await.map(drop)
+    }
+
+    /// Makes an object, unless `ours` recognises the one that has its name.
+    async fn post(
+        &self,
+        manifest: Manifest,
+        fence: Fence,
+        ours: &(dyn Fn(&Value) -> bool + Sync),
     ) -> Result<Value, ProviderError> {
+        let Manifest { kind, body, .. } = manifest;
+        let (namespace, name) = place(&body);
         let what = format!("create {} '{namespace}/{name}'", kind.kind);
-        let Some(object) = self.read(kind, namespace, name).await? else {
-            return Err(ProviderError::transient(
-                "Conflict",
-                format!("cannot {what}: the one before is just going"),
-            ));
+        let object: DynamicObject = serde_json::from_value(body)
+            .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
+        let api = api_of(self.client.clone(), kind, Some(&namespace));
+        match within(&what, api.create(&PostParams::default(), &object)).await? {
+            Ok(made) => return Ok(plain(made)),
+            Err(error) if refusal::is(&error, 409) => {}
+            Err(error) if refusal::is(&error, 404) => return Err(missing(&what, kind, &namespace, &error)),
+            Err(error) => return Err(refusal::of(&what, error)),
+        }
+        let Some(object) = self.read(kind, &namespace, &name).await? else {
+            let message = format!("cannot {what}: the one before is just going");
+            return Err(ProviderError::transient("Conflict", message));
         };
-        if marks::cluster_of(&object) != Some(cluster) {
+        if !ours(&object) {
             let message =
                 format!("cannot {what}: there is one already, which others made: choose another name");
             return Err(ProviderError::permanent("AlreadyExists", message));
         }
         if !object["metadata"]["deletionTimestamp"].is_null() {
             let message = format!("cannot {what}: it is being deleted");
-            return Err(ProviderError::permanent("Leaving", message));
+            return Err(ProviderError::transient("Leaving", message));
         }
         refuse_older(fence, marks::fence_of(&object))?;
         Ok(object)

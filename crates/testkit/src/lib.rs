@@ -14,7 +14,6 @@
 //! makes, and [`world`] one in a process of its own,
 //! for engines that are killed and stopped.
 
-mod changes;
 mod clock;
 mod databases;
 mod dice;

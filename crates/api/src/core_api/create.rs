@@ -123,18 +123,10 @@ impl CoreApi {
         let properties = recipe::properties(&given, framework)?;
         placement::may_be_made(&self.engine, principal, &properties)?;
         let now = self.engine.now();
+        let recipe = ProfileId::from_uuid(new_id());
         let profile = Profile {
-            id: ProfileId::from_uuid(new_id()),
-            name: given.name.clone(),
-            kind,
-            project: project.clone(),
-            user: principal.id.clone(),
             properties,
-            envelope: Map::new(),
-            metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
-            implicit: true,
-            created_at: now,
-            updated_at: None,
+            ..Profile::implicit(recipe, &given.name, kind, &project, &principal.id, now)
         };
         let id = ClusterId::from_uuid(new_id());
         let new = Cluster::new(id, &given.name, project, instance, &profile, now);

@@ -8,7 +8,6 @@ use muster_core::projects::ProjectNamespaces;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::Discover;
-use serde_json::{Map, Value};
 
 use crate::engine::Inner;
 use crate::events::{self, reason};
@@ -50,18 +49,10 @@ fn rows(
     // What is in a namespace of nobody is seen by admins only: no project has an empty name.
     let project = projects.project_of(&found.namespace).unwrap_or_default().to_owned();
     let capabilities = provider.capabilities(&found.kind, Some(&found.flavor))?;
+    let recipe = ProfileId::from_uuid(new_id());
     let profile = Profile {
-        id: ProfileId::from_uuid(new_id()),
-        name: found.name.clone(),
-        kind: found.kind,
-        project: project.clone(),
-        user: found.user.clone(),
         properties: found.properties,
-        envelope: Map::new(),
-        metadata: Map::from_iter([("muster_implicit".to_owned(), Value::Bool(true))]),
-        implicit: true,
-        created_at: now,
-        updated_at: None,
+        ..Profile::implicit(recipe, &found.name, found.kind, &project, &found.user, now)
     };
     let created_at = found.created_at.or(Some(now));
     let new = Cluster::new(id, found.name, project, provider.instance().clone(), &profile, now);

@@ -67,12 +67,9 @@ pub(super) fn identified(cluster: &Cluster, mut seen: Observed) -> Observed {
     seen
 }
 
-/// Why a row is history whose object somebody else deleted.
-pub(super) const DELETED_ELSEWHERE: &str = "it was deleted elsewhere";
-
 /// The row of a cluster that somebody else deleted becomes history.
 async fn end(inner: &Inner, duty: String, cluster: &Cluster, now: Timestamp) -> Result<Looked, StoreError> {
-    let message = DELETED_ELSEWHERE;
+    let message = "it was deleted elsewhere";
     let event = events::of_cluster(None, cluster, Level::Warn, reason::DELETED_ELSEWHERE, message, now);
     let command = Command {
         duty,

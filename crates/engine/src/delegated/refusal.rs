@@ -5,7 +5,6 @@ use muster_core::cluster::Cluster;
 use muster_core::node::NodeRole;
 use serde_json::Value;
 
-use super::task;
 use crate::handlers::update;
 use crate::provider::{Capabilities, Membership};
 
@@ -73,7 +72,7 @@ fn unasked(action: ActionKind, inputs: &Value) -> Option<&'static str> {
 /// Whether more than sizes and words would change.
 fn changes_recipe(cluster: &Cluster, inputs: &Value) -> bool {
     let mut after = cluster.clone();
-    update::apply_changes(&mut after, inputs).is_ok() && task::changes_recipe(cluster, &after)
+    update::apply_changes(&mut after, inputs).is_ok() && !after.is_made_like(cluster)
 }
 
 #[cfg(test)]

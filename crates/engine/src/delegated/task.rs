@@ -174,20 +174,10 @@ fn updated(work: &Work) -> Result<Decided, Stop> {
     let victims = victims(work, &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
     let (before, after) = (&work.cluster, &intent);
-    let recipe = changes_recipe(before, after)
+    let recipe = !after.is_made_like(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
     Ok(Decided { wanted, groups, recipe, victims, ..Decided::default() })
-}
-
-/// Whether what members are made from differs.
-pub(super) fn changes_recipe(before: &Cluster, after: &Cluster) -> bool {
-    let group = |after: &WorkerGroup| {
-        before
-            .group(&after.name)
-            .is_none_or(|before| before.shape != after.shape || before.spec != after.spec)
-    };
-    before.spec != after.spec || after.groups.iter().any(group)
 }
 
 fn differences(before: &Cluster, after: &Cluster) -> Vec<Wanted> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::cluster::Cluster;
 use muster_core::node::Node;
 use muster_engine::provider::{Call, ProviderError};
 use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim, groups};
@@ -209,16 +209,6 @@ fn overlay(body: &mut Value, more: Value) {
         }
         (body, more) => *body = more,
     }
-}
-
-/// Whether what members are made from differs.
-pub(super) fn changes_recipe(before: &Cluster, after: &Cluster) -> bool {
-    let group = |after: &WorkerGroup| {
-        before
-            .group(&after.name)
-            .is_none_or(|before| before.shape != after.shape || before.spec != after.spec)
-    };
-    before.spec != after.spec || after.groups.iter().any(group)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The pods that are nodes, as the watch tells of them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::action::Fence;
 use muster_core::ids::NodeId;
@@ -10,12 +10,13 @@ use muster_engine::provider::{Change, ProviderError};
 use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
+use crate::follow::Takes;
 
 /// A pod that is a node.
 #[derive(Debug, Clone)]
-pub(crate) struct OwnPod {
-    pub(crate) namespace: String,
-    pub(crate) facts: NodePod,
+pub(super) struct OwnPod {
+    pub(super) namespace: String,
+    pub(super) facts: NodePod,
     moment: u64,
 }
 
@@ -37,7 +38,7 @@ impl OwnPod {
 }
 
 /// All of them.
-pub(crate) struct Table {
+pub(super) struct Table {
     state: Mutex<State>,
     changes: broadcast::Sender<Change>,
     moments: watch::Sender<u64>,
@@ -53,7 +54,7 @@ struct State {
 }
 
 impl Table {
-    pub(crate) fn new(watches: usize, changes: broadcast::Sender<Change>) -> Self {
+    pub(super) fn new(watches: usize, changes: broadcast::Sender<Change>) -> Self {
         let yet = "Kubernetes has not told yet what is there";
         let behind = (0..watches).map(|index| (index, yet.to_owned())).collect();
         let state = Mutex::new(State { behind, ..State::default() });
@@ -92,14 +93,14 @@ impl Table {
     }
 
     /// All is about to be told.
-    pub(crate) fn begin(&self) -> u64 {
+    fn begin(&self) -> u64 {
         let mut state = self.state();
         state.moment += 1;
         state.moment
     }
 
     /// All was told since that moment, of one namespace or of all.
-    pub(crate) fn complete(&self, index: usize, namespace: Option<&str>, begun: u64) {
+    fn complete(&self, index: usize, namespace: Option<&str>, begun: u64) {
         {
             let mut state = self.state();
             let within = |place: &str| namespace.is_none_or(|namespace| namespace == place);
@@ -113,12 +114,12 @@ impl Table {
     }
 
     /// The watch cannot tell any more.
-    pub(crate) fn lost(&self, index: usize, why: String) {
+    fn lost(&self, index: usize, why: String) {
         self.state().behind.insert(index, why);
     }
 
     /// A pod is so now.
-    pub(crate) fn take(&self, pod: LeanPod, tell: bool) {
+    fn take(&self, pod: LeanPod, tell: bool) {
         let namespace = pod.namespace().to_owned();
         let facts = pod.of_node();
         let place = (namespace.clone(), facts.name.clone());
@@ -143,7 +144,7 @@ impl Table {
     }
 
     /// A pod is gone.
-    pub(crate) fn drop_pod(&self, pod: LeanPod) {
+    fn drop_pod(&self, pod: LeanPod) {
         let place = (pod.namespace().to_owned(), pod.of_node());
         let (namespace, facts) = place;
         let place = (namespace, facts.name);
@@ -167,5 +168,34 @@ impl Table {
 
     fn moved(&self) {
         self.moments.send_modify(|moment| *moment += 1);
+    }
+}
+
+/// Pods of nodes as a watch tells of them, in a namespace or everywhere.
+pub(super) struct Tells {
+    pub(super) table: Arc<Table>,
+    pub(super) index: usize,
+    pub(super) namespace: Option<String>,
+}
+
+impl Takes<LeanPod> for Tells {
+    fn begin(&self) -> u64 {
+        self.table.begin()
+    }
+
+    fn take(&self, pod: LeanPod, tell: bool) {
+        self.table.take(pod, tell);
+    }
+
+    fn drop(&self, pod: LeanPod) {
+        self.table.drop_pod(pod);
+    }
+
+    fn complete(&self, begun: u64) {
+        self.table.complete(self.index, self.namespace.as_deref(), begun);
+    }
+
+    fn lost(&self, why: String) {
+        self.table.lost(self.index, why);
     }
 }

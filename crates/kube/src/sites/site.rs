@@ -23,6 +23,11 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// Which cluster it is, while its root is there.
+    pub(super) fn rooted(&self) -> Option<ClusterId> {
+        self.root.as_ref()?.value.cluster
+    }
+
     /// Everything that says how the cluster should be, the root first.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectFacts> {
         self.root.iter().chain(self.more.values()).map(|told| &told.value)

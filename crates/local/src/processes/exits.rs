@@ -3,12 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use muster_core::ids::NodeId;
 use muster_engine::provider::Change;
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::shim::{Outcome, Running, Shims};
 
@@ -19,7 +17,7 @@ const BACKLOG: usize = 1024;
 #[derive(Clone)]
 pub(super) struct Exits {
     shims: Shims,
-    told: broadcast::Sender<NodeId>,
+    told: broadcast::Sender<Change>,
     /// By the shim's process, so that a node that is started again is waited for again.
     watched: Arc<Mutex<HashSet<(NodeId, i32)>>>,
 }
@@ -48,20 +46,12 @@ impl Exits {
             tracing::info!(node = %key.0, ?outcome, "a node ended");
             exits.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             // Nobody listening is fine.
-            drop(exits.told.send(key.0));
+            drop(exits.told.send(Change::Node(key.0)));
         });
     }
 
     /// Begins with everything: nobody knows what ended while nobody listened.
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        let ends = stream::unfold(self.told.subscribe(), |mut told| async move {
-            let change = match told.recv().await {
-                Ok(node) => Change::Node(node),
-                Err(RecvError::Lagged(_)) => Change::Everything,
-                Err(RecvError::Closed) => return None,
-            };
-            Some((change, told))
-        });
-        stream::iter([Change::Everything]).chain(ends).boxed()
+        Change::told(self.told.subscribe())
     }
 }

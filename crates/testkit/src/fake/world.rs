@@ -13,8 +13,6 @@ use muster_core::placement::Place;
 use muster_engine::provider::{Call, Change, Observed, ProviderError};
 use tokio::sync::{broadcast, watch};
 
-use crate::changes;
-
 /// What a provider is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
@@ -294,6 +292,6 @@ impl World {
     }
 
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        changes::told(self.changes.subscribe())
+        Change::told(self.changes.subscribe())
     }
 }

@@ -11,7 +11,6 @@ use muster_engine::provider::{Call, Change, Object, Observed, ProviderError, See
 use tokio::sync::{broadcast, watch};
 
 use super::state::{Deed, State, Verb};
-use crate::changes;
 
 /// What the world says instead of what is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,6 +316,6 @@ impl OperatorWorld {
     }
 
     pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        changes::told(self.changes.subscribe())
+        Change::told(self.changes.subscribe())
     }
 }

@@ -1,20 +1,13 @@
 use muster_core::cluster::Cluster;
-use muster_core::recipe::ClusterRecipe;
-use muster_core::sample;
 use rstest::rstest;
 
 use super::super::flavor::Victim;
+use super::super::sample::{self, recipe};
 use super::super::words::{GroupWords, groups};
 use super::*;
 
-fn recipe(properties: &Value) -> ClusterRecipe {
-    ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe")
-}
-
 fn cluster() -> Cluster {
     let mut cluster = sample::cluster(2, 0, None);
-    cluster.object_name = "fred".to_owned();
-    cluster.namespace = "demo".to_owned();
     cluster.labels.insert("team".to_owned(), "red".to_owned());
     cluster
 }

@@ -1,18 +1,12 @@
 use muster_core::cluster::Cluster;
-use muster_core::sample;
 use rstest::rstest;
 
 use super::super::flavor::Victim;
+use super::super::sample::{self, recipe};
 use super::*;
-
-fn recipe(properties: &Value) -> muster_core::recipe::ClusterRecipe {
-    muster_core::recipe::ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe")
-}
 
 fn cluster() -> Cluster {
     let mut cluster = sample::cluster(2, 1, Some(5));
-    cluster.object_name = "fred".to_owned();
-    cluster.namespace = "demo".to_owned();
     cluster.user = "3cpo@example.org".to_owned();
     cluster.groups[0].name = "small".to_owned();
     cluster

@@ -1,21 +1,15 @@
 use muster_core::cluster::Cluster;
 use muster_core::recipe::ClusterRecipe;
-use muster_core::sample;
 use rstest::rstest;
 use serde_json::json;
 
 use super::super::flavor::{Deed, Victim};
 use super::super::object::SERVICE;
+use super::super::sample::{self, recipe};
 use super::*;
-
-fn recipe(properties: &Value) -> ClusterRecipe {
-    ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe")
-}
 
 fn cluster() -> Cluster {
     let mut cluster = sample::cluster(2, 0, None);
-    cluster.object_name = "fred".to_owned();
-    cluster.namespace = "demo".to_owned();
     cluster.labels.insert("ephemeral".to_owned(), "bob-1".to_owned());
     cluster
 }

@@ -1,0 +1,67 @@
+//! Watches that tell a flavor's sites.
+
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use muster_frameworks::kubernetes::Watched;
+
+use super::{Sites, Watch};
+use crate::facts::LeanPod;
+use crate::follow::{Takes, plain};
+
+/// Pods of clusters.
+pub(crate) struct Pods {
+    pub(crate) sites: Arc<Sites>,
+    pub(crate) watch: Watch,
+}
+
+impl Takes<LeanPod> for Pods {
+    fn begin(&self) -> u64 {
+        self.sites.begin()
+    }
+
+    fn take(&self, pod: LeanPod, tell: bool) {
+        self.sites.take_pod(pod, tell);
+    }
+
+    fn drop(&self, pod: LeanPod) {
+        self.sites.drop_pod(pod);
+    }
+
+    fn complete(&self, begun: u64) {
+        self.sites.complete(&self.watch, begun);
+    }
+
+    fn lost(&self, why: String) {
+        self.sites.lost(&self.watch, why);
+    }
+}
+
+/// Objects that say how clusters should be.
+pub(crate) struct Objects {
+    pub(crate) sites: Arc<Sites>,
+    pub(crate) watch: Watch,
+    pub(crate) watched: &'static Watched,
+}
+
+impl Takes<DynamicObject> for Objects {
+    fn begin(&self) -> u64 {
+        self.sites.begin()
+    }
+
+    fn take(&self, object: DynamicObject, tell: bool) {
+        self.sites.take_object(self.watched, &plain(object), tell);
+    }
+
+    fn drop(&self, object: DynamicObject) {
+        self.sites.drop_object(self.watched, &plain(object));
+    }
+
+    fn complete(&self, begun: u64) {
+        self.sites.complete(&self.watch, begun);
+    }
+
+    fn lost(&self, why: String) {
+        self.sites.lost(&self.watch, why);
+    }
+}
