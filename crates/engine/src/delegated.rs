@@ -24,7 +24,7 @@ use crate::events::{self, reason};
 use crate::handlers::provider_failed;
 use crate::members::LOOK_AGAIN;
 use crate::naming;
-use crate::provider::{Call, MemberId, Object, Observed};
+use crate::provider::{Call, MemberId, Object, Observed, ProviderError};
 use crate::work::{Stop, Work};
 use mirror::Mirror;
 use plan::{Complete, Memory, Verdict, Write};
@@ -111,12 +111,13 @@ impl Drive {
 
     /// Looks, and writes into memory what is seen; none if nobody could tell.
     async fn look(&mut self, work: &mut Work) -> Result<Option<Observed>, Stop> {
-        work.looked = work.world.version();
-        // Members are recognised by their identities: the rows add nothing to a look.
-        let look = work.provider.observe(work.call(), &[]);
-        let seen = match work.call_provider(look).await? {
-            Ok(seen) => observer::identified(&work.cluster, seen),
-            Err(error) if !error.transient => return Err(Stop::Failed(error.message)),
+        match observe(work).await? {
+            Ok(seen) => {
+                self.blind = 0;
+                self.mirror(work, &seen);
+                Ok(Some(seen))
+            }
+            Err(error) if !error.transient => Err(Stop::Failed(error.message)),
             Err(error) => {
                 self.blind += 1;
                 tracing::warn!(%error, tries = self.blind, "cannot observe");
@@ -125,20 +126,21 @@ impl Drive {
                 }
                 let until = work.now().after(work.inner.config.pause(self.blind));
                 self.wait(work, Some(until), vec![error.message]).await?;
-                return Ok(None);
+                Ok(None)
             }
-        };
-        self.blind = 0;
+        }
+    }
+
+    fn mirror(&mut self, work: &mut Work, seen: &Observed) {
         let spec = match &seen.object {
-            Object::Unknown => return Ok(Some(seen)),
+            Object::Unknown => return,
             Object::Absent => None,
             Object::Present(spec) => Some(spec),
         };
         let deletes = work.action.kind == ActionKind::ClusterDelete;
         let expected = |node: &Node| deletes || self.task.as_ref().is_some_and(|task| task.expects(node));
-        let mirror = mirror::mirror(&work.cluster, &work.nodes, &seen, spec, expected, work.now());
+        let mirror = mirror::mirror(&work.cluster, &work.nodes, seen, spec, expected, work.now());
         self.take_in(work, mirror);
-        Ok(Some(seen))
     }
 
     fn take_in(&mut self, work: &mut Work, mirror: Mirror) {
@@ -170,8 +172,11 @@ impl Drive {
         task.called = task.called.or(Some(work.action.fence));
         task.keep(work);
         let task = self.task.insert(task).clone();
-        self.commit(work, false).await?;
-        work.check()?;
+        // What is to be made, for whom and under which name was recorded when it was accepted.
+        if task.goal.write != Write::Create {
+            self.commit(work, false).await?;
+            work.check()?;
+        }
         let intent = task.intend(&work.cluster, &work.action)?;
         let old: Vec<MemberId> = task.goal.old.iter().cloned().collect();
         let victims: Vec<Node> = task.victims.iter().filter_map(|id| work.node(*id).cloned()).collect();
@@ -218,7 +223,23 @@ impl Drive {
         add_placeholders(work, task);
         task.keep(work);
         self.stale = true;
+        // What it came to so far goes with the same commit.
+        if let Ok(seen) = observe(work).await? {
+            self.mirror(work, &seen);
+            if let Verdict::Wait(_, why) = plan::plan(&task.goal, &seen, &self.memory, work.now()) {
+                self.note(work, why);
+            }
+        }
         self.commit(work, true).await
+    }
+
+    /// Says in the row why it has not ended yet.
+    fn note(&mut self, work: &mut Work, why: Vec<String>) {
+        if !why.is_empty() && why != self.waits_for {
+            work.cluster.status_reason = why.join("; ");
+            self.waits_for = why;
+            self.stale = true;
+        }
     }
 
     async fn commit(&mut self, work: &mut Work, applied: bool) -> Result<(), Stop> {
@@ -254,11 +275,7 @@ impl Drive {
         until: Option<Timestamp>,
         why: Vec<String>,
     ) -> Result<(), Stop> {
-        if !why.is_empty() && why != self.waits_for {
-            work.cluster.status_reason = why.join("; ");
-            self.waits_for = why;
-            self.stale = true;
-        }
+        self.note(work, why);
         let behind = self.stale || !(work.dirty.is_empty() && work.gone.is_empty() && work.events.is_empty());
         let due = self.flushed_at.after(work.inner.config.flush_period);
         let mut left = until.map_or(LOOK_AGAIN, |until| until.since(work.now()).min(LOOK_AGAIN));
@@ -276,6 +293,14 @@ impl Drive {
         };
         work.without_hand(wait).await
     }
+}
+
+/// How its object and its members are.
+async fn observe(work: &mut Work) -> Result<Result<Observed, ProviderError>, Stop> {
+    work.looked = work.world.version();
+    // Members are recognised by their identities: the rows add nothing to a look.
+    let seen = work.call_provider(work.provider.observe(work.call(), &[])).await?;
+    Ok(seen.map(|seen| observer::identified(&work.cluster, seen)))
 }
 
 fn add(work: &mut Work, nodes: Vec<Node>) {

@@ -140,11 +140,13 @@ impl Open {
         if !self.is_ours(inner, provider).await {
             return;
         }
+        let changed: Vec<ClusterId> = changed.into_iter().collect();
+        let Ok(held) = inner.store.held(&changed).await else { return };
         for id in changed {
             if inner.stopping.is_cancelled() {
                 return;
             }
-            let looked = look_at(inner, provider, id, true).await;
+            let looked = look_at(inner, provider, id, Glance::first(&held, id)).await;
             self.note(id, looked);
         }
     }
@@ -159,11 +161,14 @@ impl Open {
             tracing::warn!(%error, "cannot look at all clusters");
             self.everything = true;
         }
-        for id in self.clusters.clone() {
+        let open: Vec<ClusterId> = self.clusters.iter().copied().collect();
+        let Ok(held) = inner.store.held(&open).await else { return };
+        // Whoever has a cluster looks for himself, and has been told what was lost before.
+        for id in open.into_iter().filter(|id| !held.contains(id)) {
             if self.everything || inner.stopping.is_cancelled() {
                 return;
             }
-            let looked = look_at(inner, provider, id, false).await;
+            let looked = look_at(inner, provider, id, Glance::Again).await;
             self.note(id, looked);
         }
     }
@@ -184,10 +189,12 @@ impl Open {
         let mut found: HashSet<ClusterId> = provider.found().into_iter().collect();
         loop {
             let page = inner.store.clusters(&query).await?;
-            for cluster in page.items {
-                found.remove(&cluster.id);
-                let looked = look_at(inner, provider, cluster.id, true).await;
-                self.note(cluster.id, looked);
+            let ids: Vec<ClusterId> = page.items.iter().map(|cluster| cluster.id).collect();
+            let held = inner.store.held(&ids).await?;
+            for id in ids {
+                found.remove(&id);
+                let looked = look_at(inner, provider, id, Glance::first(&held, id)).await;
+                self.note(id, looked);
                 if self.everything || inner.stopping.is_cancelled() {
                     return Ok(());
                 }
@@ -199,7 +206,7 @@ impl Open {
         }
         // What is there and has no row, or one that is history.
         for id in found {
-            let looked = look_at(inner, provider, id, true).await;
+            let looked = look_at(inner, provider, id, Glance::First).await;
             self.note(id, looked);
             if self.everything || inner.stopping.is_cancelled() {
                 return Ok(());
@@ -207,7 +214,7 @@ impl Open {
         }
         for node in inner.store.orphans(provider.instance()).await? {
             let id = orphan::id(node.id);
-            let looked = look_at(inner, provider, id, true).await;
+            let looked = look_at(inner, provider, id, Glance::First).await;
             self.note(id, looked);
             if self.everything || inner.stopping.is_cancelled() {
                 return Ok(());
@@ -222,6 +229,23 @@ pub(crate) fn duty(provider: &dyn Provider) -> String {
     format!("observer/{}", provider.instance())
 }
 
+/// On what occasion a cluster is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Glance {
+    /// Something happened.
+    First,
+    /// Something happened while an action has it, which looks for itself.
+    FirstWhileHeld,
+    /// What was seen before is not settled yet.
+    Again,
+}
+
+impl Glance {
+    fn first(held: &HashSet<ClusterId>, id: ClusterId) -> Self {
+        if held.contains(&id) { Self::FirstWhileHeld } else { Self::First }
+    }
+}
+
 /// Looks at one cluster, writes what changed, and asks for healing where something is lost.
 ///
 /// Only the first look tells of what is lost while an action has the cluster: later ones would tell it again.
@@ -229,7 +253,7 @@ async fn look_at(
     inner: &Inner,
     provider: &dyn Provider,
     id: ClusterId,
-    first: bool,
+    glance: Glance,
 ) -> Result<Looked, StoreError> {
     let row = match inner.store.cluster(id).await? {
         None if delegated::discover(inner, provider, duty(provider), id).await? => {
@@ -242,13 +266,17 @@ async fn look_at(
         Some(history) => return delegated::remove_leftover(inner, provider, &history).await,
         None => return orphans::look_at(inner, provider, id).await,
     };
-    let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
-    let Some(capabilities) = provider.capabilities(&profile.kind, cluster.flavor.as_deref()) else {
+    let kind = &cluster.profile_type;
+    let Some(capabilities) = provider.capabilities(kind, cluster.flavor.as_deref()) else {
         return Ok(Looked::Settled);
     };
+    let delegated = matches!(capabilities.membership, Membership::Delegated(_));
+    if delegated && glance == Glance::FirstWhileHeld {
+        return Ok(Looked::Open);
+    }
+    let Some(profile) = inner.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
     let nodes = inner.store.members(id).await?;
     let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
-    let delegated = matches!(capabilities.membership, Membership::Delegated(_));
     // An operator's members are recognised by their identities: the rows add nothing to a look.
     let known = if delegated { &[] } else { nodes.as_slice() };
     let look = inner.stopping.run_until_cancelled(provider.observe(call, known));
@@ -262,7 +290,7 @@ async fn look_at(
     if lost.is_empty() {
         return Ok(Looked::Settled);
     }
-    if !first && cluster.status.is_transitional() {
+    if glance == Glance::Again && cluster.status.is_transitional() {
         return Ok(Looked::Open);
     }
     let now = inner.clock.now();

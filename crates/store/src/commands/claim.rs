@@ -80,7 +80,16 @@ impl Claim {
         let now = tx.database_now().await?;
         let (rest, arguments) = self.choose_abandoned(of_actions(tx), now);
         let rows = tx.rows(actions::select(&rest), arguments).await?;
+        // Whoever counts as dead himself would only have to be taken over again.
+        if rows.is_empty() || !self.is_alive(tx, now).await? {
+            return Ok(Vec::new());
+        }
         rows.iter().map(actions::read).collect()
+    }
+
+    async fn is_alive(&self, tx: &mut Transaction<'_>, now: i64) -> Result<bool, StoreError> {
+        const ALIVE: &str = "SELECT 1 FROM engines WHERE id = $1 AND lease_until >= $2";
+        Ok(tx.row(ALIVE, args![self.engine.to_string(), now]).await?.is_some())
     }
 
     fn choose_abandoned(&self, lock: &str, now: i64) -> (String, Vec<Value>) {

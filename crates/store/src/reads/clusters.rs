@@ -1,5 +1,7 @@
 //! Clusters, one or many.
 
+use std::collections::HashSet;
+
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::profile::Profile;
@@ -112,6 +114,20 @@ impl Store {
         let found =
             self.read(async |tx| clusters::fetch(tx, "WHERE c.id = $1", args![id.to_string()]).await).await?;
         Ok(found.into_iter().next())
+    }
+
+    /// Those of these clusters that an action has.
+    pub async fn held(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.read(async |tx| {
+            let (these, ids) = tx.dialect().any_of("target", "$1", ids);
+            let rows =
+                tx.rows(format!("SELECT DISTINCT target FROM locks WHERE {these}"), args![ids]).await?;
+            rows.iter().map(|row| row.parse(0)).collect()
+        })
+        .await
     }
 
     /// The clusters of this name in a namespace; doors where names are unique find one at most.

@@ -53,6 +53,9 @@ pub struct ProfileQuery {
 impl Store {
     /// These profiles.
     pub async fn profiles_of(&self, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
         self.read(async |tx| profiles::fetch(tx, ids).await).await
     }
 

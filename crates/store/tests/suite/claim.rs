@@ -3,6 +3,8 @@
 use crate::fixture::{
     self, Fixture, Kind, action_id, claim, creation, engine, living, record, registration, request, ticket,
 };
+use std::collections::HashSet;
+
 use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{InstanceId, NodeId};
@@ -133,6 +135,7 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(#[case] k
         assert!(store.claim(claim(heir)).await.unwrap().is_empty(), "its lease still holds");
     }
     store.retire(Retire { engine: dead }).await.unwrap();
+    assert!(store.claim(claim(dead)).await.unwrap().is_empty(), "the dead took it over");
     let after = store.claim(claim(heir)).await.unwrap().remove(0);
     assert!(after.taken_over);
     assert!(after.action.fence > before.action.fence);
@@ -159,6 +162,9 @@ async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(#[case] k
     let mine = store.claim(Claim { kinds, ..claim(engine) }).await;
     assert!(mine.unwrap().is_empty(), "the deletion goes first");
     let deletion = store.claim(claim(engine)).await.unwrap().remove(0);
+    let others = fixture::cluster(2).id;
+    assert_eq!(store.held(&[cluster, others]).await.unwrap(), HashSet::from([cluster]));
+    assert!(store.held(&[others]).await.unwrap().is_empty());
     let back = PutBack {
         ticket: ticket(&deletion),
         not_before: Some(fixture::now(5_000)),
