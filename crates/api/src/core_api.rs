@@ -12,6 +12,7 @@ mod inquire;
 mod limits;
 mod mutate;
 mod pages;
+mod pods;
 mod recipe;
 mod shapes;
 mod update;

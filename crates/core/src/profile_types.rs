@@ -1,5 +1,6 @@
 //! The types of profiles, and what each takes.
 
+use crate::recipe::{ENVIRONMENTS, SERVICE_TYPES};
 use crate::spec::{Property, Schema};
 
 /// A type of profile.
@@ -22,10 +23,42 @@ const NODE: Schema = Schema(&[
     ("image", Property::string("The image, or the Python environment, if another than the cluster's.")),
     ("env", Property::free_map("What is added to the environment.")),
     ("args", Property::list("What is added to the start command.", &Property::string("An argument."))),
+    ("pod", Property::map("What its pod has on Kubernetes.", NODE_POD)),
+]);
+
+const NODE_POD: Schema = Schema(&[
+    ("labels", Property::free_map("Labels of the pod.")),
+    ("annotations", Property::free_map("Annotations of the pod.")),
+    ("service_account", Property::string("The account that it runs as.")),
+    ("image_pull_secret", Property::string("The secret that its image is pulled with.")),
+    (
+        "volumes",
+        Property::list("What is mounted.", &Property::map("A volume, and where it is mounted.", MOUNT)),
+    ),
+    ("start_parameters", Property::free_map("What KubeRay starts Ray with, as names and values.")),
+    ("service_type", Property::string("The type of the head's Service.").allowed(SERVICE_TYPES)),
+]);
+
+const MOUNT: Schema = Schema(&[
+    ("name", Property::string("The name of the volume.").required()),
+    ("path", Property::string("Where it is mounted.").required()),
+    ("read_only", Property::boolean("Whether it cannot be written.")),
+    (
+        "propagation",
+        Property::string("Which way later mounts are seen.").allowed(&["HostToContainer", "Bidirectional"]),
+    ),
+    (
+        "of",
+        Property::free_map(
+            "One of claim, host_path, ephemeral, config_map, secret and empty_dir, with what it needs.",
+        )
+        .required(),
+    ),
 ]);
 
 const FRAMEWORK: Schema = Schema(&[
     ("provider", Property::string("Where nodes run: local or kubernetes.")),
+    ("environment", Property::string("What it is for.").allowed(ENVIRONMENTS)),
     ("flavor", Property::string("Which objects stand for the cluster on Kubernetes.")),
     ("namespace", Property::string("Where on Kubernetes.")),
     ("version", Property::string("The version of the framework.")),
@@ -110,7 +143,7 @@ impl std::fmt::Display for TypeInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{ClusterRecipe, NodeRecipe};
+    use crate::recipe::{ClusterRecipe, Mount, NodeRecipe, PodRecipe};
 
     /// The keys that a type of ours reads, as its own error lists them.
     fn read_by<T: for<'d> serde::Deserialize<'d> + std::fmt::Debug>() -> Vec<String> {
@@ -126,6 +159,8 @@ mod tests {
     fn what_clusters_of_frameworks_take_is_what_is_read_from_their_profiles() {
         assert_eq!(names(FRAMEWORK), read_by::<ClusterRecipe>());
         assert_eq!(names(NODE), read_by::<NodeRecipe>());
+        assert_eq!(names(NODE_POD), read_by::<PodRecipe>());
+        assert_eq!(names(MOUNT), read_by::<Mount>());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What `dask.cluster`, `ray.cluster` and `spark.cluster` profiles say, the same on every door and provider.
 
+mod pod;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,11 @@ use crate::quantity::{Cpu, Memory};
 use crate::shape::{self, Shape};
 use crate::time::Span;
 
+pub use pod::{Mount, PodRecipe, SERVICE_TYPES, Volume};
+
+/// What a cluster may be for.
+pub const ENVIRONMENTS: &[&str] = &["DEV", "TESTING", "STAGING", "PRODUCTION"];
+
 /// The properties of a cluster of a framework.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -18,6 +25,9 @@ pub struct ClusterRecipe {
     /// Where its nodes run; otherwise the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// What it is for: `DEV`, `TESTING`, `STAGING` or `PRODUCTION`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
     /// Which objects stand for it on Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flavor: Option<String>,
@@ -72,6 +82,9 @@ pub struct NodeRecipe {
     /// What is added to the start command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// What its pod has on Kubernetes.
+    #[serde(skip_serializing_if = "PodRecipe::is_empty")]
+    pub pod: PodRecipe,
 }
 
 /// The key under which the recipe of a group is kept in its spec.
@@ -108,6 +121,7 @@ impl NodeRecipe {
             image: self.image.or(other.image),
             env: other.env.into_iter().chain(self.env).collect(),
             args: if self.args.is_empty() { other.args } else { self.args },
+            pod: self.pod.or(other.pod),
         }
     }
 

@@ -19,6 +19,7 @@ mod words;
 use muster_core::cluster::Framework;
 
 pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
+pub use metadata::USER;
 pub use object::{Kind, Manifest, POD, Part, Watched};
 pub use words::{Autoscaler, GroupWords, NodeWords, Words, groups};
 

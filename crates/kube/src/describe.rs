@@ -7,7 +7,7 @@ use muster_core::profile::ProfileType;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
 use muster_engine::provider::Found;
-use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, Words, groups};
+use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, USER, Words, groups};
 use serde_json::{Map, Value};
 
 use crate::facts::moment;
@@ -41,7 +41,7 @@ pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> F
         flavor: flavor.name().to_owned(),
         groups: groups(words).into_iter().map(group).collect(),
         owner: flavor.owner(&labels),
-        user: flavor.user(&labels),
+        user: annotations.get(USER).cloned().unwrap_or_else(|| flavor.user(&labels)),
         created_at: moment(&text("creationTimestamp")),
         labels,
         annotations,

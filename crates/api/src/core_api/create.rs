@@ -117,6 +117,7 @@ impl CoreApi {
         }
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
+        recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
         let instance = placement::instance_for(&self.engine, &given.provider, &kind)?;
         placement::may_run_code(&self.info, principal, &instance)?;
         let project = placement::project_of(&self.engine, &namespace)?.to_owned();
@@ -231,7 +232,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
         shape: None,
         ..given.clone()
     };
-    let spec = kept(GROUP_SPEC, &rest).into_iter().chain(recipe::workers(given).into_spec()).collect();
+    let spec = kept(GROUP_SPEC, &rest).into_iter().chain(recipe::workers(given)?.into_spec()).collect();
     Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
 }
 

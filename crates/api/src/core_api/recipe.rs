@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::create::{plain, shape};
 use super::find::optional;
-use super::limits;
+use super::{limits, pods};
 use crate::error::ApiError;
 
 /// The properties of the profile that is made for a cluster: as they were given, and of a framework's cluster also what
@@ -37,7 +37,9 @@ pub(super) fn properties(
         recipe.head.gpu = shape.gpu.or(recipe.head.gpu);
         recipe.head.env.extend(head.environment.clone());
         recipe.head.args.extend(head.args.clone());
+        recipe.head.pod = pods::of_head(head)?.or(recipe.head.pod);
     }
+    recipe.environment = environment(given).or(recipe.environment);
     match serde_json::to_value(recipe) {
         Ok(Value::Object(properties)) => Ok(properties),
         _ => Err(ApiError::internal("a recipe has no JSON")),
@@ -62,13 +64,37 @@ pub(super) fn limits(
     })
 }
 
+/// What it is for; development is what everything is for that says nothing.
+fn environment(given: &wire::Cluster) -> Option<String> {
+    let environment = given.environment();
+    (environment != wire::cluster::Environment::Dev).then(|| environment.as_str_name().to_owned())
+}
+
 /// How the workers of one group are made.
-pub(super) fn workers(given: &wire::WorkerGroupSpec) -> NodeRecipe {
-    NodeRecipe {
+pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiError> {
+    Ok(NodeRecipe {
         image: optional(&given.image),
         env: given.environment.clone().into_iter().collect::<BTreeMap<_, _>>(),
         args: given.args.clone(),
+        pod: pods::of_workers(given)?,
         ..NodeRecipe::default()
+    })
+}
+
+/// Refuses what only Ray is started with.
+pub(super) fn check_start_parameters(
+    spec: Option<&wire::ClusterSpec>,
+    framework: Option<Framework>,
+) -> Result<(), ApiError> {
+    let Some(spec) = spec.filter(|_| framework != Some(Framework::Ray)) else { return Ok(()) };
+    let head = spec.head_group_spec.iter().map(|head| ("head_group_spec", &head.ray_start_params));
+    let groups =
+        spec.worker_group_spec.iter().map(|group| (group.group_name.as_str(), &group.ray_start_params));
+    match head.chain(groups).find(|(_, parameters)| !parameters.is_empty()) {
+        Some((whose, _)) => Err(ApiError::invalid(format!(
+            "ray_start_params of {whose} are for Ray alone: give what others are started with in args"
+        ))),
+        None => Ok(()),
     }
 }
 

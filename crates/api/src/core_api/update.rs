@@ -8,7 +8,7 @@ use muster_proto::wkt::FieldMask;
 use serde_json::{Map, Value, json};
 
 use super::convert::CLUSTER_SPEC;
-use super::{convert, create, limits, recipe};
+use super::{convert, create, limits, pods, recipe};
 use crate::error::ApiError;
 
 /// What an update may change.
@@ -99,6 +99,13 @@ fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32
             max_replicas: group.max_replicas.or(present.max.map(number)),
             ..filled(group.clone(), convert::group(present))
         };
+        if pods::of_workers(&merged)? != pods::of_workers(&convert::group(present))? {
+            return Err(ApiError::invalid(format!(
+                "of the pods of group '{}' only shape, image and environment can be changed: for other labels, \
+                 annotations, volumes, accounts or start parameters make another cluster",
+                present.name
+            )));
+        }
         let mut merged = create::worker_group(&merged)?;
         if group.shape.is_none() {
             merged.shape = present.shape.clone();
@@ -246,12 +253,23 @@ mod tests {
         };
         let inputs = updated(&cluster, &of_group(given), "cluster_spec.worker_group_spec").unwrap();
         let spec = &inputs["groups"][0]["spec"];
-        let node = json!({"image": "image:1", "env": {"A": "new"}, "args": ["--x"]});
+        let pod = json!({"service_account": "robot"});
+        let node = json!({"image": "image:1", "env": {"A": "new"}, "args": ["--x"], "pod": pod});
         assert_eq!(spec["node"], node, "what nodes are made from");
         let shown = json!({
             "image": "image:1", "environment": {"A": "new"}, "args": ["--x"], "serviceAccount": "robot",
         });
         assert_eq!(spec["group"], shown, "what the door shows");
+        let other = wire::WorkerGroupSpec {
+            group_name: cluster.groups[0].name.clone(),
+            service_account: "another".to_owned(),
+            ..wire::WorkerGroupSpec::default()
+        };
+        let refused = updated(&cluster, &of_group(other), "cluster_spec.worker_group_spec").unwrap_err();
+        assert!(
+            refused.to_string().contains("only shape, image and environment can be changed"),
+            "{refused}"
+        );
     }
 
     #[rstest]

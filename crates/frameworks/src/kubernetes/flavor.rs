@@ -8,6 +8,7 @@ use muster_core::principal::Owner;
 use muster_core::recipe::ClusterRecipe;
 use serde_json::Value;
 
+use super::metadata::USER;
 use super::object::{Kind, Manifest, Watched};
 use super::words::Words;
 use crate::endpoints::Endpoints;
@@ -155,8 +156,8 @@ pub trait Flavor: Send + Sync {
     }
 
     /// Who made a cluster, as its labels say.
-    fn user(&self, _labels: &BTreeMap<String, String>) -> String {
-        String::new()
+    fn user(&self, labels: &BTreeMap<String, String>) -> String {
+        labels.get(USER).cloned().unwrap_or_default()
     }
 
     /// Where its head answers within Kubernetes.

@@ -10,6 +10,7 @@ use muster_core::recipe::NodeRecipe;
 use serde_json::{Value, json};
 
 use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
+use super::metadata::USER;
 use super::object::{Kind, Manifest, Part, Watched};
 use super::patch::{add, replaced_container, test};
 use super::pod::{self, Container};
@@ -87,6 +88,9 @@ impl Flavor for KubeRay {
         });
         let version =
             version.map_or_else(|| version_of_image(recipe.image.as_deref()), |given| Some(given.to_owned()));
+        if let Some(service) = recipe.head().pod.service_type {
+            spec["headGroupSpec"]["serviceType"] = service.into();
+        }
         if let Some(version) = version {
             spec["rayVersion"] = version.clone().into();
             if has_token(&version) {
@@ -176,18 +180,22 @@ impl Flavor for KubeRay {
 /// The labels are those of KubeRay's own API server, so that each finds what the other made.
 fn manifest(plan: Plan<'_>, version: &str, spec: &Value) -> Manifest {
     let cluster = plan.cluster;
-    let labels = json!({
+    let user = pod::label_safe(&cluster.user);
+    let mut metadata = json!({"name": cluster.object_name, "namespace": cluster.namespace, "labels": {
         "app.kubernetes.io/managed-by": "kuberay-apiserver",
         "app.kubernetes.io/name": "kuberay",
         "ray.io/cluster-name": cluster.object_name,
-        "ray.io/environment": "DEV",
-        "ray.io/user": pod::label_safe(&cluster.user),
+        "ray.io/environment": plan.recipe.environment.as_deref().unwrap_or("DEV"),
+        "ray.io/user": user,
         "ray.io/version": pod::label_safe(version),
-    });
+    }});
+    if user != cluster.user {
+        metadata["annotations"] = json!({USER: cluster.user});
+    }
     let body = json!({
         "apiVersion": RAY_CLUSTER.api_version(),
         "kind": RAY_CLUSTER.kind,
-        "metadata": {"name": cluster.object_name, "namespace": cluster.namespace, "labels": labels},
+        "metadata": metadata,
         "spec": spec,
     });
     Manifest { kind: &RAY_CLUSTER, body, owned: false }
@@ -255,10 +263,15 @@ fn worker_template(node: &NodeRecipe, version: Option<&str>) -> Value {
 
 fn template(container: &Value, node: &NodeRecipe) -> Value {
     let image = node.image.clone().unwrap_or_default();
-    json!({
-        "metadata": {"annotations": {"ray.io/compute-image": image}},
-        "spec": pod::placed(json!({"containers": [container]}), &node.shape()),
-    })
+    let mut annotations = BTreeMap::from([("ray.io/compute-image".to_owned(), image)]);
+    annotations.extend(node.shape.clone().map(|shape| ("ray.io/compute-template".to_owned(), shape)));
+    annotations.extend(node.pod.annotations.clone());
+    let mut metadata = json!({"annotations": annotations});
+    if !node.pod.labels.is_empty() {
+        metadata["labels"] = json!(node.pod.labels);
+    }
+    let spec = pod::furnished(json!({"containers": [container]}), node);
+    json!({"metadata": metadata, "spec": pod::placed(spec, &node.shape())})
 }
 
 fn worker_group(plan: Plan<'_>, group: &WorkerGroup) -> Result<Value, String> {
@@ -281,6 +294,7 @@ fn worker_group(plan: Plan<'_>, group: &WorkerGroup) -> Result<Value, String> {
 fn start_parameters(node: &NodeRecipe, own: &[(&str, &str)]) -> Result<Value, String> {
     let mut parameters: BTreeMap<String, String> =
         own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    parameters.extend(node.pod.start_parameters.clone());
     for argument in &node.args {
         let named = argument.strip_prefix("--").and_then(|rest| {
             let (name, value) = rest.split_once('=').unwrap_or((rest, ""));

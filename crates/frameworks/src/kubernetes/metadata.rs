@@ -5,18 +5,39 @@ use std::collections::BTreeMap;
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
 use serde_json::{Value, json};
 
-/// The metadata of an object of a cluster: what people wrote on the cluster, and what the flavor adds.
+use super::flavor::Plan;
+use super::pod::label_safe;
+
+/// For whom a cluster is, as it was said; the label of that name holds it as labels allow it.
+pub const USER: &str = "muster.dev/user";
+
+/// What a cluster is for.
+const ENVIRONMENT: &str = "muster.dev/environment";
+
+/// The version of its framework.
+const VERSION: &str = "muster.dev/version";
+
+/// The metadata of an object of a cluster: what people wrote on the cluster, what is known of it, and what the flavor
+/// adds.
 pub(super) fn metadata(
-    cluster: &Cluster,
+    plan: Plan<'_>,
     name: &str,
     labels: &[(&str, &str)],
     annotations: &[(&str, &str)],
 ) -> Value {
+    let Plan { cluster, recipe } = plan;
+    let user = label_safe(&cluster.user);
+    let version = label_safe(recipe.version.as_deref().unwrap_or_default());
+    let environment = recipe.environment.as_deref().unwrap_or_default();
+    let known = [(USER, user.as_str()), (VERSION, &version), (ENVIRONMENT, environment)];
+    let labels: Vec<_> = labels.iter().chain(known.iter().filter(|(_, value)| !value.is_empty())).collect();
+    let odd = (USER, cluster.user.as_str());
+    let annotations: Vec<_> = annotations.iter().chain((user != cluster.user).then_some(&odd)).collect();
     let mut metadata = json!({"name": name, "namespace": cluster.namespace});
     for (place, given, own) in
         [("labels", &cluster.labels, labels), ("annotations", &cluster.annotations, annotations)]
     {
-        let all = with(given, own);
+        let all = with(given, &own);
         if !all.is_empty() {
             metadata[place] = json!(all);
         }
@@ -24,7 +45,7 @@ pub(super) fn metadata(
     metadata
 }
 
-fn with(given: &BTreeMap<String, String>, own: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn with(given: &BTreeMap<String, String>, own: &[&(&str, &str)]) -> BTreeMap<String, String> {
     let own = own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     given.clone().into_iter().chain(own).collect()
 }

@@ -1,5 +1,7 @@
 //! The main container of a node's pod.
 
+mod volume;
+
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
@@ -85,6 +87,22 @@ pub(super) fn port(name: &str, number: u16) -> Value {
 pub(super) fn placed(mut spec: Value, shape: &Shape) -> Value {
     if !shape.selectors.is_empty() {
         spec["nodeSelector"] = json!(shape.selectors);
+    }
+    spec
+}
+
+/// A pod as its node's recipe has it: its account, what is mounted into its only container, how its image is pulled.
+pub(super) fn furnished(mut spec: Value, node: &NodeRecipe) -> Value {
+    let pod = &node.pod;
+    if let Some(account) = &pod.service_account {
+        spec["serviceAccountName"] = account.clone().into();
+    }
+    if let Some(secret) = &pod.image_pull_secret {
+        spec["imagePullSecrets"] = json!([{"name": secret}]);
+    }
+    if !pod.volumes.is_empty() {
+        spec["volumes"] = pod.volumes.iter().map(volume::volume).collect();
+        spec["containers"][0]["volumeMounts"] = pod.volumes.iter().map(volume::mount).collect();
     }
     spec
 }

@@ -1,13 +1,15 @@
 //! Which flavors are there, and whose word counts.
 
+use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework, WorkerGroup};
 use muster_engine::SubmitError;
 use muster_testkit::Operator;
-use serde_json::json;
+use rstest::rstest;
+use serde_json::{Value, json};
 
 use crate::discovery::plain_ray;
 use crate::fixture::{Fixture, PATIENCE};
@@ -71,4 +73,66 @@ async fn where_an_autoscaler_decides_only_its_bounds_are_written() {
     let written = objects.get("theirs").await.unwrap().data["spec"]["workerGroupSpecs"][0].clone();
     let numbers = (&written["replicas"], &written["minReplicas"], &written["maxReplicas"]);
     assert_eq!(numbers, (&json!(2), &json!(1), &json!(4)));
+}
+
+/// What groups say of their pods, as each framework's flavor can.
+#[rstest]
+#[case::kuberay(Framework::Ray, Some(Operator::KubeRay))]
+#[case::dask_operator(Framework::Dask, Some(Operator::Dask))]
+#[case::native(Framework::Spark, None)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_groups_say_of_their_pods_reaches_them(
+    #[case] framework: Framework,
+    #[case] operator: Option<Operator>,
+) {
+    let house = match operator {
+        Some(operator) => Fixture::with(operator).await,
+        None => match muster_testkit::kubernetes().await {
+            Some(kubernetes) => Fixture::on(kubernetes).await,
+            None => None,
+        },
+    };
+    let Some(house) = house else { return };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let accounts: Api<ServiceAccount> = Api::namespaced(house.kubernetes.client(), house.namespace.name());
+    accounts.create(&PostParams::default(), &serde_json::from_value(account).unwrap()).await.unwrap();
+    let (cluster, mut profile) = house.ask_for(framework, 1);
+    let mut pod = json!({
+        "service_account": "robot",
+        "image_pull_secret": "key",
+        "volumes": [
+            {"name": "scratch", "path": "/scratch", "of": {"empty_dir": {"limit": "1Gi"}}},
+            {"name": "home", "path": "/home", "read_only": true, "of": {"config_map": {"name": "homes"}}},
+        ],
+    });
+    if framework != Framework::Dask {
+        pod["labels"] = json!({"cost": "red"});
+    }
+    let properties = json!({"environment": "TESTING", "head": {"pod": {"service_type": "NodePort"}}, "worker": {"pod": pod}});
+    profile.properties = properties.as_object().unwrap().clone();
+    let created = house.try_create(&(cluster, profile)).await.unwrap();
+    let created = house.ended(created).await;
+    assert_eq!(created.status_reason, "Cluster creation succeeded.");
+    let pods: Api<Pod> = Api::namespaced(house.kubernetes.client(), house.namespace.name());
+    let pods = pods.list(&ListParams::default()).await.unwrap().items;
+    let runs_as_robot = |pod: &&Pod| {
+        pod.spec.as_ref().is_some_and(|spec| spec.service_account_name.as_deref() == Some("robot"))
+    };
+    let workers: Vec<&Pod> = pods.iter().filter(runs_as_robot).collect();
+    assert_eq!((pods.len(), workers.len()), (2, 1));
+    let worker = serde_json::to_value(workers[0]).unwrap();
+    assert_eq!(worker["spec"]["imagePullSecrets"], json!([{"name": "key"}]));
+    let named = |list: &Value, name: &str| {
+        list.as_array().unwrap().iter().find(|thing| thing["name"] == name).cloned().unwrap_or_default()
+    };
+    assert_eq!(named(&worker["spec"]["volumes"], "scratch")["emptyDir"], json!({"sizeLimit": "1Gi"}));
+    let mounts = &worker["spec"]["containers"][0]["volumeMounts"];
+    assert_eq!(named(mounts, "home"), json!({"name": "home", "mountPath": "/home", "readOnly": true}));
+    if framework != Framework::Dask {
+        assert_eq!(worker["metadata"]["labels"]["cost"], "red");
+    }
+    let services: Api<Service> = Api::namespaced(house.kubernetes.client(), house.namespace.name());
+    let services = services.list(&ListParams::default()).await.unwrap().items;
+    let of_type = |service: &Service| service.spec.as_ref().and_then(|spec| spec.type_.clone());
+    assert!(services.iter().any(|service| of_type(service).as_deref() == Some("NodePort")), "{services:?}");
 }

@@ -14,21 +14,30 @@ use crate::kubernetes::pod::{self, Container};
 pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, String> {
     let Plan { cluster, recipe } = plan;
     let group = only_group(cluster, flavor)?;
+    let (head, workers) = (recipe.head(), recipe.workers(Some(group)));
+    for node in [&head, &workers] {
+        if !(node.pod.labels.is_empty() && node.pod.annotations.is_empty()) {
+            return Err(format!(
+                "labels and annotations of a group's pods are not possible with flavor {flavor}: its operator copies \
+                 those of the cluster to all of them"
+            ));
+        }
+    }
     let body = json!({
         "apiVersion": CLUSTER.api_version(),
         "kind": CLUSTER.kind,
         // Its operator writes these on everything that it makes.
-        "metadata": metadata(cluster, &cluster.object_name, &[], &[]),
+        "metadata": metadata(plan, &cluster.object_name, &[], &[]),
         "spec": {
             // Its operator would ask the scheduler, and do nothing else for minutes if that does not answer.
             "idleTimeout": 0,
             "scheduler": {
-                "spec": pod_spec(&scheduler(recipe), &Shape::default()),
-                "service": service(&cluster.object_name),
+                "spec": pod_spec(&scheduler(recipe), &head, &Shape::default()),
+                "service": service(&cluster.object_name, head.pod.service_type.as_deref()),
             },
             "worker": {
                 "replicas": group.desired,
-                "spec": pod_spec(&worker(recipe, &recipe.workers(Some(group))), &group.shape),
+                "spec": pod_spec(&worker(recipe, &workers), &workers, &group.shape),
             },
         },
     });
@@ -36,8 +45,9 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
 }
 
 /// Without the variables that Kubernetes adds for every Service: those of a cluster called `dask` would be settings.
-fn pod_spec(container: &Value, shape: &Shape) -> Value {
-    pod::placed(json!({"containers": [container], "enableServiceLinks": false}), shape)
+fn pod_spec(container: &Value, node: &NodeRecipe, shape: &Shape) -> Value {
+    let spec = json!({"containers": [container], "enableServiceLinks": false});
+    pod::placed(pod::furnished(spec, node), shape)
 }
 
 pub(super) fn scheduler(recipe: &ClusterRecipe) -> Value {
@@ -77,11 +87,11 @@ fn arguments(own: &[&str], node: &NodeRecipe) -> Value {
     own.iter().copied().chain(node.args.iter().map(String::as_str)).collect()
 }
 
-fn service(cluster: &str) -> Value {
+fn service(cluster: &str, kind: Option<&str>) -> Value {
     let port =
         |name: &str, port: u16| json!({"name": name, "protocol": "TCP", "port": port, "targetPort": name});
     json!({
-        "type": "ClusterIP",
+        "type": kind.unwrap_or("ClusterIP"),
         "selector": {CLUSTER_NAME: cluster, "dask.org/component": "scheduler"},
         "ports": [port("tcp-comm", 8786), port("http-dashboard", 8787)],
     })

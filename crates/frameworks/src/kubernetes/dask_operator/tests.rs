@@ -32,7 +32,7 @@ fn what_is_made_is_one_object_with_all_that_its_operator_needs() {
         manifest.body,
         json!({
             "apiVersion": "kubernetes.dask.org/v1", "kind": "DaskCluster",
-            "metadata": {"name": "fred", "namespace": "demo", "labels": {"team": "red"}},
+            "metadata": {"name": "fred", "namespace": "demo", "labels": {"team": "red", "muster.dev/user": "ann"}},
             "spec": {
                 "idleTimeout": 0,
                 "scheduler": {
@@ -71,6 +71,32 @@ fn what_is_made_is_one_object_with_all_that_its_operator_needs() {
                 },
             },
         })
+    );
+}
+
+#[test]
+fn pods_have_what_their_groups_say_but_no_labels_of_their_own() {
+    let made = |properties: &Value| {
+        DaskOperator.manifests(Plan { cluster: &cluster(), recipe: &recipe(properties) })
+    };
+    let mut made_so = made(&json!({
+        "environment": "TESTING",
+        "version": "2026.8.0",
+        "head": {"pod": {"service_type": "LoadBalancer"}},
+        "worker": {"pod": {"service_account": "robot"}},
+    }))
+    .expect("it can be made");
+    let body = made_so.remove(0).body;
+    let known = json!({
+        "team": "red", "muster.dev/user": "ann", "muster.dev/version": "2026.8.0", "muster.dev/environment": "TESTING",
+    });
+    assert_eq!(body["metadata"]["labels"], known);
+    assert_eq!(body["spec"]["scheduler"]["service"]["type"], "LoadBalancer");
+    assert_eq!(body["spec"]["worker"]["spec"]["serviceAccountName"], "robot");
+    let why = made(&json!({"worker": {"pod": {"labels": {"a": "1"}}}})).expect_err("they would be lost");
+    assert!(
+        why.starts_with("labels and annotations of a group's pods are not possible with flavor"),
+        "{why}"
     );
 }
 

@@ -31,7 +31,11 @@ fn what_is_made_is_what_its_own_api_server_makes() {
         "ray.io/cluster-name": "fred", "ray.io/environment": "DEV", "ray.io/user": "3cpo-example.org",
         "ray.io/version": "2.46.0",
     });
-    assert_eq!(made["metadata"], json!({"name": "fred", "namespace": "demo", "labels": labels}));
+    let raw = json!({"muster.dev/user": "3cpo@example.org"});
+    assert_eq!(
+        made["metadata"],
+        json!({"name": "fred", "namespace": "demo", "labels": labels, "annotations": raw})
+    );
     let head = &made["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0];
     assert_eq!(
         *head,
@@ -54,6 +58,43 @@ fn what_is_made_is_what_its_own_api_server_makes() {
     let worker = &group["template"]["spec"]["containers"][0];
     assert_eq!(worker["resources"]["limits"]["nvidia.com/gpu"], "1");
     assert_eq!(worker["lifecycle"]["preStop"]["exec"]["command"], json!(["/bin/sh", "-c", "ray stop"]));
+}
+
+#[test]
+fn pods_have_what_their_groups_say() {
+    let made = made(&json!({
+        "environment": "STAGING",
+        "head": {"pod": {
+            "service_type": "NodePort",
+            "start_parameters": {"metrics-export-port": "8080", "dashboard-host": "127.0.0.1"},
+            "annotations": {"a": "1"},
+        }},
+        "worker": {"shape": "large", "pod": {
+            "labels": {"l": "2"},
+            "service_account": "robot",
+            "image_pull_secret": "key",
+            "volumes": [{"name": "data", "path": "/data", "of": {"claim": "disk"}}],
+        }},
+    }));
+    assert_eq!(made["metadata"]["labels"]["ray.io/environment"], "STAGING");
+    let head = &made["spec"]["headGroupSpec"];
+    assert_eq!(head["serviceType"], "NodePort");
+    let parameters = json!({"metrics-export-port": "8080", "dashboard-host": "127.0.0.1"});
+    assert_eq!(head["rayStartParams"], parameters);
+    let annotations = json!({"a": "1", "ray.io/compute-image": ""});
+    assert_eq!(head["template"]["metadata"], json!({"annotations": annotations}));
+    let worker = &made["spec"]["workerGroupSpecs"][0]["template"];
+    let annotations = json!({"ray.io/compute-image": "", "ray.io/compute-template": "large"});
+    assert_eq!(worker["metadata"], json!({"annotations": annotations, "labels": {"l": "2"}}));
+    let spec = &worker["spec"];
+    assert_eq!(
+        (&spec["serviceAccountName"], &spec["imagePullSecrets"]),
+        (&json!("robot"), &json!([{"name": "key"}]))
+    );
+    let claim = json!({"claimName": "disk", "readOnly": false});
+    assert_eq!(spec["volumes"], json!([{"name": "data", "persistentVolumeClaim": claim}]));
+    let mount = json!([{"name": "data", "mountPath": "/data", "readOnly": false}]);
+    assert_eq!(spec["containers"][0]["volumeMounts"], mount);
 }
 
 #[rstest]

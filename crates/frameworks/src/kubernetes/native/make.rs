@@ -1,6 +1,6 @@
 //! The objects of a new Spark cluster.
 
-use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::cluster::WorkerGroup;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
 use serde_json::{Value, json};
@@ -40,11 +40,11 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
     Ok(vec![
         Manifest {
             owned: false,
-            ..deployment(cluster, &format!("{name}-m"), MASTER, &config, &master_spec(plan, &master))
+            ..deployment(plan, &format!("{name}-m"), MASTER, &config, &master_spec(plan, &master))
         },
-        service(cluster, name, MASTER, "spark-master", 7077),
-        service(cluster, &ui, "webui", "spark-webui", 8080),
-        deployment(cluster, &format!("{name}-w"), WORKER, "", &worker_spec(plan, group)),
+        service(plan, name, MASTER, "spark-master", 7077),
+        service(plan, &ui, "webui", "spark-webui", 8080),
+        deployment(plan, &format!("{name}-w"), WORKER, "", &worker_spec(plan, group)),
     ])
 }
 
@@ -57,33 +57,47 @@ pub(super) fn config(workers: u32, image: &str) -> String {
 }
 
 fn master_spec(plan: Plan<'_>, container: &Value) -> Value {
-    let labels = labels(&plan.cluster.object_name, MASTER);
+    let (labels, node) = (labels(&plan.cluster.object_name, MASTER), plan.recipe.head());
     json!({
         "replicas": 1,
         // Two at once would each have half of the workers.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": pod_spec(container, &Shape::default())},
+        "template": {"metadata": pod_metadata(&labels, &node), "spec": pod_spec(container, &node, &Shape::default())},
     })
 }
 
 fn worker_spec(plan: Plan<'_>, group: &WorkerGroup) -> Value {
     let Plan { cluster, recipe } = plan;
     let labels = labels(&cluster.object_name, WORKER);
-    let mut spec =
-        pod_spec(&worker(recipe, &recipe.workers(Some(group)), &cluster.object_name), &group.shape);
+    let node = recipe.workers(Some(group));
+    let mut spec = pod_spec(&worker(recipe, &node, &cluster.object_name), &node, &group.shape);
     spec["terminationGracePeriodSeconds"] = GRACE.into();
     json!({
         "replicas": group.desired,
         "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": spec},
+        "template": {"metadata": pod_metadata(&labels, &node), "spec": spec},
     })
 }
 
 /// Without the variables that Kubernetes adds for every Service: those of a cluster called `spark-master` would be
 /// settings.
-fn pod_spec(container: &Value, shape: &Shape) -> Value {
-    pod::placed(json!({"containers": [container], "enableServiceLinks": false}), shape)
+fn pod_spec(container: &Value, node: &NodeRecipe, shape: &Shape) -> Value {
+    let spec = json!({"containers": [container], "enableServiceLinks": false});
+    pod::placed(pod::furnished(spec, node), shape)
+}
+
+/// What people wrote on a pod, and what it is chosen by.
+fn pod_metadata(chosen_by: &Value, node: &NodeRecipe) -> Value {
+    let mut labels = json!(node.pod.labels);
+    for (key, value) in chosen_by.as_object().into_iter().flatten() {
+        labels[key] = value.clone();
+    }
+    let mut metadata = json!({"labels": labels});
+    if !node.pod.annotations.is_empty() {
+        metadata["annotations"] = json!(node.pod.annotations);
+    }
+    metadata
 }
 
 pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
@@ -167,32 +181,35 @@ fn labels(cluster: &str, kind: &str) -> Value {
     json!({CLUSTER: cluster, TYPE: kind})
 }
 
-fn deployment(cluster: &Cluster, name: &str, kind: &str, config: &str, spec: &Value) -> Manifest {
+fn deployment(plan: Plan<'_>, name: &str, kind: &str, config: &str, spec: &Value) -> Manifest {
     let annotations: &[(&str, &str)] = if config.is_empty() { &[] } else { &[(CONFIG, config)] };
-    manifest(&DEPLOYMENT, cluster, name, kind, annotations, spec)
+    manifest(&DEPLOYMENT, plan, name, kind, annotations, spec)
 }
 
-fn service(cluster: &Cluster, name: &str, kind: &str, port: &str, number: u16) -> Manifest {
-    let spec = json!({
-        "selector": labels(&cluster.object_name, MASTER),
+fn service(plan: Plan<'_>, name: &str, kind: &str, port: &str, number: u16) -> Manifest {
+    let mut spec = json!({
+        "selector": labels(&plan.cluster.object_name, MASTER),
         "ports": [{"name": port, "port": number, "targetPort": port}],
     });
-    manifest(&SERVICE, cluster, name, kind, &[], &spec)
+    if let Some(service) = plan.recipe.head().pod.service_type {
+        spec["type"] = service.into();
+    }
+    manifest(&SERVICE, plan, name, kind, &[], &spec)
 }
 
 fn manifest(
     kind: &'static Kind,
-    cluster: &Cluster,
+    plan: Plan<'_>,
     name: &str,
     part: &str,
     annotations: &[(&str, &str)],
     spec: &Value,
 ) -> Manifest {
-    let labels = [(CLUSTER, cluster.object_name.as_str()), (TYPE, part)];
+    let labels = [(CLUSTER, plan.cluster.object_name.as_str()), (TYPE, part)];
     let body = json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
-        "metadata": metadata(cluster, name, &labels, annotations),
+        "metadata": metadata(plan, name, &labels, annotations),
         "spec": spec,
     });
     Manifest { kind, body, owned: true }

@@ -47,10 +47,26 @@ fn all_but_the_root_go_with_it_and_the_workers_are_made_last() {
 }
 
 #[test]
+fn pods_have_what_their_groups_say_and_stay_what_they_are_chosen_by() {
+    let recipe = json!({
+        "head": {"pod": {"service_type": "NodePort", "annotations": {"a": "1"}}},
+        "worker": {"pod": {"labels": {"l": "2", "oshinko-type": "master"}, "image_pull_secret": "key"}},
+    });
+    assert_eq!(body(&recipe, "fred")["spec"]["type"], "NodePort");
+    assert_eq!(body(&recipe, "fred-m")["spec"]["template"]["metadata"]["annotations"], json!({"a": "1"}));
+    let worker = body(&recipe, "fred-w")["spec"]["template"].clone();
+    let labels = json!({"l": "2", "oshinko-type": "worker", "oshinko-cluster": "fred"});
+    assert_eq!(worker["metadata"], json!({"labels": labels}));
+    assert_eq!(worker["spec"]["imagePullSecrets"], json!([{"name": "key"}]));
+}
+
+#[test]
 fn every_object_says_whose_it_is_and_whose_app_it_lives_with() {
     for (name, kind) in [("fred-m", "master"), ("fred", "master"), ("fred-ui", "webui"), ("fred-w", "worker")]
     {
-        let labels = json!({"oshinko-cluster": "fred", "oshinko-type": kind, "ephemeral": "bob-1"});
+        let labels = json!({
+            "oshinko-cluster": "fred", "oshinko-type": kind, "ephemeral": "bob-1", "muster.dev/user": "ann",
+        });
         assert_eq!(body(&json!({}), name)["metadata"]["labels"], labels, "{name}");
     }
     let config = body(&json!({}), "fred-m")["metadata"]["annotations"]["oshinko-config"].clone();

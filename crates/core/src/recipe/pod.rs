@@ -1,0 +1,122 @@
+//! What only a pod has. To a plain process nothing of this means anything.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The types that a Service may have.
+pub const SERVICE_TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer"];
+
+/// What a node's pod has beside its container's shape, image and variables.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PodRecipe {
+    /// Its labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// The account that it runs as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<String>,
+    /// The secret that its image is pulled with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_secret: Option<String>,
+    /// What is mounted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Mount>,
+    /// What an operator starts Ray with, as names and values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub start_parameters: BTreeMap<String, String>,
+    /// The type of the Service in front of it, one of [`SERVICE_TYPES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_type: Option<String>,
+}
+
+/// A volume, and where it is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// The volume's name.
+    pub name: String,
+    /// Where.
+    pub path: String,
+    /// Whether it cannot be written.
+    #[serde(default)]
+    pub read_only: bool,
+    /// `HostToContainer` or `Bidirectional`, if later mounts are to be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub propagation: Option<String>,
+    /// What it is made of.
+    pub of: Volume,
+}
+
+/// What a volume is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Volume {
+    /// A claim that is there.
+    Claim(String),
+    /// A folder, or a file, of the machine below.
+    HostPath {
+        /// Where.
+        path: String,
+        /// A file, not a folder.
+        #[serde(default)]
+        file: bool,
+    },
+    /// A claim that lives with the pod.
+    Ephemeral {
+        /// How much.
+        storage: String,
+        /// Of which class.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class: Option<String>,
+        /// `ReadWriteOnce`, `ReadOnlyMany` or `ReadWriteMany`.
+        access: String,
+    },
+    /// A ConfigMap.
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// Which keys, under which names; all if there are none.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        items: BTreeMap<String, String>,
+    },
+    /// A Secret.
+    Secret {
+        /// Its name.
+        name: String,
+        /// Which keys, under which names; all if there are none.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        items: BTreeMap<String, String>,
+    },
+    /// An empty folder that lives with the pod.
+    EmptyDir {
+        /// How much may be in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<String>,
+    },
+}
+
+impl PodRecipe {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What it says, and where it says nothing, what `other` says.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            labels: other.labels.into_iter().chain(self.labels).collect(),
+            annotations: other.annotations.into_iter().chain(self.annotations).collect(),
+            service_account: self.service_account.or(other.service_account),
+            image_pull_secret: self.image_pull_secret.or(other.image_pull_secret),
+            volumes: if self.volumes.is_empty() { other.volumes } else { self.volumes },
+            start_parameters: other.start_parameters.into_iter().chain(self.start_parameters).collect(),
+            service_type: self.service_type.or(other.service_type),
+        }
+    }
+}
