@@ -5,6 +5,7 @@
 mod abandon;
 pub mod adopt;
 mod again;
+pub mod ask;
 pub mod clock;
 mod config;
 mod delegated;

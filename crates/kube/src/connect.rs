@@ -1,5 +1,7 @@
 //! Finding the API server, and which Kubernetes it is.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -21,6 +23,8 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// What tells this Kubernetes from another, for accounts that may not read `kube-system`.
     pub instance_id: Option<String>,
+    /// Addresses of names within Kubernetes, where whoever looks names up here does not know them.
+    pub names: HashMap<String, IpAddr>,
 }
 
 /// Why there is no connection.

@@ -13,22 +13,26 @@ use futures::stream::{self, BoxStream};
 use kube::Client;
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
-use muster_core::node::{Node, NodeRole};
+use muster_core::limits::Activity;
+use muster_core::node::{Node, NodeRole, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
+use muster_engine::ask::{AskError, Http};
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::provider::{
     Call, Capabilities, Change, Found, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
     Operator, Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
+use muster_frameworks::{self as frameworks, Contact, Secret};
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::connect::Options;
 use crate::describe;
 use crate::details::details;
-use crate::facts::ObjectFacts;
+use crate::facts::{ObjectFacts, PodFacts};
 use crate::installed::Installed;
 use crate::logs::{self, LastWords, Lines};
 use crate::marks;
@@ -48,6 +52,7 @@ pub(crate) struct Operated {
     writer: Writer,
     client: Client,
     last_words: LastWords,
+    http: Http,
     changes: broadcast::Sender<Change>,
 }
 
@@ -56,16 +61,16 @@ impl Operated {
     pub(crate) fn follow(
         client: Client,
         instance: InstanceId,
-        namespaces: Vec<String>,
+        options: Options,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
-        let installed = Arc::new(Installed::new(client.clone(), namespaces, changes.clone()));
+        let installed = Arc::new(Installed::new(client.clone(), options.namespaces, changes.clone()));
         let (follows, token) = (Arc::clone(&installed), stop.clone());
         tokio::spawn(async move { follows.run(token).await });
         installed.follow_events(stop);
-        let writer = Writer::new(client.clone());
-        Self { instance, installed, writer, client, last_words: LastWords::default(), changes }
+        let (writer, http) = (Writer::new(client.clone()), Http::new(options.names));
+        Self { instance, installed, writer, client, last_words: LastWords::default(), http, changes }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -107,6 +112,14 @@ impl Operated {
 }
 
 impl Operated {
+    /// The framework's own token of a cluster, if it has one.
+    async fn token(&self, stand: &Stand) -> Result<Option<String>, ProviderError> {
+        match stand.flavor.token(&stand.key.name) {
+            Some((secret, key)) => self.writer.secret(&stand.key.namespace, &secret, key).await,
+            None => Ok(None),
+        }
+    }
+
     /// Parts of a cluster of that name that is gone would be taken for parts of the new one.
     async fn clear_away(&self, stand: &Stand) -> Result<(), ProviderError> {
         let site = stand.look()?;
@@ -154,7 +167,8 @@ impl Provider for Operated {
             update_in_place: true,
             heals_by_default: false,
             adopt: false,
-            tells_activity: false,
+            // As far as its head can be reached from here; where it cannot, nobody can tell, and it counts as used.
+            tells_activity: true,
             places: false,
         })
     }
@@ -315,11 +329,24 @@ impl Provider for Operated {
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         let stand = self.stand(call.cluster)?;
         let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
-        let token = match stand.flavor.token(&stand.key.name) {
-            Some((secret, key)) => self.writer.secret(&stand.key.namespace, &secret, key).await?,
-            None => None,
-        };
+        let token = self.token(&stand).await?;
         Ok(stand.flavor.environment(&endpoints, token.as_deref()))
+    }
+
+    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        let stand = self.stand(call.cluster)?;
+        let head_works =
+            |pod: &PodFacts| pod.member.role == NodeRole::Head && matches!(pod.seen, Seen::Running { .. });
+        let Some(framework) = frameworks::local(stand.flavor.framework()) else {
+            return Ok(Activity::Unknown);
+        };
+        if !stand.look()?.pods().any(head_works) {
+            return Ok(Activity::Unknown);
+        }
+        let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
+        let secret = Secret::new(self.token(&stand).await?.unwrap_or_default());
+        let silent = |error: AskError| ProviderError::transient("NoAnswer", error.to_string());
+        self.http.activity(framework, &Contact { endpoints, secret }).await.map_err(silent)
     }
 
     fn found(&self) -> Vec<ClusterId> {

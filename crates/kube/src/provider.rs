@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider::{
@@ -39,7 +40,7 @@ impl Kubernetes {
         let (changes, stop) = (broadcast::channel(CHANGES).0, CancellationToken::new());
         let namespaces = options.namespaces.clone();
         let pods = Pods::follow(client.clone(), instance.clone(), namespaces, changes.clone(), &stop);
-        let operated = Operated::follow(client, instance.clone(), options.namespaces, changes.clone(), &stop);
+        let operated = Operated::follow(client, instance.clone(), options, changes.clone(), &stop);
         Ok(Self { instance, operated, pods, changes, _stop: stop.drop_guard() })
     }
 
@@ -121,6 +122,10 @@ impl Provider for Kubernetes {
 
     async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
         self.of(&call.profile.kind).logs(call, node, query).await
+    }
+
+    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
+        self.of(&call.profile.kind).activity(call).await
     }
 
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {

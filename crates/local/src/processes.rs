@@ -4,7 +4,6 @@
 //! for all of them: folders, starting, waiting until a node works, looking, letting go.
 
 mod activity;
-mod ask;
 mod capacity;
 mod ending;
 mod exits;
@@ -24,7 +23,7 @@ mod start;
 mod stop;
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +38,7 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
+use muster_engine::ask::Http;
 use muster_engine::provider::{
     Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError, Updated,
 };
@@ -46,7 +46,6 @@ use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
 use crate::shim::{LogLimits, NodeFolder, Shims};
-use ask::Http;
 use exits::Exits;
 use kind::Kind;
 use place::Places;
@@ -89,7 +88,7 @@ struct Inner {
 impl Processes {
     /// The processes of one data folder on one machine.
     pub fn new(instance: InstanceId, settings: Settings, shims: Shims, environments: Environments) -> Self {
-        let (places, http) = (Places::new(settings.folder.clone()), Http::new());
+        let (places, http) = (Places::new(settings.folder.clone()), Http::new(HashMap::new()));
         let exits = Exits::new(shims.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (chosen, turns) = (Chosen::default(), Turns::new(cores));

@@ -1,5 +1,6 @@
 //! The provider of Kubernetes, if one is configured.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -35,5 +36,6 @@ fn options(settings: &Settings) -> Options {
         kubeconfig: settings.kubeconfig.clone(),
         namespaces: settings.namespace.clone(),
         instance_id: settings.instance_id.clone(),
+        names: HashMap::new(),
     }
 }

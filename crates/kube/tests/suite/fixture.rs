@@ -1,5 +1,7 @@
 //! An engine over a fresh database, and a namespace of a real Kubernetes.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,12 +49,21 @@ impl Fixture {
 
     /// On a Kubernetes as it is.
     pub(crate) async fn on(kubernetes: muster_testkit::Kubernetes) -> Option<Self> {
+        Self::knowing(kubernetes, |_| HashMap::new()).await
+    }
+
+    /// The same, where names within its namespace lead somewhere.
+    pub(crate) async fn knowing(
+        kubernetes: muster_testkit::Kubernetes,
+        names: impl FnOnce(&str) -> HashMap<String, IpAddr>,
+    ) -> Option<Self> {
         let fresh = FreshStore::open(DatabaseKind::Sqlite).await?;
         let namespace = kubernetes.namespace().await;
         let options = Options {
             kubeconfig: Some(kubernetes.kubeconfig().to_owned()),
             namespaces: vec![namespace.name().to_owned()],
             instance_id: None,
+            names: names(namespace.name()),
         };
         let provider = Kubernetes::connect(options).await.unwrap();
         let instance = provider.instance().clone();

@@ -5,6 +5,7 @@
 mod discovery;
 mod fixture;
 mod flavors;
+mod idle;
 mod life;
 mod luck;
 mod pods;

@@ -8,10 +8,9 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole};
 use muster_engine::provider::{Call, ProviderError};
-use muster_frameworks::{Contact, Endpoints, LiveWorker, LocalFramework, Ports, Secret};
+use muster_frameworks::{Contact, Endpoints, LocalFramework, Ports, Secret};
 use serde::{Deserialize, Serialize};
 
-use super::ask::AskError;
 use super::place::{self, Places};
 use super::{Inner, on_disk, secret};
 use crate::files;
@@ -103,15 +102,5 @@ impl Inner {
     pub(super) fn secret(&self, cluster: ClusterId) -> Result<Secret, ProviderError> {
         secret::of(&self.places, cluster)
             .map_err(|error| on_disk("the cluster's folder cannot be used", &error))
-    }
-
-    /// The workers that a head counts as alive.
-    pub(super) async fn workers(
-        &self,
-        framework: &dyn LocalFramework,
-        head: &Contact,
-    ) -> Result<Vec<LiveWorker>, AskError> {
-        let answer = self.http.ask(&framework.ask_workers(head)).await?;
-        framework.workers(&answer).map_err(|error| AskError(error.to_string()))
     }
 }

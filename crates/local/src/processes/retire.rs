@@ -8,12 +8,12 @@ use std::time::Duration;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
 use muster_core::recipe::ClusterRecipe;
+use muster_engine::ask::AskError;
 use muster_engine::provider::Call;
 use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell};
 use tokio::process::Command;
 
 use super::Inner;
-use super::ask::AskError;
 use super::kind::Kind;
 use super::launch;
 use super::seat::Seat;
@@ -55,7 +55,7 @@ impl Inner {
         head: &Contact,
         nodes: &[Node],
     ) -> Result<HashMap<NodeId, Leaving>, AskError> {
-        let alive = self.workers(framework, head).await?;
+        let alive = self.http.workers(framework, head).await?;
         let mut alive: HashMap<String, LiveWorker> =
             alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
         let seated = |node: &Node| {

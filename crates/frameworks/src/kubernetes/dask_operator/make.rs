@@ -80,6 +80,8 @@ pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe) -> Value {
     // Its operator gives each worker a name, and tells it where the scheduler is.
     let own = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--dashboard-address", ":8788"];
     container["args"] = arguments(&own, node);
+    let health = json!({"port": "http-dashboard", "path": "/health"});
+    container["readinessProbe"] = json!({"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 300});
     container
 }
 

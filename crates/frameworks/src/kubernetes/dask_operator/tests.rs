@@ -66,6 +66,7 @@ fn what_is_made_is_one_object_with_all_that_its_operator_needs() {
                         ],
                         "env": [{"name": "A", "value": "1"}],
                         "ports": [{"name": "http-dashboard", "containerPort": 8788}],
+                        "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 300},
                         "resources": {"limits": shape, "requests": shape},
                     }]},
                 },

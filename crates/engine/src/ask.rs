@@ -1,5 +1,9 @@
-//! Asking a framework by HTTP, on this machine.
+//! Asking a framework by HTTP what only it can tell.
 
+mod names;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -8,7 +12,10 @@ use hyper::{Request, header};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use muster_frameworks::{Ask, Method};
+use muster_core::limits::Activity;
+use muster_frameworks::{Ask, Contact, LiveWorker, LocalFramework, Method};
+
+use names::Names;
 
 /// How long an answer may take: a scheduler that is busy with a large graph may need seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,25 +26,56 @@ const LARGEST: usize = 16 << 20;
 /// No answer, or not a good one.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct AskError(pub(super) String);
+pub struct AskError(pub String);
 
+/// Whoever asks frameworks.
 #[derive(Clone)]
-pub(super) struct Http {
-    client: Client<HttpConnector, Full<Bytes>>,
+pub struct Http {
+    client: Client<HttpConnector<Names>, Full<Bytes>>,
 }
 
 impl Http {
-    pub(super) fn new() -> Self {
+    /// One that looks names up here first, and then where everybody does.
+    pub fn new(names: HashMap<String, IpAddr>) -> Self {
+        let connector = HttpConnector::new_with_resolver(Names::new(names));
         // A connection that was kept may be to a head that is gone, and who asks would take that for an answer.
-        Self { client: Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http() }
+        Self { client: Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector) }
+    }
+
+    /// The workers that a head counts as alive.
+    pub async fn workers(
+        &self,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+    ) -> Result<Vec<LiveWorker>, AskError> {
+        let answer = self.ask(&framework.ask_workers(head)).await?;
+        framework.workers(&answer).map_err(|error| AskError(error.to_string()))
+    }
+
+    /// Whether anybody uses a cluster, as its head says.
+    pub async fn activity(
+        &self,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+    ) -> Result<Activity, AskError> {
+        let said = framework.activity(&self.ask(&framework.ask_activity(head)).await?);
+        let (Activity::IdleSince(_), Some(ask)) = (said, framework.ask_unattended(head)) else {
+            return Ok(said);
+        };
+        Ok(match framework.unattended(&self.ask(&ask).await?) {
+            Ok(true) => Activity::Busy,
+            Ok(false) => said,
+            Err(_) => Activity::Unknown,
+        })
     }
 
     /// Asks, and reads the answer if it is a good one.
-    pub(super) async fn ask(&self, ask: &Ask) -> Result<Vec<u8>, AskError> {
+    pub async fn ask(&self, ask: &Ask) -> Result<Vec<u8>, AskError> {
         self.ask_within(ask, PATIENCE).await
     }
 
-    pub(super) async fn ask_within(&self, ask: &Ask, patience: Duration) -> Result<Vec<u8>, AskError> {
+    /// The same for those who have to wait longer, or cannot wait so long.
+    pub async fn ask_within(&self, ask: &Ask, patience: Duration) -> Result<Vec<u8>, AskError> {
         let late = |_| AskError(format!("{} did not answer within {} s", ask.url, patience.as_secs()));
         tokio::time::timeout(patience, self.answer(ask)).await.map_err(late)?
     }

@@ -1,0 +1,59 @@
+//! Clusters that nobody uses, as their framework says itself.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Child, Stdio};
+
+use muster_core::cluster::{Cluster, ClusterStatus, Framework};
+use muster_core::limits::Limits;
+use muster_core::time::Span;
+use muster_testkit::{Operator, Python};
+
+use crate::fixture::Fixture;
+
+/// Where this test's scheduler answers, at the ports that every scheduler has on Kubernetes.
+const HERE: Ipv4Addr = Ipv4Addr::new(127, 66, 0, 1);
+
+/// A real scheduler, which ends with this value.
+struct Scheduler(Child);
+
+impl Scheduler {
+    fn start(python: &Python) -> Self {
+        let mut command = python.command();
+        command.args(["-m", "distributed.cli.dask_scheduler", "--host", &HERE.to_string(), "--port", "8786"]);
+        command.args(["--dashboard-address", &format!("{HERE}:8787"), "--no-jupyter"]);
+        let routes = r#"["distributed.http.health","distributed.http.scheduler.api"]"#;
+        command.env("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", routes);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a scheduler"))
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        // One that has ended already is what is wanted.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_nobody_uses_goes_once_its_scheduler_says_so() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(_) = kubernetes.operator(Operator::Dask).await else { return };
+    let Some(python) = muster_testkit::python("dask").await else { return };
+    let leads_here =
+        |namespace: &str| HashMap::from([(format!("fred-scheduler.{namespace}.svc"), IpAddr::from(HERE))]);
+    let Some(house) = Fixture::knowing(kubernetes, leads_here).await else { return };
+    let (cluster, profile) = house.ask_for(Framework::Dask, 1);
+    let limits = Limits { idle_timeout: Some(Span::from_secs(1)), max_lifetime: None };
+    let action = house.try_create(&(Cluster { limits, ..cluster.clone() }, profile)).await.unwrap();
+    assert_eq!(house.ended(action).await.status_reason, "Cluster creation succeeded.");
+
+    // While nobody answers there, nobody can tell: it counts as used.
+    assert_eq!(house.cluster(cluster.id).await.status, ClusterStatus::Active);
+    let _scheduler = Scheduler::start(&python);
+    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    let gone = house.until("stopped as idle", gone).await;
+    assert!(gone.status_reason.contains("deletion succeeded"), "{}", gone.status_reason);
+    assert_eq!(house.told(cluster.id, "IdleTimeout").await.len(), 1);
+}
