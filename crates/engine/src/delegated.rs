@@ -18,11 +18,10 @@ use muster_core::action::ActionKind;
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
-use muster_core::time::Timestamp;
+use muster_core::time::{Span, Timestamp};
 
 use crate::events::{self, reason};
 use crate::handlers::provider_failed;
-use crate::members::LOOK_AGAIN;
 use crate::naming;
 use crate::provider::{Call, MemberId, Object, Observed, ProviderError};
 use crate::work::{Stop, Work};
@@ -61,6 +60,10 @@ pub(crate) async fn run(work: &mut Work) -> Result<(), Stop> {
         }
     }
 }
+
+/// How long nothing may be heard before it is looked all the same. Watches tell, and what they may have missed is told
+/// at once when they begin anew; many clusters may wait for their operators at the same time.
+const LOOK_AGAIN: Span = Span::from_secs(20);
 
 /// Looks that fail before the action makes room for others until its next try.
 const BLIND_LOOKS: u32 = 4;

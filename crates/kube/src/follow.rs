@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use muster_frameworks::kubernetes::Kind;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::plain::PlainObject;
 use crate::refusal;
 
 /// Objects that are asked for at once: they are larger than what is kept of them.
@@ -63,7 +63,7 @@ where
 }
 
 /// Objects of a kind, whatever they hold.
-pub(crate) fn api_of(client: Client, kind: &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+pub(crate) fn api_of(client: Client, kind: &Kind, namespace: Option<&str>) -> Api<PlainObject> {
     let resource = ApiResource {
         group: kind.group.to_owned(),
         version: kind.version.to_owned(),
@@ -94,12 +94,6 @@ pub(crate) trait Takes<K>: Send + Sync {
     fn complete(&self, begun: u64);
     /// Nobody tells any more, for this reason.
     fn lost(&self, why: String);
-}
-
-/// An object as plain JSON, without what nobody reads.
-pub(crate) fn plain(mut object: DynamicObject) -> Value {
-    object.metadata.managed_fields = None;
-    serde_json::to_value(object).unwrap_or_default()
 }
 
 async fn take_in<K>(

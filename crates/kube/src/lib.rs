@@ -15,6 +15,7 @@ mod logs;
 mod marks;
 mod observe;
 mod operated;
+mod plain;
 mod pods;
 mod provider;
 mod refusal;

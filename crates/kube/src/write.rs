@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
+use http::{Request, header};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::response::Status;
 use kube::{Api, Client, Error};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_engine::provider::ProviderError;
-use muster_frameworks::kubernetes::{Kind, Manifest};
+use muster_frameworks::kubernetes::{Kind, Manifest, POD};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::facts::ObjectFacts;
-use crate::follow::{api_of, plain};
+use crate::follow::api_of;
+use crate::plain::Metadata;
 use crate::{marks, refusal};
 
 /// The reason of writes to something that is not as it was seen any more.
@@ -24,6 +27,9 @@ const AT_MOST: Duration = Duration::from_secs(10);
 
 /// How often a merge patch is tried while the object's status is being written.
 const OVERLAYS: u32 = 5;
+
+/// An answer that does not say again what was said.
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 
 /// What a deletion came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +93,16 @@ impl Writer {
         fence: Fence,
         ours: &(dyn Fn(&Value) -> bool + Sync),
     ) -> Result<Value, ProviderError> {
-        let Manifest { kind, body, .. } = manifest;
+        let Manifest { kind, mut body, .. } = manifest;
         let (namespace, name) = place(&body);
         let what = format!("create {} '{namespace}/{name}'", kind.kind);
-        let object: DynamicObject = serde_json::from_value(body)
-            .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
-        let api = api_of(self.client.clone(), kind, Some(&namespace));
-        match within(&what, api.create(&PostParams::default(), &object)).await? {
-            Ok(made) => return Ok(plain(made)),
+        let request = making(kind, &namespace, &body)
+            .map_err(|why| ProviderError::permanent("Invalid", format!("cannot {what}: {why}")))?;
+        match within(&what, self.client.request::<Made>(request)).await? {
+            Ok(Made { metadata }) => {
+                body["metadata"] = metadata.0;
+                return Ok(body);
+            }
             Err(error) if refusal::is(&error, 409) => {}
             Err(error) if refusal::is(&error, 404) => return Err(missing(&what, kind, &namespace, &error)),
             Err(error) => return Err(refusal::of(&what, error)),
@@ -126,7 +134,7 @@ impl Writer {
         let what = format!("read {} '{namespace}/{name}'", kind.kind);
         let api = api_of(self.client.clone(), kind, Some(namespace));
         let object = within(&what, api.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
-        Ok(object.map(plain))
+        Ok(object.map(|object| object.body))
     }
 
     /// What a secret holds under a key, if it is there.
@@ -170,7 +178,7 @@ impl Writer {
         let api = api_of(self.client.clone(), seen.kind, Some(&seen.namespace));
         let (parameters, patch) = (PatchParams::default(), Patch::<()>::Json(patch));
         match within(&what, api.patch(&seen.name, &parameters, &patch)).await? {
-            Ok(patched) => Ok(plain(patched)),
+            Ok(patched) => Ok(patched.body),
             Err(Error::Api(status)) if is_failed_test(&status) => {
                 // Nobody says which test failed. Whoever was overtaken by another engine has nothing to say any more.
                 let now = self.read(seen.kind, &seen.namespace, &seen.name).await?;
@@ -208,7 +216,7 @@ impl Writer {
             }
             let patch = Patch::Merge(&body);
             match within(&what, api.patch(&seen.name, &PatchParams::default(), &patch)).await? {
-                Ok(patched) => return Ok(plain(patched)),
+                Ok(patched) => return Ok(patched.body),
                 Err(error) if refusal::is(&error, 409) => {}
                 Err(error) => return Err(refusal::of(&what, error)),
             }
@@ -290,6 +298,31 @@ fn missing(what: &str, kind: &Kind, namespace: &str, error: &Error) -> ProviderE
     }
     let sentence = format!("cannot {what}: Kubernetes does not know {}", kind.qualified());
     ProviderError::permanent("NoOperator", sentence)
+}
+
+/// What is heard of an object that was made: what it says is known, unless others changed it on its way in, which a
+/// watch tells.
+#[derive(Deserialize)]
+struct Made {
+    metadata: Metadata,
+}
+
+/// The request that makes an object.
+fn making(kind: &Kind, namespace: &str, body: &Value) -> Result<Request<Vec<u8>>, String> {
+    let root = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
+    // A pod's template is a user's own: what is misspelt there is to be named. The rest is ours, and looking for
+    // unknown fields in it is work for nothing.
+    let validation = if *kind == POD { "Strict" } else { "Ignore" };
+    let place = format!(
+        "{root}/{}/namespaces/{namespace}/{}?fieldValidation={validation}",
+        kind.version, kind.plural
+    );
+    let bytes = serde_json::to_vec(body).map_err(|error| error.to_string())?;
+    Request::post(place)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, METADATA_ONLY)
+        .body(bytes)
+        .map_err(|error| error.to_string())
 }
 
 fn place(body: &Value) -> (String, String) {

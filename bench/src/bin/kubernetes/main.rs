@@ -22,7 +22,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
     /// Clusters that are created through Muster, and as many without it
-    #[arg(long, value_name = "N", default_value_t = 400)]
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
     creates: u32,
     /// Clusters on the list
     #[arg(long, value_name = "N", default_value_t = 1_000)]

@@ -6,6 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 use muster_core::action::{Action, Control};
 use muster_core::ids::ActionId;
 use muster_core::time::{Span, Timestamp};
+use muster_store::Dialect;
 
 use super::{Stop, Work};
 use crate::provider::ProviderError;
@@ -77,13 +78,17 @@ impl Work {
     /// noted only once it was read.
     async fn hear(&self) -> Result<(), Stop> {
         let read = self.told().version;
-        // A notice may get lost with its connection: now and then it is asked without one.
         let left = self.time_left().min(self.inner.config.safety_period).min(self.life.left(self.now()));
-        tokio::select! {
-            () = self.follow.changed_since(read) => {}
+        let told = tokio::select! {
+            () = self.follow.changed_since(read) => true,
             () = self.inner.stopping.cancelled() => return Ok(()),
             () = self.life.lost.cancelled() => return Ok(()),
-            () = tokio::time::sleep(left.into()) => {}
+            () = tokio::time::sleep(left.into()) => false,
+        };
+        // A notice may get lost with its connection: now and then it is asked without one. Where there is none to get
+        // lost, there is nothing to ask.
+        if !told && self.inner.store.dialect() == Dialect::Sqlite {
+            return Ok(());
         }
         let version = self.follow.version();
         match self.inner.store.told(self.action.id).await {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kube::api::DynamicObject;
 use muster_frameworks::kubernetes::Watched;
 
 use super::{Sites, Watch};
 use crate::facts::LeanPod;
-use crate::follow::{Takes, plain};
+use crate::follow::Takes;
+use crate::plain::PlainObject;
 
 /// Pods of clusters.
 pub(crate) struct Pods {
@@ -44,17 +44,17 @@ pub(crate) struct Objects {
     pub(crate) watched: &'static Watched,
 }
 
-impl Takes<DynamicObject> for Objects {
+impl Takes<PlainObject> for Objects {
     fn begin(&self) -> u64 {
         self.sites.begin()
     }
 
-    fn take(&self, object: DynamicObject, tell: bool) {
-        self.sites.take_object(self.watched, &plain(object), tell);
+    fn take(&self, object: PlainObject, tell: bool) {
+        self.sites.take_object(self.watched, &object.body, tell);
     }
 
-    fn drop(&self, object: DynamicObject) {
-        self.sites.drop_object(self.watched, &plain(object));
+    fn drop(&self, object: PlainObject) {
+        self.sites.drop_object(self.watched, &object.body);
     }
 
     fn complete(&self, begun: u64) {
