@@ -69,3 +69,17 @@ async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     assert_eq!(pods(&house).await, Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_misspelt_in_a_template_is_named_and_makes_no_pod() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(house) = Fixture::on(kubernetes).await else { return };
+    let (cluster, mut profile) = of_pods(&house, 1);
+    profile.properties["template"]["spec"]["restartPolize"] = json!("Never");
+    let action = house.try_create(&(cluster.clone(), profile)).await.unwrap();
+    let action = house.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed, "{}", action.status_reason);
+    let nodes = house.workers(cluster.id).await;
+    assert!(nodes[0].status_reason.contains(r#"unknown field "spec.restartPolize""#), "{nodes:?}");
+    assert_eq!(pods(&house).await, Vec::<String>::new());
+}
