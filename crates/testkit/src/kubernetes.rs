@@ -2,6 +2,7 @@
 
 mod custom;
 mod diagnosis;
+mod gate;
 mod namespace;
 mod operator;
 mod own;
@@ -13,6 +14,7 @@ use anyhow::{Context as _, Result};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+pub use self::gate::{Gate, Side, Written};
 pub use self::namespace::Namespace;
 pub use self::operator::{Operator, RunningOperator};
 pub use self::own::{Component, Options, OwnKubernetes, own_kubernetes, own_kubernetes_with};
@@ -72,6 +74,11 @@ impl Kubernetes {
     /// The admin's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// A way to its API server that closes at a chosen write.
+    pub async fn gate(&self) -> Gate {
+        Gate::before(self).await
     }
 
     /// The folder with a log of each component.

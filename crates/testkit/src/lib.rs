@@ -40,8 +40,8 @@ pub use dice::Dice;
 pub use disk::SmallDisk;
 pub use helm::helm;
 pub use kubernetes::{
-    Component, Kubernetes, Namespace, Operator, Options, OwnKubernetes, RunningOperator, kubernetes,
-    own_kubernetes, own_kubernetes_with,
+    Component, Gate, Kubernetes, Namespace, Operator, Options, OwnKubernetes, RunningOperator, Side, Written,
+    kubernetes, own_kubernetes, own_kubernetes_with,
 };
 pub use openstack::{OpenStack, openstack};
 pub use postgres::{Database, Postgres, postgres};

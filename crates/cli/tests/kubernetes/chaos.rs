@@ -73,7 +73,7 @@ async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_no
         let [(_, asked)] = site.asked_for().await.try_into().expect("one object");
         assert_eq!((&cluster["desiredWorkers"], &cluster["readyWorkers"]), (&asked, &asked), "{cluster}");
         let workers = usize::try_from(asked.as_u64().expect("a number")).expect("a few");
-        assert_eq!(site.pods().await, workers + 1);
+        assert_eq!(site.pods().await.len(), workers + 1);
     }
 
     let path = format!("{clusters}/fred");

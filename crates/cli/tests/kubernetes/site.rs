@@ -1,5 +1,7 @@
 //! A namespace of Kubernetes, and servers over it.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Output;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -18,15 +20,27 @@ pub(crate) struct Site {
 impl Site {
     /// With the KubeRay operator; none if the test is skipped.
     pub(crate) async fn open() -> Option<Self> {
+        Self::with(Some(Operator::KubeRay)).await
+    }
+
+    /// With an operator, where one is needed; none if the test is skipped.
+    pub(crate) async fn with(operator: Option<Operator>) -> Option<Self> {
         let kubernetes = muster_testkit::kubernetes().await?;
-        kubernetes.operator(Operator::KubeRay).await?;
+        if let Some(operator) = operator {
+            kubernetes.operator(operator).await?;
+        }
         let namespace = kubernetes.namespace().await;
         Some(Self { kubernetes, namespace })
     }
 
     /// A server that serves just this namespace.
     pub(crate) async fn server(&self, more: &[&str]) -> Server {
-        let kubeconfig = self.kubernetes.kubeconfig().to_str().expect("a path of plain letters");
+        self.server_through(self.kubernetes.kubeconfig(), more).await
+    }
+
+    /// The same, with another way to Kubernetes.
+    pub(crate) async fn server_through(&self, kubeconfig: &Path, more: &[&str]) -> Server {
+        let kubeconfig = kubeconfig.to_str().expect("a path of plain letters");
         let own = ["--dev", "--kubeconfig", kubeconfig, "--namespace", self.namespace.name()];
         Server::start(&[&own, more].concat()).await
     }
@@ -56,10 +70,11 @@ impl Site {
         all.items.into_iter().map(asked).collect()
     }
 
-    /// The pods that stay.
-    pub(crate) async fn pods(&self) -> usize {
+    /// The pods that stay, by their UIDs.
+    pub(crate) async fn pods(&self) -> BTreeSet<String> {
         let pods = self.namespace.api::<Pod>().list(&ListParams::default()).await.expect("a list");
-        pods.items.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).count()
+        let stay = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        stay.filter_map(|pod| pod.metadata.uid).collect()
     }
 }
 

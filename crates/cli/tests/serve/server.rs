@@ -56,10 +56,15 @@ impl Server {
     }
 
     /// Ends it as a power cut would, and starts it again on the same folder.
-    pub(crate) async fn kill_and_start_again(mut self) -> Self {
+    pub(crate) async fn kill_and_start_again(self) -> Self {
+        self.killed().await.start_again().await
+    }
+
+    /// Ends it as a power cut would.
+    pub(crate) async fn killed(mut self) -> Self {
         self.process.kill();
         self.process.wait_for_exit(PATIENCE).await;
-        self.start_again().await
+        self
     }
 
     /// Starts it again on the same folder, once it has ended.

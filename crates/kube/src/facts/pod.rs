@@ -109,13 +109,18 @@ impl LeanPod {
         let node = text(&self.metadata.labels, marks::NODE).and_then(|id| id.parse().ok());
         let fence = text(&self.metadata.annotations, marks::FENCE).and_then(|fence| fence.parse().ok());
         let name = self.metadata.name.unwrap_or_default();
-        let place = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
-        let (seen, reason) = self.status.seen(&place);
+        let uid = self.metadata.uid.unwrap_or_default();
+        let mut identity = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
+        if node.is_some() {
+            // One that is made anew has the same name, and whoever stops what it was must not stop that.
+            identity = format!("{identity}/{uid}");
+        }
+        let (seen, reason) = self.status.seen(&identity);
         let main = self.spec.containers.into_iter().next().unwrap_or_default();
         NodePod {
             node,
             name,
-            uid: self.metadata.uid.unwrap_or_default(),
+            uid,
             version: self.metadata.resource_version.unwrap_or_default(),
             fence: fence.map(Fence),
             machine: self.spec.node_name,

@@ -44,7 +44,7 @@ async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
     // Somebody deletes one: it is lost, and comes back when somebody asks for it.
     let nodes = house.workers(cluster.id).await;
     let lost = nodes[0].clone();
-    let (_, name) = lost.physical_id.as_deref().unwrap().split_once('/').unwrap();
+    let name = lost.physical_id.as_deref().unwrap().split('/').nth(1).unwrap();
     house.namespace.api::<Pod>().delete(name, &DeleteParams::default()).await.unwrap();
     let is_lost = async || {
         let nodes = house.workers(cluster.id).await;

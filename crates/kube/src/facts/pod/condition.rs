@@ -74,9 +74,9 @@ impl Status {
         Some(Crashed { container: crashed.name.clone(), restarts: crashed.restart_count })
     }
 
-    /// How the pod at this place is, and why it does not work yet.
-    pub(super) fn seen(&self, place: &str) -> (Seen, String) {
-        let physical_id = place.to_owned();
+    /// How the pod that is called so is, and why it does not work yet.
+    pub(super) fn seen(&self, identity: &str) -> (Seen, String) {
+        let physical_id = identity.to_owned();
         match self.phase.as_str() {
             "Succeeded" | "Failed" => (Seen::Exited { reason: self.end() }, String::new()),
             "Unknown" => (Seen::Unknown { reason: self.words("its machine does not answer") }, String::new()),

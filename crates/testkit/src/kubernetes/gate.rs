@@ -1,0 +1,254 @@
+//! A gate before the API server: it lets everything through until a chosen write.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::Kubernetes;
+
+/// On which side of the API server a write is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It never arrives.
+    Before,
+    /// It is done, and its answer never arrives.
+    After,
+}
+
+/// A write that the API server has done.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Written {
+    /// How.
+    pub method: String,
+    /// To what: the path of the object, also of a new one.
+    pub path: String,
+    /// Which one of that name, where the request said so.
+    pub uid: Option<String>,
+}
+
+/// A way to the API server, with the admin's rights, that closes at a chosen write: what a client is doing then is as
+/// certain as if the client had been killed at that instruction.
+pub struct Gate {
+    state: Arc<State>,
+    folder: TempDir,
+    task: JoinHandle<()>,
+}
+
+struct State {
+    client: Client,
+    count: Mutex<Count>,
+    stand: watch::Sender<Stand>,
+}
+
+/// How things stand.
+#[derive(Default)]
+struct Stand {
+    closed: bool,
+    /// Writes that passed, and are not recorded yet.
+    under_way: usize,
+}
+
+#[derive(Default)]
+struct Count {
+    /// Writes that have come since it was last told when to close.
+    come: usize,
+    closes: Option<(usize, Side)>,
+    written: Vec<Written>,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy)]
+enum Turn {
+    Passes,
+    StopsBefore,
+    StopsAfter,
+    ComesTooLate,
+}
+
+impl Gate {
+    pub(super) async fn before(kubernetes: &Kubernetes) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let folder = tempfile::tempdir().expect("a folder");
+        let named = |kind: &str, what: Value| json!([{"name": "gate", kind: what}]);
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "gate",
+            "clusters": named("cluster", json!({"server": format!("http://{address}")})),
+            "users": named("user", json!({})),
+            "contexts": named("context", json!({"cluster": "gate", "user": "gate"})),
+        });
+        std::fs::write(folder.path().join("kubeconfig"), config.to_string()).expect("a kubeconfig");
+        let client = kubernetes.client();
+        let state = State { client, count: Mutex::default(), stand: watch::Sender::default() };
+        let state = Arc::new(state);
+        let task = tokio::spawn(listen(listener, Arc::clone(&state)));
+        Self { state, folder, task }
+    }
+
+    /// The kubeconfig of a client that goes through here.
+    pub fn kubeconfig(&self) -> PathBuf {
+        Path::join(self.folder.path(), "kubeconfig")
+    }
+
+    /// Opens it, until the n-th write from now, or for good; what was written is forgotten.
+    pub fn open(&self, until: Option<(usize, Side)>) {
+        *self.state.count() = Count { closes: until, ..Count::default() };
+        self.state.stand.send_modify(|stand| stand.closed = false);
+    }
+
+    /// Opens it for good, for whoever comes after the one that was stopped; what was written is kept.
+    pub fn open_again(&self) {
+        self.state.count().closes = None;
+        self.state.stand.send_modify(|stand| stand.closed = false);
+    }
+
+    /// Returns when the chosen write has come, and all before it are done; with [`Side::After`] it is done too.
+    pub async fn closed(&self) {
+        let mut stand = self.state.stand.subscribe();
+        // The sender lives as long as this.
+        drop(stand.wait_for(|stand| stand.closed && stand.under_way == 0).await);
+    }
+
+    /// What was done.
+    pub fn written(&self) -> Vec<Written> {
+        self.state.count().written.clone()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(listener: TcpListener, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(serve(stream, Arc::clone(&state)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(stream: TcpStream, state: Arc<State>) {
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(state.pass(request).await) }
+    });
+    // A client that is killed in the middle is what this is for.
+    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+}
+
+impl State {
+    fn count(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn pass(&self, request: Request<Incoming>) -> Response<Body> {
+        let passed = if is_write(request.method()) {
+            self.write(request).await
+        } else {
+            let (parts, body) = request.into_parts();
+            match body.collect().await {
+                Ok(body) => self.forward(Request::from_parts(parts, body.to_bytes().to_vec())).await,
+                Err(error) => Err(io::Error::other(error)),
+            }
+        };
+        passed.unwrap_or_else(|error| {
+            let mut answer = Response::new(Body::from(error.to_string().into_bytes()));
+            *answer.status_mut() = StatusCode::BAD_GATEWAY;
+            answer
+        })
+    }
+
+    async fn forward(&self, request: Request<Vec<u8>>) -> io::Result<Response<Body>> {
+        self.client.send(request.map(Body::from)).await.map_err(io::Error::other)
+    }
+
+    async fn write(&self, request: Request<Incoming>) -> io::Result<Response<Body>> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
+        let turn = self.turn();
+        match turn {
+            Turn::StopsBefore => self.stop().await,
+            Turn::ComesTooLate => std::future::pending().await,
+            Turn::Passes | Turn::StopsAfter => {}
+        }
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        let under_way = UnderWay::begin(self);
+        let answer = self.forward(Request::from_parts(parts, body.clone())).await?;
+        let (parts, answered) = answer.into_parts();
+        let answered = answered.collect_bytes().await.map_err(io::Error::other)?;
+        if parts.status.is_success() {
+            self.count().written.push(written(&method, path, &body, &answered));
+        }
+        drop(under_way);
+        if matches!(turn, Turn::StopsAfter) {
+            self.stop().await;
+        }
+        Ok(Response::from_parts(parts, Body::from(answered)))
+    }
+
+    /// What comes after the one that stops does not arrive either: its client is as good as dead.
+    fn turn(&self) -> Turn {
+        let mut count = self.count();
+        count.come += 1;
+        match count.closes {
+            Some((number, Side::Before)) if count.come == number => Turn::StopsBefore,
+            Some((number, Side::After)) if count.come == number => Turn::StopsAfter,
+            Some((number, _)) if count.come > number => Turn::ComesTooLate,
+            _ => Turn::Passes,
+        }
+    }
+
+    /// Says that it is closed, and stays until the client is gone.
+    async fn stop(&self) {
+        self.stand.send_modify(|stand| stand.closed = true);
+        std::future::pending().await
+    }
+}
+
+/// A write that passed, until it is recorded or its client has given up.
+struct UnderWay<'a>(&'a State);
+
+impl<'a> UnderWay<'a> {
+    fn begin(state: &'a State) -> Self {
+        state.stand.send_modify(|stand| stand.under_way += 1);
+        Self(state)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.stand.send_modify(|stand| stand.under_way -= 1);
+    }
+}
+
+fn is_write(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
+}
+
+fn written(method: &Method, path: String, asked: &[u8], answered: &[u8]) -> Written {
+    let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    let name = json(answered)["metadata"]["name"].as_str().map(str::to_owned);
+    let path = match name.filter(|_| *method == Method::POST) {
+        Some(name) => format!("{path}/{name}"),
+        None => path,
+    };
+    let uid = json(asked)["preconditions"]["uid"].as_str().map(str::to_owned);
+    Written { method: method.to_string(), path, uid }
+}
