@@ -2,6 +2,7 @@
 //! Kubernetes vouches for.
 
 mod chart;
+mod expired;
 mod identity;
 mod projects;
 mod release;

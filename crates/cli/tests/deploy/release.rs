@@ -64,10 +64,15 @@ pub(crate) async fn token(namespace: &Namespace, account: &str) -> String {
 
 /// The testbed's kubeconfig with another token, in this folder.
 pub(crate) fn kubeconfig(kubernetes: &Kubernetes, folder: &tempfile::TempDir, token: &str) -> PathBuf {
+    kubeconfig_of(kubernetes, folder, &json!({"token": token}))
+}
+
+/// The same of whoever says who he is in this way.
+pub(crate) fn kubeconfig_of(kubernetes: &Kubernetes, folder: &tempfile::TempDir, who: &Value) -> PathBuf {
     let text = std::fs::read_to_string(kubernetes.kubeconfig()).expect("the kubeconfig");
     let mut config: Value = serde_saphyr::from_str(&text).expect("YAML");
     for user in config["users"].as_array_mut().expect("users") {
-        user["user"] = json!({"token": token});
+        user["user"] = who.clone();
     }
     let file = folder.path().join("kubeconfig");
     std::fs::write(&file, config.to_string()).expect("written");

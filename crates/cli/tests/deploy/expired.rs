@@ -1,0 +1,111 @@
+//! A token that stops being good while the server runs.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use muster_testkit::{Component, Namespace, OwnKubernetes};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::release;
+use crate::server::Server;
+
+/// Longer than the client of Kubernetes keeps a token that it has read, which is a minute.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+const ACCOUNT: &str = "robot";
+
+/// An account that may do anything.
+async fn account(own: &OwnKubernetes, namespace: &Namespace) {
+    release::account(namespace, ACCOUNT).await;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace.name()}],
+    }))
+    .expect("a binding");
+    Api::all(own.client()).create(&PostParams::default(), &binding).await.expect("it is made");
+}
+
+/// The account again, which does not have the tokens of the one before.
+async fn another_account(namespace: &Namespace) {
+    let accounts = namespace.api::<ServiceAccount>();
+    accounts.delete(ACCOUNT, &DeleteParams::default()).await.expect("it goes");
+    release::account(namespace, ACCOUNT).await;
+}
+
+struct House {
+    server: Server,
+    clusters: String,
+}
+
+impl House {
+    async fn create(&self, name: &str) {
+        let group = json!({"group_name": "default", "replicas": 1});
+        let cluster = json!({"name": name, "framework": "spark", "cluster_spec": {"worker_group_spec": [group]}});
+        let path = format!("{}?wait_for=reached&wait_timeout=60s", self.clusters);
+        let made = self.server.core(Method::POST, &path, Some(&cluster)).await;
+        assert_eq!(made["state"], "ACTIVE", "{made}");
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.server.core(Method::GET, path, None).await
+    }
+
+    /// What is there once it is as wanted.
+    async fn until(&self, what: &str, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let shown = async {
+            loop {
+                let shown = self.get(path).await;
+                if wanted(&shown) {
+                    return shown;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, shown).await {
+            Ok(shown) => shown,
+            Err(_) => panic!("never {what}: {}", self.get(path).await),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_expires_is_read_anew_from_its_file_and_no_change_is_missed() {
+    let Some(own) = muster_testkit::own_kubernetes().await else { return };
+    let namespace = own.namespace().await;
+    account(&own, &namespace).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let token = folder.path().join("token");
+    std::fs::write(&token, release::token(&namespace, ACCOUNT).await).expect("written");
+    let kubeconfig = release::kubeconfig_of(&own, &folder, &json!({"tokenFile": token}));
+    let arguments = ["--kubeconfig", kubeconfig.to_str().expect("plain"), "--namespace", namespace.name()];
+    let server = Server::start(folder, &arguments).await;
+    let house = House { server, clusters: format!("/namespaces/{}/clusters", namespace.name()) };
+    house.create("fred").await;
+    house.create("barney").await;
+
+    another_account(&namespace).await;
+    // Watches that run go on with a token that was good when they began; after this all begin anew.
+    own.kill(Component::ApiServer).await;
+    own.start(Component::ApiServer).await;
+    let scale = json!({"replicas": 2, "wait_for": "accepted"});
+    let path = format!("{}/fred/scale", house.clusters);
+    house.server.core(Method::POST, &path, Some(&scale)).await;
+    let actions = format!("{}/fred/actions", house.clusters);
+    let why = "Kubernetes does not take our token";
+    house.until("a word about the token", &actions, |shown| shown.to_string().contains(why)).await;
+    let theirs = Api::<Deployment>::namespaced(own.client(), namespace.name());
+    theirs.delete("barney-m", &DeleteParams::background()).await.expect("others delete it");
+    assert_eq!(house.get(&format!("{}/barney", house.clusters)).await["state"], "ACTIVE", "nobody can tell");
+
+    std::fs::write(&token, release::token(&namespace, ACCOUNT).await).expect("written");
+    let done = |shown: &Value| shown["readyWorkers"] == 2 && shown["state"] == "ACTIVE";
+    house.until("resized", &format!("{}/fred", house.clusters), done).await;
+    let one = |shown: &Value| shown["clusters"].as_array().is_some_and(|all| all.len() == 1);
+    house.until("history", &format!("{}?deleted=only", house.clusters), one).await;
+}
