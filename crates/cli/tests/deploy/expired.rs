@@ -46,7 +46,8 @@ struct House {
 impl House {
     async fn create(&self, name: &str) {
         let group = json!({"group_name": "default", "replicas": 1});
-        let cluster = json!({"name": name, "framework": "spark", "cluster_spec": {"worker_group_spec": [group]}});
+        let cluster =
+            json!({"name": name, "framework": "spark", "cluster_spec": {"worker_group_spec": [group]}});
         let path = format!("{}?wait_for=reached&wait_timeout=60s", self.clusters);
         let made = self.server.core(Method::POST, &path, Some(&cluster)).await;
         assert_eq!(made["state"], "ACTIVE", "{made}");

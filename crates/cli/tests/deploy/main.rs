@@ -2,7 +2,9 @@
 //! Kubernetes vouches for.
 
 mod chart;
+mod domino;
 mod expired;
+mod house;
 mod identity;
 mod projects;
 mod release;

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Server {
-    _process: Process,
+    process: Process,
     folder: tempfile::TempDir,
     client: reqwest::Client,
     pub(crate) rest: String,
@@ -34,7 +34,12 @@ impl Server {
         let address = |key: &str| format!("http://{}", announced[key].as_str().expect("an address"));
         let token = std::fs::read_to_string(data.join("token")).unwrap_or_default().trim().to_owned();
         let (rest, grpc, client) = (address("rest"), address("grpc"), reqwest::Client::new());
-        Self { _process: process, folder, client, rest, grpc, token }
+        Self { process, folder, client, rest, grpc, token }
+    }
+
+    /// The first line of its log with these words.
+    pub(crate) async fn says(&self, words: &str) -> String {
+        self.process.wait_for_line(words, PATIENCE).await
     }
 
     /// Status and body.

@@ -1,0 +1,134 @@
+//! A server with an account of the chart, and what is asked of it.
+
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use muster_testkit::{Kubernetes, Namespace, Operator};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::release;
+use crate::render;
+use crate::server::{PATIENCE, Server};
+
+pub(crate) const WAIT: &str = "wait_for=reached&wait_timeout=120s";
+
+pub(crate) struct House {
+    pub(crate) server: Server,
+    pub(crate) kubernetes: Kubernetes,
+    pub(crate) namespace: Namespace,
+}
+
+impl House {
+    /// A server with the account of the chart, whose objects `change` may change before; none if the test is skipped.
+    pub(crate) async fn open(everywhere: bool, change: impl Fn(&mut Value)) -> Option<Self> {
+        let kubernetes = muster_testkit::kubernetes().await?;
+        kubernetes.operator(Operator::KubeRay).await?;
+        let namespace = kubernetes.namespace().await;
+        let own = format!("namespaces={{{}}}", namespace.name());
+        let values: &[&str] = if everywhere { &[] } else { &[&own] };
+        let mut objects = render::objects(namespace.name(), values).await?;
+        let account =
+            render::the(&objects, "ServiceAccount")["metadata"]["name"].as_str().expect("a name").to_owned();
+        objects.retain(|object| {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            kind.ends_with("Role") || kind.ends_with("Binding") || kind == "ServiceAccount"
+        });
+        objects.iter_mut().for_each(change);
+        release::apply(&kubernetes, &namespace, &objects).await;
+        let token = release::token(&namespace, &account).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let kubeconfig = release::kubeconfig(&kubernetes, &folder, &token);
+        let mut arguments = vec!["--kubeconfig", kubeconfig.to_str().expect("a plain path")];
+        if !everywhere {
+            arguments.extend(["--namespace", namespace.name()]);
+        }
+        let server = Server::start(folder, &arguments).await;
+        Some(Self { server, kubernetes, namespace })
+    }
+
+    pub(crate) fn clusters(&self) -> String {
+        format!("/namespaces/{}/clusters", self.namespace.name())
+    }
+
+    pub(crate) async fn create(&self, cluster: &Value) -> Value {
+        self.server.core(Method::POST, &format!("{}?{WAIT}", self.clusters()), Some(cluster)).await
+    }
+
+    pub(crate) async fn scale(&self, name: &str, workers: u32) -> (u16, Value) {
+        let body = json!({"replicas": workers, "wait_for": "reached", "wait_timeout": "120s"});
+        let path = format!("/apis/v1alpha2{}/{name}/scale", self.clusters());
+        self.server.call(Method::POST, &path, Some(&body)).await
+    }
+
+    pub(crate) async fn restart_head(&self, name: &str) -> (u16, Value) {
+        let body = json!({"wait_for": "reached", "wait_timeout": "120s"});
+        let path = format!("/apis/v1alpha2{}/{name}/restart_head", self.clusters());
+        self.server.call(Method::POST, &path, Some(&body)).await
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.server.core(Method::DELETE, &format!("{}/{name}?{WAIT}", self.clusters()), None).await;
+    }
+
+    /// Whether a command succeeds, and what it says on both outputs.
+    pub(crate) fn run(&self, command: &[&str]) -> (bool, String) {
+        let output = self.server.muster(&[command, &["-n", self.namespace.name()]].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+
+    /// Asks for the log of a pod that no machine has room for, until the server has heard of that pod: then it is
+    /// empty, if it may be asked for.
+    pub(crate) async fn log_of_nothing(&self) -> (bool, String) {
+        let mut cluster = of_pods(1);
+        cluster["profile_properties"]["template"]["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": "1000"}});
+        let path = format!("{}?wait_for=applied", self.clusters());
+        self.server.core(Method::POST, &path, Some(&cluster)).await;
+        let heard = async {
+            loop {
+                let (good, said) = self.run(&["logs", "barney"]);
+                if good || said.contains("forbidden") {
+                    return (good, said);
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let heard = tokio::time::timeout(PATIENCE, heard).await.expect("the pod is heard of");
+        self.delete("barney").await;
+        heard
+    }
+
+    pub(crate) async fn ray(&self, name: &str) -> Option<DynamicObject> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("ray.io", "v1", "RayCluster"));
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &kind);
+        api.get_opt(name).await.expect("the API server answers")
+    }
+}
+
+pub(crate) fn of_framework(framework: &str, workers: u32) -> Value {
+    let shape = json!({"cpu": "1", "memory": "1Gi"});
+    let group = json!({"group_name": "default", "replicas": workers, "shape": shape});
+    json!({"name": "fred", "framework": framework, "cluster_spec": {"worker_group_spec": [group]}})
+}
+
+pub(crate) fn of_pods(workers: u32) -> Value {
+    let container = json!({"name": "main", "image": "example.test/it:1"});
+    json!({
+        "name": "barney",
+        "profile": "kubernetes.pod-1.0",
+        "profile_properties": {"template": {"spec": {"containers": [container]}}},
+        "cluster_spec": {"worker_group_spec": [{"group_name": "small", "replicas": workers}]},
+    })
+}
+
+/// Takes a verb on a resource away from a role.
+pub(crate) fn without(role: &mut Value, verb: &str, resource: &str) {
+    let Some(rules) = role.get_mut("rules").and_then(Value::as_array_mut) else { return };
+    for rule in rules.iter_mut().filter(|rule| rule["resources"] == json!([resource])) {
+        let verbs = rule["verbs"].as_array_mut().expect("verbs");
+        verbs.retain(|given| given != verb);
+    }
+    rules.retain(|rule| rule["verbs"] != json!([]));
+}
