@@ -29,12 +29,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A container's log, in lines.
 pub(crate) type Lines = BoxStream<'static, Result<String, ProviderError>>;
 
+/// Whose log is read.
+pub(crate) struct Writer<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) pod: &'a str,
+    pub(crate) container: &'a str,
+    /// The machine that it is on.
+    pub(crate) machine: Option<&'a str>,
+    /// Why it does not work yet.
+    pub(crate) reason: &'a str,
+}
+
 /// Reads the log of a container.
 pub(crate) async fn read(
     client: Client,
-    (namespace, pod, container): (&str, &str, &str),
+    writer: Writer<'_>,
     LogQuery { tail, follow }: LogQuery,
 ) -> Result<Lines, ProviderError> {
+    let Writer { namespace, pod, container, machine, reason } = writer;
     let what = format!("read the log of pod '{namespace}/{pod}'");
     let parameters = LogParams {
         container: Some(container.to_owned()),
@@ -46,6 +58,12 @@ pub(crate) async fn read(
     // Whoever asks again gets the same answer: a kubelet does not answer, or has nothing.
     let refused = |error| ProviderError { transient: false, ..refusal::of(&what, error) };
     let log = pods.log_stream(pod, &parameters).await.map_err(refused)?;
+    if machine.is_none() {
+        // It is answered with nothing, as if it had nothing to say.
+        let why = if reason.is_empty() { "it waits for a machine" } else { reason };
+        let message = format!("pod '{namespace}/{pod}' has not started and has no log yet: {why}");
+        return Err(ProviderError::permanent("NoLogs", message));
+    }
     let broken = move |error| ProviderError::transient("Unreachable", format!("cannot {what}: {error}"));
     Ok(log.lines().map_ok(|line| line + "\n").map_err(broken).boxed())
 }

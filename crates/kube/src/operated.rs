@@ -322,8 +322,14 @@ impl Provider for Operated {
             let message = format!("there is no pod '{}/{}' any more", stand.key.namespace, node.name);
             return Err(ProviderError::permanent("NoLogs", message));
         };
-        let place = (stand.key.namespace.as_str(), pod.name.as_str(), pod.container.as_str());
-        logs::read(self.client.clone(), place, query).await
+        let writer = logs::Writer {
+            namespace: &stand.key.namespace,
+            pod: &pod.name,
+            container: &pod.container,
+            machine: pod.machine.as_deref(),
+            reason: &pod.reason,
+        };
+        logs::read(self.client.clone(), writer, query).await
     }
 
     async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {

@@ -165,8 +165,14 @@ impl Provider for Pods {
     async fn logs(&self, _: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
         let gone = || ProviderError::permanent("NoLogs", format!("node '{}' has no pod any more", node.name));
         let pod = self.table.of(node)?.ok_or_else(gone)?;
-        let place = (pod.namespace.as_str(), pod.facts.name.as_str(), pod.facts.container.as_str());
-        logs::read(self.client.clone(), place, query).await
+        let writer = logs::Writer {
+            namespace: &pod.namespace,
+            pod: &pod.facts.name,
+            container: &pod.facts.container,
+            machine: pod.facts.machine.as_deref(),
+            reason: &pod.facts.reason,
+        };
+        logs::read(self.client.clone(), writer, query).await
     }
 
     async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {

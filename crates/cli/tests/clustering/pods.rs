@@ -70,11 +70,25 @@ impl House {
         zones
     }
 
+    /// How many nodes and profiles there are.
+    async fn rows(&self) -> [usize; 2] {
+        let count = async |what: &str| {
+            let list = self.service.get(&format!("/{what}")).await;
+            list.body[what].as_array().map(Vec::len).expect("a list")
+        };
+        [count("nodes").await, count("profiles").await]
+    }
+
     async fn act(&self, cluster: &Value, deed: Value) -> Value {
         let action = self.service.act(cluster, deed).await;
         assert_eq!(action["status"], "SUCCEEDED", "{action}");
         action
     }
+}
+
+/// What Muster could have written to a pod; its status is its machine's.
+fn written(pod: &Pod) -> [Option<BTreeMap<String, String>>; 2] {
+    [pod.metadata.labels.clone(), pod.metadata.annotations.clone()]
 }
 
 fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
@@ -146,6 +160,16 @@ async fn a_pod_is_an_orphan_joins_leaves_and_is_adopted() {
     .expect("a pod");
     house.namespace.api::<Pod>().create(&PostParams::default(), &theirs).await.expect("it is made");
     let identity = format!("{}/theirs", house.namespace.name());
+    let before = (house.namespace.api::<Pod>().get("theirs").await.expect("it is there"), house.rows().await);
+    let body = json!({"identity": identity, "type": "kubernetes.pod-1.0"});
+    let shown = house.service.post("/nodes/adopt-preview", body).await;
+    assert_eq!(shown.status, 200, "{}", shown.body);
+    let image = &shown.body["node_profile"]["node_preview"]["properties"]["template"]["spec"]["containers"]
+        [0]["image"];
+    assert_eq!(image, "example.test/it:2", "{}", shown.body);
+    let after = (house.namespace.api::<Pod>().get("theirs").await.expect("it is there"), house.rows().await);
+    assert_eq!(after.1, before.1, "nothing is stored");
+    assert_eq!(written(&after.0), written(&before.0), "nothing is written");
     let body = json!({"identity": identity, "type": "kubernetes.pod-1.0", "name": "taken"});
     let taken = house.service.post("/nodes/adopt", body).await;
     assert_eq!(taken.status, 200, "{}", taken.body);

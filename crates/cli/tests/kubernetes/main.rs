@@ -3,6 +3,7 @@
 mod chaos;
 mod commands;
 mod killed;
+mod logs;
 mod replicas;
 #[path = "../serve/server.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]

@@ -1,0 +1,83 @@
+//! `muster logs` of nodes that have written nothing.
+
+use std::process::Output;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+use crate::site::Site;
+
+/// A cluster of one pod, which asks for so much.
+fn of_a_pod(cpu: &str) -> Value {
+    let container =
+        json!({"name": "main", "image": "example.test/it:1", "resources": {"requests": {"cpu": cpu}}});
+    json!({
+        "name": "fred", "provider": "kubernetes", "profile": "kubernetes.pod-1.0",
+        "profile_properties": {"template": {"spec": {"containers": [container]}}},
+        "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": 1}]},
+    })
+}
+
+/// Exit code and words of a refusal.
+fn refused(output: &Output) -> (Option<i32>, String) {
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Asks for the log until that is said; what is said before the server has heard of the pod is another thing.
+async fn said(site: &Site, server: &Server, more: &[&str], words: &str) -> (Option<i32>, String) {
+    let asked = async {
+        loop {
+            let (code, why) = refused(&site.muster(server, &[&["logs", "fred"], more].concat()));
+            if why.contains(words) {
+                return (code, why);
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::server::PATIENCE, asked).await.unwrap_or_else(|_| panic!("never {words:?}"))
+}
+
+#[rstest]
+#[case::once(&[])]
+#[case::followed(&["-f"])]
+#[tokio::test]
+async fn a_pod_that_no_machine_takes_has_no_log_yet_and_says_why(#[case] more: &[&str]) {
+    let Some(site) = Site::with(None).await else { return };
+    let server = site.server(&[]).await;
+    server.post(&format!("{}?wait_for=applied", site.clusters()), of_a_pod("1000")).await;
+    let (code, why) = said(&site, &server, more, "Insufficient cpu").await;
+    assert_eq!(code, Some(3), "{why}");
+    assert!(why.contains("has not started and has no log yet: "), "{why}");
+    assert_eq!(why.lines().count(), 1, "{why}");
+}
+
+#[tokio::test]
+async fn a_pod_that_somebody_removed_has_no_log_any_more() {
+    let Some(site) = Site::with(None).await else { return };
+    let server = site.server(&[]).await;
+    server.post(&format!("{}?wait_for=reached", site.clusters()), of_a_pod("100m")).await;
+    let pods = site.namespace.api::<Pod>();
+    for pod in pods.list(&ListParams::default()).await.expect("a list") {
+        pods.delete(&pod.metadata.name.expect("a name"), &DeleteParams::default()).await.expect("it goes");
+    }
+    let (code, why) = said(&site, &server, &[], "has no pod any more").await;
+    assert_eq!(code, Some(3), "{why}");
+}
+
+#[tokio::test]
+async fn a_machine_that_gives_no_logs_is_not_waited_for() {
+    let Some(site) = Site::with(None).await else { return };
+    let server = site.server(&[]).await;
+    server.post(&format!("{}?wait_for=reached", site.clusters()), of_a_pod("100m")).await;
+    // Its machine has no address.
+    let (code, why) = refused(&site.muster(&server, &["logs", "fred"]));
+    assert_eq!(code, Some(3), "{why}");
+    assert!(
+        why.contains("cannot read the log of pod") && why.contains("no preferred addresses found"),
+        "{why}"
+    );
+}
