@@ -21,6 +21,24 @@ pub(crate) struct House {
 impl House {
     /// A server with the account of the chart, whose objects `change` may change before; none if the test is skipped.
     pub(crate) async fn open(everywhere: bool, change: impl Fn(&mut Value)) -> Option<Self> {
+        Self::open_with(everywhere, change, async |kubernetes, namespace, token| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let kubeconfig = release::kubeconfig(kubernetes, &folder, token);
+            let mut arguments = vec!["--kubeconfig", kubeconfig.to_str().expect("a plain path")];
+            if !everywhere {
+                arguments.extend(["--namespace", namespace.name()]);
+            }
+            Some(Server::start(folder, &arguments).await)
+        })
+        .await
+    }
+
+    /// The same, with a server that is started with the account's token in a way of one's own.
+    pub(crate) async fn open_with(
+        everywhere: bool,
+        change: impl Fn(&mut Value),
+        start: impl AsyncFn(&Kubernetes, &Namespace, &str) -> Option<Server>,
+    ) -> Option<Self> {
         let kubernetes = muster_testkit::kubernetes().await?;
         kubernetes.operator(Operator::KubeRay).await?;
         let namespace = kubernetes.namespace().await;
@@ -36,13 +54,7 @@ impl House {
         objects.iter_mut().for_each(change);
         release::apply(&kubernetes, &namespace, &objects).await;
         let token = release::token(&namespace, &account).await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let kubeconfig = release::kubeconfig(&kubernetes, &folder, &token);
-        let mut arguments = vec!["--kubeconfig", kubeconfig.to_str().expect("a plain path")];
-        if !everywhere {
-            arguments.extend(["--namespace", namespace.name()]);
-        }
-        let server = Server::start(folder, &arguments).await;
+        let server = start(&kubernetes, &namespace, &token).await?;
         Some(Self { server, kubernetes, namespace })
     }
 

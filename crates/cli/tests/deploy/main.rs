@@ -6,6 +6,7 @@ mod domino;
 mod expired;
 mod house;
 mod identity;
+mod in_cluster;
 mod projects;
 mod release;
 mod render;

@@ -22,9 +22,17 @@ pub(crate) struct Server {
 impl Server {
     /// With a folder for its data, and these arguments. Callers have the token of its user unless they are given another.
     pub(crate) async fn start(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_muster")), folder, arguments).await
+    }
+
+    /// The same by a command that runs the binary.
+    pub(crate) async fn start_by(
+        mut command: Command,
+        folder: tempfile::TempDir,
+        arguments: &[&str],
+    ) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let data = folder.path().join("data");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(&data).args(arguments);
         let process = Process::spawn("muster", &command);

@@ -1,0 +1,84 @@
+//! The server as it runs in a pod: it finds Kubernetes by its variables, and its account in the mounted files.
+
+use std::path::Path;
+use std::process::Command;
+
+use muster_testkit::Kubernetes;
+use serde_json::Value;
+
+use crate::house::{House, of_framework};
+use crate::server::Server;
+
+/// Where the files of a pod's account are mounted; the client of Kubernetes looks nowhere else.
+const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Runs a command in a mount namespace of its own, in which the files of a folder are those of the account.
+const IN_A_POD: &str = r#"mount -t tmpfs muster-test "$(realpath /var/run)" && mkdir -p "$1" && cp "$2"/token "$2"/namespace "$1" \
+    && base64 -d "$2"/ca.base64 > "$1"/ca.crt && shift 2 && exec "$@""#;
+
+/// What runs the binary as if in a pod of this account; none where nothing may be mounted, and the test is skipped.
+fn in_a_pod(kubernetes: &Kubernetes, account: &Path) -> Option<Command> {
+    let tried = Command::new("unshare").args(["--mount", "true"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        muster_testkit::skip("a mount namespace cannot be made");
+        return None;
+    }
+    let text = std::fs::read_to_string(kubernetes.kubeconfig()).expect("the kubeconfig");
+    let config: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let cluster = &config["clusters"][0]["cluster"];
+    let authority = cluster["certificate-authority-data"].as_str().expect("a certificate");
+    std::fs::write(account.join("ca.base64"), authority).expect("written");
+    let address = cluster["server"].as_str().and_then(|server| server.strip_prefix("https://"));
+    let (host, port) = address.and_then(|address| address.split_once(':')).expect("an address");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", IN_A_POD, "sh", MOUNTED]).arg(account);
+    command.arg(env!("CARGO_BIN_EXE_muster"));
+    command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
+    Some(command)
+}
+
+#[tokio::test]
+async fn a_server_in_a_pod_finds_kubernetes_and_its_account() {
+    let opened = House::open_with(
+        false,
+        |_| {},
+        async |kubernetes, namespace, token| {
+            let (folder, account) =
+                (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+            let files = [("token", token), ("namespace", namespace.name())];
+            files
+                .iter()
+                .for_each(|(name, text)| std::fs::write(account.path().join(name), text).expect("written"));
+            let command = in_a_pod(kubernetes, account.path())?;
+            let arguments = ["--in-cluster", "--namespace", namespace.name()];
+            Some(Server::start_by(command, folder, &arguments).await)
+        },
+    );
+    let Some(house) = opened.await else { return };
+    let made = house.create(&of_framework("ray", 1)).await;
+    assert_eq!((&made["provider"], &made["state"]), (&"kubernetes".into(), &"ACTIVE".into()), "{made}");
+    house.delete("fred").await;
+}
+
+#[test]
+fn elsewhere_there_is_no_account_of_a_pod() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--grpc-listen",
+        "127.0.0.1:0",
+        "--in-cluster",
+        "--data-dir",
+    ]);
+    command.arg(folder.path()).env_remove("KUBERNETES_SERVICE_HOST");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("there is no account of a pod here") && said.contains("use --kubeconfig"),
+        "{said}"
+    );
+}
