@@ -4,15 +4,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::Namespace;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Client, Config};
 use muster_core::ids::InstanceId;
+use tokio_util::sync::CancellationToken;
 
-use crate::refusal;
-
-/// The namespace whose UID tells one Kubernetes from another.
-const SYSTEM: &str = "kube-system";
+use crate::which::{self, Certain, Remembered};
 
 /// Where Kubernetes is, and what of it is served.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +22,8 @@ pub struct Options {
     pub instance_id: Option<String>,
     /// Addresses of names within Kubernetes, where whoever looks names up here does not know them.
     pub names: HashMap<String, IpAddr>,
+    /// The one of the last start, which may be away now.
+    pub remembered: Option<Remembered>,
 }
 
 /// Why there is no connection.
@@ -52,22 +51,48 @@ pub enum CannotConnect {
 }
 
 /// A client, and which Kubernetes it talks to.
-pub(crate) async fn connect(options: &Options) -> Result<(Client, InstanceId), CannotConnect> {
-    let client = client(options).await?;
-    let id = match &options.instance_id {
-        Some(id) => id.clone(),
-        None => uid_of_system(&client).await?,
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) instance: InstanceId,
+    pub(crate) certain: Certain,
+    /// What to remember for the next start; nothing where its user says which one it is.
+    pub(crate) remembered: Option<Remembered>,
+}
+
+/// Connects; what is done in the background ends when it is told to stop.
+pub(crate) async fn connect(
+    options: &Options,
+    stop: &CancellationToken,
+) -> Result<Connection, CannotConnect> {
+    let config = config(options).await?;
+    let server = config.cluster_url.to_string();
+    let client = connected(config)?;
+    let (id, certain, remembered) = match &options.instance_id {
+        Some(id) => (id.clone(), Certain::yes(), None),
+        None => {
+            let (found, certain) =
+                which::find_out(&client, server, options.remembered.as_ref(), stop).await?;
+            (found.id.clone(), certain, Some(found))
+        }
     };
-    Ok((client, InstanceId::new("kubernetes", &id)))
+    Ok(Connection { client, instance: InstanceId::new("kubernetes", &id), certain, remembered })
 }
 
 /// A client; it is not connected yet.
 pub(crate) async fn client(options: &Options) -> Result<Client, CannotConnect> {
+    connected(config(options).await?)
+}
+
+fn connected(config: Config) -> Result<Client, CannotConnect> {
+    Client::try_from(config).map_err(|error| CannotConnect::Unreachable(error.to_string()))
+}
+
+async fn config(options: &Options) -> Result<Config, CannotConnect> {
     let config = match &options.kubeconfig {
         Some(file) => from_file(file).await?,
         None => Config::incluster().map_err(|error| CannotConnect::NotInPod(error.to_string()))?,
     };
-    Client::try_from(without_detour(config)).map_err(|error| CannotConnect::Unreachable(error.to_string()))
+    Ok(without_detour(config))
 }
 
 /// An API server on this machine is not asked for through a proxy, whatever the environment says.
@@ -83,14 +108,4 @@ async fn from_file(file: &Path) -> Result<Config, CannotConnect> {
     let kubeconfig = Kubeconfig::read_from(file).map_err(|error| wrong(error.to_string()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     config.map_err(|error| wrong(error.to_string()))
-}
-
-async fn uid_of_system(client: &Client) -> Result<String, CannotConnect> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let system = namespaces.get(SYSTEM).await.map_err(|error| {
-        let refused = refusal::is(&error, 403) || refusal::is(&error, 401);
-        let words = refusal::of("read namespace kube-system", error).message;
-        if refused { CannotConnect::Unknown(words) } else { CannotConnect::Unreachable(words) }
-    })?;
-    system.metadata.uid.ok_or_else(|| CannotConnect::Unknown("namespace kube-system has no UID".to_owned()))
 }

@@ -19,6 +19,7 @@ use crate::follow::{self, api_in, api_of};
 use crate::happenings::{Happenings, Heralds};
 use crate::refusal;
 use crate::sites::{Objects, Of, Pods, Sites, Watch};
+use crate::which::Certain;
 
 /// After a failure definitions are listed anew.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -81,7 +82,7 @@ impl Installed {
     }
 
     /// Follows what Kubernetes tells of objects, and tells on which clusters that is about.
-    pub(crate) fn follow_events(self: &Arc<Self>, stop: &CancellationToken) {
+    pub(crate) fn follow_events(self: &Arc<Self>, certain: &Certain, stop: &CancellationToken) {
         for namespace in places(&self.namespaces) {
             let installed = Arc::downgrade(self);
             let tell = move |uid: &str| {
@@ -91,7 +92,8 @@ impl Installed {
             };
             let heralds = Heralds { happenings: Arc::clone(&self.happenings), tell };
             let api = api_in(self.client.clone(), namespace.as_deref());
-            tokio::spawn(follow::run(api, "", heralds, stop.clone()));
+            let follow = follow::run(api, "", heralds, stop.clone());
+            tokio::spawn(certain.clone().then(follow, stop.clone()));
         }
     }
 

@@ -21,8 +21,10 @@ mod provider;
 mod refusal;
 mod sites;
 mod tokens;
+mod which;
 mod write;
 
 pub use connect::{CannotConnect, Options};
 pub use provider::Kubernetes;
 pub use tokens::TokenReviews;
+pub use which::Remembered;

@@ -29,7 +29,7 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::Options;
+use crate::connect::{Connection, Options};
 use crate::describe;
 use crate::details::details;
 use crate::facts::{ObjectFacts, PodFacts};
@@ -38,6 +38,7 @@ use crate::logs::{self, LastWords, Lines};
 use crate::marks;
 use crate::observe::{self, Others};
 use crate::sites::{Key, Site};
+use crate::which::Certain;
 use crate::write::{self, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
 use steps::{joined, relabelled, resized};
@@ -48,6 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Clusters whose members operators make, by objects of the flavors that are there.
 pub(crate) struct Operated {
     instance: InstanceId,
+    certain: Certain,
     installed: Arc<Installed>,
     writer: Writer,
     client: Client,
@@ -59,18 +61,20 @@ pub(crate) struct Operated {
 impl Operated {
     /// Follows them until it is told to stop.
     pub(crate) fn follow(
-        client: Client,
-        instance: InstanceId,
+        connection: &Connection,
         options: Options,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
+        let Connection { client, instance, certain, .. } = connection;
         let installed = Arc::new(Installed::new(client.clone(), options.namespaces, changes.clone()));
         let (follows, token) = (Arc::clone(&installed), stop.clone());
-        tokio::spawn(async move { follows.run(token).await });
-        installed.follow_events(stop);
+        let follow = async move { follows.run(token).await };
+        tokio::spawn(certain.clone().then(follow, stop.clone()));
+        installed.follow_events(certain, stop);
+        let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
         let (writer, http) = (Writer::new(client.clone()), Http::new(options.names));
-        Self { instance, installed, writer, client, last_words: LastWords::default(), http, changes }
+        Self { instance, certain, installed, writer, client, last_words: LastWords::default(), http, changes }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -86,6 +90,7 @@ impl Operated {
             let message = format!("clusters of type {} do not stand on Kubernetes", cluster.profile_type);
             return Err(ProviderError::permanent("NotSupported", message));
         };
+        self.certain.check()?;
         if !self.installed.is_known() {
             let message = "it is not known yet which operators are installed";
             return Err(ProviderError::transient("NotYet", message));
@@ -186,6 +191,7 @@ impl Provider for Operated {
     }
 
     async fn admit(&self, profile: &Profile, named: Option<&str>) -> Result<(), ProviderError> {
+        self.certain.check()?;
         if tokio::time::timeout(PATIENCE, self.installed.known()).await.is_err() {
             let message = "Kubernetes has not said yet which operators are installed";
             return Err(ProviderError::transient("NotYet", message));

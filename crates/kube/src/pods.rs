@@ -23,12 +23,14 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::connect::Connection;
 use crate::details::details;
 use crate::facts::NodePod;
 use crate::follow::{self, api_in};
 use crate::installed::places;
 use crate::logs::{self, Lines};
 use crate::marks;
+use crate::which::Certain;
 use crate::write::Writer;
 use manifest::PodRecipe;
 use table::{OwnPod, Table, Tells};
@@ -44,6 +46,7 @@ pub(crate) struct Pods {
     instance: InstanceId,
     namespaces: Vec<String>,
     client: Client,
+    certain: Certain,
     writer: Writer,
     table: Arc<Table>,
     changes: broadcast::Sender<Change>,
@@ -72,20 +75,22 @@ const CAPABILITIES: Capabilities = Capabilities {
 impl Pods {
     /// Follows them until it is told to stop.
     pub(crate) fn follow(
-        client: Client,
-        instance: InstanceId,
+        connection: &Connection,
         namespaces: Vec<String>,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
+        let Connection { client, instance, certain, .. } = connection;
         let places = places(&namespaces);
-        let table = Arc::new(Table::new(places.len(), changes.clone()));
+        let table = Arc::new(Table::new(places.len(), certain.clone(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
             let api = api_in(client.clone(), namespace.as_deref());
             let tells = Tells { table: Arc::clone(&table), index, namespace };
-            tokio::spawn(follow::run(api, marks::NODE, tells, stop.clone()));
+            let follow = follow::run(api, marks::NODE, tells, stop.clone());
+            tokio::spawn(certain.clone().then(follow, stop.clone()));
         }
-        Self { instance, namespaces, writer: Writer::new(client.clone()), client, table, changes }
+        let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
+        Self { instance, namespaces, writer: Writer::new(client.clone()), client, certain, table, changes }
     }
 
     fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
@@ -176,6 +181,7 @@ impl Provider for Pods {
     }
 
     async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
+        self.certain.check()?;
         let (namespace, name) = place(identity)?;
         let Some(pod) = self.writer.read(&POD, namespace, name).await? else {
             return Err(ProviderError::permanent("NotFound", format!("there is no pod '{identity}'")));

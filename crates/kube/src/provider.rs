@@ -16,10 +16,11 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::connect::{self, CannotConnect, Options};
+use crate::connect::{self, CannotConnect, Connection, Options};
 use crate::logs::Lines;
 use crate::operated::Operated;
 use crate::pods::{Pods, is_pod};
+use crate::which::Remembered;
 
 /// Changes that may wait for whoever listens; who falls behind looks at everything.
 const CHANGES: usize = 4096;
@@ -27,6 +28,7 @@ const CHANGES: usize = 4096;
 /// A Kubernetes: clusters that operators drive, and nodes that are pods.
 pub struct Kubernetes {
     instance: InstanceId,
+    remembered: Option<Remembered>,
     operated: Operated,
     pods: Pods,
     changes: broadcast::Sender<Change>,
@@ -36,12 +38,18 @@ pub struct Kubernetes {
 impl Kubernetes {
     /// Connects, and begins to follow what is there.
     pub async fn connect(options: Options) -> Result<Self, CannotConnect> {
-        let (client, instance) = connect::connect(&options).await?;
         let (changes, stop) = (broadcast::channel(CHANGES).0, CancellationToken::new());
-        let namespaces = options.namespaces.clone();
-        let pods = Pods::follow(client.clone(), instance.clone(), namespaces, changes.clone(), &stop);
-        let operated = Operated::follow(client, instance.clone(), options, changes.clone(), &stop);
-        Ok(Self { instance, operated, pods, changes, _stop: stop.drop_guard() })
+        let stops = stop.clone().drop_guard();
+        let connection = connect::connect(&options, &stop).await?;
+        let pods = Pods::follow(&connection, options.namespaces.clone(), changes.clone(), &stop);
+        let operated = Operated::follow(&connection, options, changes.clone(), &stop);
+        let Connection { instance, remembered, .. } = connection;
+        Ok(Self { instance, remembered, operated, pods, changes, _stop: stops })
+    }
+
+    /// What to remember for the next start, at which it may be away.
+    pub fn remembered(&self) -> Option<&Remembered> {
+        self.remembered.as_ref()
     }
 
     /// Who does it for nodes of a type.

@@ -1,21 +1,40 @@
 //! The provider of Kubernetes, if one is configured.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::clock::SystemClock;
-use muster_kube::{Kubernetes, Options, TokenReviews};
+use muster_kube::{CannotConnect, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;
+use crate::files::write_private;
 
-/// Connects to the Kubernetes that the settings name; none if they name none.
-pub(super) async fn connect(settings: &Settings) -> Result<Option<Kubernetes>> {
+/// The file of the data folder that says which Kubernetes it was the last time.
+const REMEMBERED: &str = "kubernetes.json";
+
+/// Connects to the Kubernetes that the settings name; none if they name none. One that was there before may be away.
+pub(super) async fn connect(settings: &Settings, folder: &Path) -> Result<Option<Kubernetes>> {
     if !settings.has_kubernetes() {
         return Ok(None);
     }
-    Kubernetes::connect(options(settings)).await.map(Some).context("there is no Kubernetes")
+    let file = folder.join(REMEMBERED);
+    // A file that cannot be read is one that is not there: it is written anew.
+    let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let options = Options { remembered, ..options(settings) };
+    let before = options.remembered.clone();
+    let kubernetes = Kubernetes::connect(options).await.map_err(|why| match why {
+        CannotConnect::Unreachable(_) => {
+            anyhow!("there is no Kubernetes: {why}: see that it runs; with --instance-id it is waited for")
+        }
+        why => anyhow!("there is no Kubernetes: {why}"),
+    })?;
+    if let Some(found) = kubernetes.remembered().filter(|found| Some(*found) != before.as_ref()) {
+        write_private(&file, &serde_json::to_vec(found)?)?;
+    }
+    Ok(Some(kubernetes))
 }
 
 /// Knows whose a token is by asking that Kubernetes.
@@ -37,5 +56,6 @@ fn options(settings: &Settings) -> Options {
         namespaces: settings.namespace.clone(),
         instance_id: settings.instance_id.clone(),
         names: HashMap::new(),
+        remembered: None,
     }
 }

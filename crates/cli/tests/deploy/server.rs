@@ -45,6 +45,13 @@ impl Server {
         Self { process, folder, client, rest, grpc, token }
     }
 
+    /// Ends it; its folder, for the next one.
+    pub(crate) async fn stopped(mut self) -> tempfile::TempDir {
+        self.process.terminate();
+        self.process.wait_for_exit(PATIENCE).await;
+        self.folder
+    }
+
     /// The first line of its log with these words.
     pub(crate) async fn says(&self, words: &str) -> String {
         self.process.wait_for_line(words, PATIENCE).await

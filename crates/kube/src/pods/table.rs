@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
 use crate::follow::Takes;
+use crate::which::Certain;
 
 /// A pod that is a node.
 #[derive(Debug, Clone)]
@@ -39,6 +40,7 @@ impl OwnPod {
 
 /// All of them.
 pub(super) struct Table {
+    certain: Certain,
     state: Mutex<State>,
     changes: broadcast::Sender<Change>,
     moments: watch::Sender<u64>,
@@ -54,11 +56,11 @@ struct State {
 }
 
 impl Table {
-    pub(super) fn new(watches: usize, changes: broadcast::Sender<Change>) -> Self {
+    pub(super) fn new(watches: usize, certain: Certain, changes: broadcast::Sender<Change>) -> Self {
         let yet = "Kubernetes has not told yet what is there";
         let behind = (0..watches).map(|index| (index, yet.to_owned())).collect();
         let state = Mutex::new(State { behind, ..State::default() });
-        Self { state, changes, moments: watch::Sender::new(0) }
+        Self { certain, state, changes, moments: watch::Sender::new(0) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -72,6 +74,7 @@ impl Table {
 
     /// The pods of nodes, in their order.
     pub(super) fn of_all(&self, nodes: &[Node]) -> Result<Vec<Option<OwnPod>>, ProviderError> {
+        self.certain.check()?;
         let state = self.state();
         if let Some(why) = state.behind.values().next() {
             return Err(ProviderError::transient("Unknown", why.clone()));

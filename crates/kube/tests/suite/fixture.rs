@@ -62,8 +62,8 @@ impl Fixture {
         let options = Options {
             kubeconfig: Some(kubernetes.kubeconfig().to_owned()),
             namespaces: vec![namespace.name().to_owned()],
-            instance_id: None,
             names: names(namespace.name()),
+            ..Options::default()
         };
         let provider = Kubernetes::connect(options).await.unwrap();
         let instance = provider.instance().clone();

@@ -1,0 +1,135 @@
+//! A server that is started while Kubernetes is away.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use muster_testkit::{Component, Namespace, OwnKubernetes};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::server::{PATIENCE, Server};
+
+struct House {
+    // It goes first: it is deleted by the Kubernetes that it is in.
+    namespace: Namespace,
+    own: OwnKubernetes,
+    kubeconfig: PathBuf,
+}
+
+impl House {
+    async fn open() -> Option<Self> {
+        let own = muster_testkit::own_kubernetes().await?;
+        let namespace = own.namespace().await;
+        let kubeconfig = own.kubeconfig().to_owned();
+        Some(Self { namespace, own, kubeconfig })
+    }
+
+    fn arguments(&self) -> [&str; 4] {
+        let kubeconfig = self.kubeconfig.to_str().expect("a plain path");
+        ["--kubeconfig", kubeconfig, "--namespace", self.namespace.name()]
+    }
+
+    fn clusters(&self) -> String {
+        format!("/apis/v1alpha2/namespaces/{}/clusters", self.namespace.name())
+    }
+
+    /// Asks for a cluster on Kubernetes; how it is once it is as far as that.
+    async fn create(&self, server: &Server, name: &str, milestone: &str) -> Value {
+        let cluster = json!({"name": name, "framework": "spark", "provider": "kubernetes",
+            "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": 1}]}});
+        self.ask(server, &cluster, milestone).await
+    }
+
+    async fn ask(&self, server: &Server, cluster: &Value, milestone: &str) -> Value {
+        let path = format!("{}?wait_for={milestone}&wait_timeout=60s", self.clusters());
+        let (status, made) = server.call(Method::POST, &path, Some(cluster)).await;
+        assert_eq!(status, 200, "{made}");
+        made
+    }
+
+    async fn get(&self, server: &Server, path: &str) -> Value {
+        server.call(Method::GET, &format!("{}/{path}", self.clusters()), None).await.1
+    }
+
+    /// Waits until something shows these words.
+    async fn until(&self, server: &Server, path: &str, words: &str) {
+        let shown = async {
+            while !self.get(server, path).await.to_string().contains(words) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, shown).await.is_err() {
+            panic!("{path} never says {words:?}: {}", self.get(server, path).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_that_was_there_before_is_waited_for_and_all_else_works() {
+    let Some(house) = House::open().await else { return };
+    let server = Server::start(tempfile::tempdir().unwrap(), &house.arguments()).await;
+    assert_eq!(house.create(&server, "fred", "reached").await["state"], "ACTIVE");
+    let folder = server.stopped().await;
+
+    house.own.kill(Component::ApiServer).await;
+    let server = Server::start(folder, &house.arguments()).await;
+    let shown = house.get(&server, "fred").await;
+    assert_eq!(shown["state"], "ACTIVE", "what is not seen is not taken for gone: {shown}");
+    let local = json!({"name": "local", "provider": "local", "profile": "local.process-1.0",
+        "profile_properties": {"command": ["sleep", "600"]},
+        "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": 1}]}});
+    assert_eq!(house.ask(&server, &local, "reached").await["state"], "ACTIVE");
+    house.create(&server, "barney", "accepted").await;
+    let why = "cannot read namespace kube-system: Kubernetes does not answer";
+    house.until(&server, "barney/actions", why).await;
+
+    house.own.start(Component::ApiServer).await;
+    house.until(&server, "barney", r#""state":"ACTIVE""#).await;
+    for name in ["local", "fred", "barney"] {
+        let path = format!("{}/{name}?wait_for=reached", house.clusters());
+        let (status, gone) = server.call(Method::DELETE, &path, None).await;
+        assert_eq!(status, 200, "{gone}");
+    }
+}
+
+#[tokio::test]
+async fn another_one_at_the_same_address_is_not_believed() {
+    let Some(house) = House::open().await else { return };
+    let server = Server::start(tempfile::tempdir().unwrap(), &house.arguments()).await;
+    assert_eq!(house.create(&server, "fred", "reached").await["state"], "ACTIVE");
+    let folder = server.stopped().await;
+
+    let file = folder.path().join("data/kubernetes.json");
+    let mut remembered: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    remembered["id"] = "another".into();
+    std::fs::write(&file, remembered.to_string()).unwrap();
+    house.own.kill(Component::ApiServer).await;
+    let server = Server::start(folder, &house.arguments()).await;
+    house.own.start(Component::ApiServer).await;
+    house.create(&server, "barney", "accepted").await;
+    let why = "is not the one of the last start (another): start the server anew";
+    house.until(&server, "barney/actions", why).await;
+    // Started anew it knows which one it is.
+    let server = Server::start(server.stopped().await, &house.arguments()).await;
+    assert_eq!(house.create(&server, "wilma", "reached").await["state"], "ACTIVE");
+}
+
+#[tokio::test]
+async fn one_that_never_was_there_is_missed_unless_its_user_says_which_it_is() {
+    let Some(house) = House::open().await else { return };
+    house.own.kill(Component::ApiServer).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
+    let output = command.arg(folder.path().join("data")).args(house.arguments()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("there is no Kubernetes: cannot read namespace kube-system"), "{said}");
+    assert!(said.contains("--instance-id"), "{said}");
+
+    let arguments = [house.arguments().as_slice(), &["--instance-id", "mine"]].concat();
+    let server = Server::start(folder, &arguments).await;
+    house.own.start(Component::ApiServer).await;
+    assert_eq!(house.create(&server, "fred", "reached").await["state"], "ACTIVE");
+}
