@@ -20,7 +20,7 @@ const AT_MOST: Duration = Duration::from_secs(5);
 
 /// Pauses between tries, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What is kept of a Kubernetes from one start to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -59,9 +59,8 @@ impl House {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, shown).await.is_err() {
-            panic!("{path} never says {words:?}: {}", self.get(server, path).await);
-        }
+        let in_time = tokio::time::timeout(PATIENCE, shown).await;
+        assert!(in_time.is_ok(), "{path} never says {words:?}: {}", self.get(server, path).await);
     }
 }
 

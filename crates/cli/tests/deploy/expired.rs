@@ -57,21 +57,15 @@ impl House {
         self.server.core(Method::GET, path, None).await
     }
 
-    /// What is there once it is as wanted.
-    async fn until(&self, what: &str, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until what is there is as wanted.
+    async fn until(&self, what: &str, path: &str, wanted: impl Fn(&Value) -> bool) {
         let shown = async {
-            loop {
-                let shown = self.get(path).await;
-                if wanted(&shown) {
-                    return shown;
-                }
+            while !wanted(&self.get(path).await) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, shown).await {
-            Ok(shown) => shown,
-            Err(_) => panic!("never {what}: {}", self.get(path).await),
-        }
+        let in_time = tokio::time::timeout(PATIENCE, shown).await;
+        assert!(in_time.is_ok(), "never {what}: {}", self.get(path).await);
     }
 }
 

@@ -46,9 +46,9 @@ async fn a_server_in_a_pod_finds_kubernetes_and_its_account() {
             let (folder, account) =
                 (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
             let files = [("token", token), ("namespace", namespace.name())];
-            files
-                .iter()
-                .for_each(|(name, text)| std::fs::write(account.path().join(name), text).expect("written"));
+            for (name, text) in files {
+                std::fs::write(account.path().join(name), text).expect("written");
+            }
             let command = in_a_pod(kubernetes, account.path())?;
             let arguments = ["--in-cluster", "--namespace", namespace.name()];
             Some(Server::start_by(command, folder, &arguments).await)

@@ -179,10 +179,10 @@ impl House {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE * 4, ended).await {
-            Ok(action) => action,
-            Err(_) => panic!("it never ended: {}\n{}", self.server().get(&path).await, self.server().log()),
-        }
+        let Ok(ended) = tokio::time::timeout(PATIENCE * 4, ended).await else {
+            panic!("it never ended: {}\n{}", self.server().get(&path).await, self.server().log());
+        };
+        ended
     }
 
     /// The cluster is as it was asked for, and nothing else has changed.

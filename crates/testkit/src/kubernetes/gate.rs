@@ -218,7 +218,7 @@ impl State {
     /// Says that it is closed, and stays until the client is gone.
     async fn stop(&self) {
         self.stand.send_modify(|stand| stand.closed = true);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
