@@ -49,6 +49,7 @@ pub(crate) fn observed(
             group.map(|group| &group.made_from)
         }
     };
+    let refused = refused(flavor, root, &words, &(others.heard)(&root.uid));
     Observed {
         members: site.members().map(|pod| member(pod, made_from(pod), others)).collect(),
         object: Object::Present(Spec {
@@ -58,8 +59,8 @@ pub(crate) fn observed(
             leaving: root.leaving.is_some(),
             suspended: root.words.suspended,
             unfinished: !flavor.is_whole(&words),
-            refused: words.iter().flat_map(|words| words.refused.clone()).collect(),
-            pending: pending(flavor, root, &words, others.now),
+            pending: pending(flavor, root, &words, refused.is_empty(), others.now),
+            refused,
         }),
         heard: last(site.uids().flat_map(others.heard).collect()),
         endpoints: BTreeMap::from(flavor.endpoints(&key.namespace, &key.name)),
@@ -75,18 +76,37 @@ fn last(mut heard: Vec<Heard>) -> Vec<Heard> {
     heard.split_off(heard.len().saturating_sub(HEARD))
 }
 
+/// Why its operator does not act on it: in its own words, if it has said so of the root as that is now.
+fn refused(flavor: &dyn Flavor, root: &ObjectFacts, words: &[&Words], heard: &[Heard]) -> Vec<String> {
+    // Events and objects are counted alike: what was said before the last change may be mended by it.
+    let version: u64 = root.version.parse().unwrap_or(u64::MAX);
+    let is_refusal =
+        |heard: &&Heard| heard.version > version && flavor.refusals().contains(&heard.reason.as_str());
+    match heard.iter().rfind(is_refusal) {
+        Some(refusal) => vec![refusal.message.clone()],
+        None => words.iter().flat_map(|words| words.refused.clone()).collect(),
+    }
+}
+
 /// How long an operator may take to look at an object.
 pub(crate) const NOTICED_WITHIN: Span = Span::from_secs(30);
 
 /// What everything waits for, beside pods that say so themselves.
-fn pending(flavor: &dyn Flavor, root: &ObjectFacts, words: &[&Words], now: Timestamp) -> Vec<String> {
+fn pending(
+    flavor: &dyn Flavor,
+    root: &ObjectFacts,
+    words: &[&Words],
+    accepted: bool,
+    now: Timestamp,
+) -> Vec<String> {
     let mut pending: Vec<String> = words.iter().flat_map(|words| words.pending.clone()).collect();
     if let Some(finalizers) = root.leaving.as_ref().filter(|finalizers| !finalizers.is_empty()) {
         let (kind, name) = (root.kind.kind, &root.name);
         pending.push(format!("{kind} '{name}' waits for its finalizers: {}", finalizers.join(", ")));
     }
     let overdue = root.made_at.is_some_and(|made_at| now.since(made_at) >= NOTICED_WITHIN);
-    if let (Some(operator), true, false) = (flavor.operator(), overdue, root.words.noticed) {
+    let unnoticed = overdue && accepted && !root.words.noticed;
+    if let Some(operator) = flavor.operator().filter(|_| unnoticed) {
         let seconds = NOTICED_WITHIN.secs();
         pending.push(format!("{operator} has not taken note of it within {seconds} seconds: is it running?"));
     }

@@ -134,6 +134,11 @@ pub trait Flavor: Send + Sync {
     /// Reads an object of a followed kind; nothing if it belongs to no cluster.
     fn read(&self, kind: &Kind, object: &Value) -> Option<Words>;
 
+    /// Reasons of the events by which its operator says that it does not act on a root as that is now.
+    fn refusals(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What to write so that groups change, given what the objects say; the sentence says what is not possible.
     fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String>;
 

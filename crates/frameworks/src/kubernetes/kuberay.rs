@@ -106,6 +106,10 @@ impl Flavor for KubeRay {
         Some(read::words(object))
     }
 
+    fn refusals(&self) -> &'static [&'static str] {
+        &["InvalidRayClusterSpec", "InvalidRayClusterMetadata", "InvalidRayClusterStatus"]
+    }
+
     fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
         let mut operations = Vec::new();
         for change in changes {

@@ -124,7 +124,9 @@ pub(super) fn whole(value: &Value) -> Option<u32> {
 pub(super) fn replica_failures(status: &Value) -> Vec<String> {
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let failing = |condition: &&Value| condition["type"] == "ReplicaFailure" && condition["status"] == "True";
-    conditions.iter().filter(failing).map(|condition| text(&condition["message"])).collect()
+    // The first line is but a word for the reason: in one line both are seen wherever only one has room.
+    let one_line = |condition: &Value| text(&condition["message"]).lines().collect::<Vec<_>>().join(": ");
+    conditions.iter().filter(failing).map(one_line).collect()
 }
 
 /// Whether whoever acts on objects has written anything on this one.

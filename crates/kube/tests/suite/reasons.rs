@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use muster_core::action::ActionStatus;
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_testkit::Operator;
 use serde_json::json;
@@ -42,6 +43,32 @@ async fn a_quota_is_named_with_its_numbers() {
     house.try_create(&new).await.unwrap();
     let cluster = until_it_says(&house, &new.0, "exceeded quota: few").await;
     assert!(cluster.status_reason.contains("limited: pods=2"), "{}", cluster.status_reason);
+    // Where only the first line has room, it is still the one with the numbers.
+    assert!(!cluster.status_reason.contains('\n'), "{}", cluster.status_reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_its_operator_refuses_is_told_in_its_words_until_it_is_mended() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let mut new = house.ask_for(Framework::Ray, 1);
+    let recipe = json!({"head": {"env": {"REDIS_USERNAME": "fred"}}});
+    new.1.properties = recipe.as_object().cloned().unwrap();
+    let created = house.try_create(&new).await.unwrap();
+    let created = house.ended(created).await;
+    let words = "cannot set redis username in rayStartParams or environment variables";
+    assert_eq!(created.status, ActionStatus::Failed);
+    assert!(created.status_reason.contains(words), "{}", created.status_reason);
+    until_it_says(&house, &new.0, words).await;
+
+    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let mut object = objects.get("fred").await.unwrap();
+    let container = &mut object.data["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0];
+    container["env"] = json!([]);
+    objects.replace("fred", &PostParams::default(), &object).await.unwrap();
+    let active =
+        async || Some(house.cluster(new.0.id).await).filter(|row| row.status == ClusterStatus::Active);
+    let row = house.until("that it works", active).await;
+    assert!(!row.status_reason.contains(words), "{}", row.status_reason);
 }
 
 #[tokio::test(flavor = "multi_thread")]
