@@ -23,7 +23,7 @@ use muster_core::time::{Span, Timestamp};
 use crate::events::{self, reason};
 use crate::handlers::provider_failed;
 use crate::naming;
-use crate::provider::{Call, MemberId, Object, Observed, ProviderError};
+use crate::provider::{Call, MemberId, Object, Observed, ProviderError, SeenMember};
 use crate::work::{Stop, Work};
 use mirror::Mirror;
 use plan::{Complete, Memory, Verdict, Write};
@@ -346,8 +346,9 @@ fn tell_of_old_ones(work: &mut Work, task: &Task, seen: &Observed) {
     if !task.goal.recipe || task.goal.rolled || task.goal.complete == Complete::All {
         return;
     }
-    let old: Vec<&str> =
-        seen.members.iter().filter(|member| member.outdated).map(|member| member.name.as_str()).collect();
+    // Not all that they are made from can be told by looking at them, such as variables.
+    let is_old = |member: &&SeenMember| member.outdated || task.before.contains(&member.id);
+    let old: Vec<&str> = seen.members.iter().filter(is_old).map(|member| member.name.as_str()).collect();
     if old.is_empty() {
         return;
     }

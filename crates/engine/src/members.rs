@@ -1,6 +1,7 @@
 //! Bringing the members of a cluster to where they should be: observe, plan, record, act, and again.
 
 mod look;
+mod obstacles;
 mod results;
 
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,7 @@ use crate::plan::{self, Goal, Memory, Plan, Verdict};
 use crate::provider::{Call, Observed, ProviderError};
 use crate::work::{Stop, Work};
 
+use obstacles::Obstacles;
 pub(crate) use results::succeeded;
 
 /// Results that are taken in at once: as many as are there, without starving the rest.
@@ -306,6 +308,7 @@ impl Work {
         let mut flush = tokio::time::interval(self.inner.config.flush_period.into());
         flush.reset();
         let mut starting: HashSet<NodeId> = plan.start.iter().copied().collect();
+        let mut obstacles = Obstacles::default();
         loop {
             tokio::select! {
                 biased;
@@ -322,7 +325,7 @@ impl Work {
                     },
                     None => return Ok(()),
                 },
-                _ = flush.tick() => self.flush().await?,
+                _ = flush.tick() => self.flush_with_obstacles(&starting, &mut obstacles).await?,
             }
         }
     }

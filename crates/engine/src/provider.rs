@@ -10,7 +10,7 @@ mod heard;
 mod operation;
 mod operator;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -83,6 +83,12 @@ pub struct Capabilities {
 
 /// The reason of nodes that end while they start.
 const NODE_EXITED: &str = "NodeExited";
+
+/// The reason of a value that is not possible.
+pub const INVALID: &str = "Invalid";
+
+/// The reason of what would have to stand in a namespace that is not there.
+pub const NO_NAMESPACE: &str = "NoNamespace";
 
 /// Why a provider did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -193,6 +199,17 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
+    /// Checks what a cluster says of itself, such as its labels, before it is stored so; the sentence says what is wrong.
+    fn check_cluster(&self, _: &Cluster) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Looks whether a new cluster can be made as it is asked for, by its name, its groups, its namespace, before
+    /// anything is stored. What cannot be told for the moment is no reason to refuse.
+    async fn admit_cluster(&self, _: &Cluster, _: &Profile) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// Individual: makes what the cluster needs beside its nodes. Delegated: makes the object, once; one of that name
     /// that is not this cluster's is an error for good.
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError>;
@@ -202,6 +219,11 @@ pub trait Provider: Send + Sync {
 
     /// Individual: starts nodes, or waits for those that are starting already. A result a node, as they come.
     fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
+
+    /// Individual: why nodes that are being started do not work yet, of those where that is known without a look.
+    fn obstacles(&self, _: &ProfileType, _starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        HashMap::new()
+    }
 
     /// Individual: stops nodes. A result a node, as they come; one that is not there is stopped.
     fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
@@ -316,6 +338,10 @@ pub trait Provider: Send + Sync {
     fn found(&self) -> Vec<ClusterId> {
         Vec::new()
     }
+
+    /// Delegated: what is there under this id is not the cluster that had it. From here on it is found under an id of
+    /// its own.
+    fn disown(&self, _: ClusterId) {}
 
     /// Delegated: what a cluster is that is there; nothing if it is not.
     async fn describe(&self, _: ClusterId) -> Result<Option<Found>, ProviderError> {

@@ -118,6 +118,9 @@ pub enum SubmitError {
     /// No machine there could hold a node of it.
     #[error("{0}")]
     TooLarge(String),
+    /// It would have to stand in a namespace that is not there.
+    #[error("{0}")]
+    NoNamespace(String),
     /// What it needs is not there.
     #[error(transparent)]
     Missing(ProviderError),
@@ -165,6 +168,7 @@ impl Engine {
             )));
         }
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
+        recipe::admit_cluster(provider.as_ref(), &cluster, profile).await?;
         let action = self.inner.action(ActionKind::ClusterCreate, &cluster, None, &caller);
         let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
         if let Some(capacity) = provider.capacity() {
@@ -196,6 +200,7 @@ impl Engine {
         if let Some(refusal) = self.refusal(kind, &cluster, node, &inputs).await? {
             return Err(SubmitError::NotSupported(refusal));
         }
+        self.check_change(kind, &cluster, &inputs)?;
         self.admit_recipe(&cluster.instance, cluster.flavor.as_deref(), cluster.profile_id, &inputs).await?;
         let mut action = self.inner.action(kind, &cluster, node, &caller);
         action.inputs = inputs;

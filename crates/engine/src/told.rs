@@ -1,6 +1,6 @@
 //! Every call to a provider leaves a word in the log, beside the action that the span around it names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use futures::Stream;
 use futures::stream::BoxStream;
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -164,6 +164,14 @@ impl Provider for Told {
         self.provider.admit(profile, flavor).await
     }
 
+    fn check_cluster(&self, cluster: &Cluster) -> Result<(), String> {
+        self.provider.check_cluster(cluster)
+    }
+
+    async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
+        self.provider.admit_cluster(cluster, profile).await
+    }
+
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let telling = self.begin("create", call, 0);
         telling.end(self.provider.create(call).await)
@@ -177,6 +185,10 @@ impl Provider for Told {
     fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let count = nodes.len();
         self.batch("start_nodes", call, count, self.provider.start_nodes(call, nodes))
+    }
+
+    fn obstacles(&self, kind: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        self.provider.obstacles(kind, starting)
     }
 
     fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
@@ -277,6 +289,10 @@ impl Provider for Told {
 
     fn found(&self) -> Vec<ClusterId> {
         self.provider.found()
+    }
+
+    fn disown(&self, id: ClusterId) {
+        self.provider.disown(id);
     }
 
     async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {

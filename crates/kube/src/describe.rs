@@ -21,7 +21,8 @@ const TOO_MUCH: [&str; 2] =
 pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> Found {
     let metadata = &root["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
-    let labels = texts(&metadata["labels"]);
+    let mut labels = texts(&metadata["labels"]);
+    labels.remove(marks::CLUSTER);
     let mut annotations = texts(&metadata["annotations"]);
     annotations.retain(|key, _| !TOO_MUCH.contains(&key.as_str()) && !marks::is_ours(key));
     let head = words.first().map(|words| words.head.clone()).unwrap_or_default();

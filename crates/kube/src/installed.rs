@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use muster_core::cluster::Framework;
-use muster_engine::provider::{Change, ProviderError};
+use muster_engine::provider::Change;
 use muster_frameworks::kubernetes::{Flavor, Kind, Part, Watched, flavors};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -63,11 +63,6 @@ impl Installed {
     pub(crate) fn all(&self) -> Vec<Arc<Sites>> {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
         followed.values().map(|followed| Arc::clone(&followed.sites)).collect()
-    }
-
-    /// Refuses what nobody here would see.
-    pub(crate) fn check_namespace(&self, namespace: &str) -> Result<(), ProviderError> {
-        check_namespace(&self.namespaces, namespace)
     }
 
     /// Waits until it is known what is there; the answer may be that nothing is.
@@ -225,18 +220,6 @@ fn id(flavor: &dyn Flavor) -> Id {
 /// Whether every Kubernetes has a kind, so that nobody defines it.
 fn is_built_in(kind: &Kind) -> bool {
     matches!(kind.group, "" | "apps" | "batch")
-}
-
-/// Refuses a namespace that is not served, where only some are.
-pub(crate) fn check_namespace(served: &[String], namespace: &str) -> Result<(), ProviderError> {
-    if served.is_empty() || served.iter().any(|known| known == namespace) {
-        return Ok(());
-    }
-    let message = format!(
-        "namespace '{namespace}' is not served here: choose {}, or add it to `namespace` of the server",
-        served.join(" or ")
-    );
-    Err(ProviderError::permanent("NamespaceNotServed", message))
 }
 
 /// Everywhere, or in each of these namespaces.

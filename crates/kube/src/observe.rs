@@ -59,6 +59,8 @@ pub(crate) fn observed(
             leaving: root.leaving.is_some(),
             suspended: root.words.suspended,
             unfinished: !flavor.is_whole(&words),
+            missing: flavor.missing(&key.name, &words),
+            workers_outlive_head: root.words.head_remembers,
             pending: pending(flavor, root, &words, refused.is_empty(), others.now),
             refused,
         }),

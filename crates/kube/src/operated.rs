@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use kube::Client;
+use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::limits::Activity;
@@ -20,7 +21,7 @@ use muster_core::recipe::ClusterRecipe;
 use muster_engine::ask::{AskError, Http};
 use muster_engine::clock::{Clock as _, SystemClock};
 use muster_engine::provider::{
-    Call, Capabilities, Change, Found, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
+    Call, Capabilities, Change, Found, INVALID, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
     Operator, Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
@@ -34,12 +35,14 @@ use crate::describe;
 use crate::details::details;
 use crate::facts::{ObjectFacts, PodFacts};
 use crate::installed::Installed;
+use crate::labels;
 use crate::logs::{self, LastWords, Lines};
 use crate::marks;
+use crate::namespaces::Namespaces;
 use crate::observe::{self, Others};
 use crate::sites::{Key, Site};
 use crate::which::Certain;
-use crate::write::{self, Deleted, Writer};
+use crate::write::{self, CHANGED_MEANWHILE, Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
 use steps::{joined, relabelled, resized};
 
@@ -51,6 +54,7 @@ pub(crate) struct Operated {
     instance: InstanceId,
     certain: Certain,
     installed: Arc<Installed>,
+    namespaces: Arc<Namespaces>,
     writer: Writer,
     client: Client,
     last_words: LastWords,
@@ -63,6 +67,7 @@ impl Operated {
     pub(crate) fn follow(
         connection: &Connection,
         options: Options,
+        namespaces: Arc<Namespaces>,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
@@ -74,7 +79,8 @@ impl Operated {
         installed.follow_events(certain, stop);
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
         let (writer, http) = (Writer::new(client.clone()), Http::new(options.names));
-        Self { instance, certain, installed, writer, client, last_words: LastWords::default(), http, changes }
+        let last_words = LastWords::default();
+        Self { instance, certain, installed, namespaces, writer, client, last_words, http, changes }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -95,7 +101,7 @@ impl Operated {
             let message = "it is not known yet which operators are installed";
             return Err(ProviderError::transient("NotYet", message));
         }
-        self.installed.check_namespace(&cluster.namespace)?;
+        self.namespaces.check_served(&cluster.namespace)?;
         let sites = self.installed.sites(flavor).ok_or_else(|| not_installed(flavor))?;
         let key = Key { namespace: cluster.namespace.clone(), name: cluster.object_name.clone() };
         Ok(Stand { flavor, sites, key })
@@ -143,14 +149,47 @@ impl Operated {
     }
 }
 
+impl Operated {
+    /// Makes again what others took away of a cluster, as it was: its sizes are changed after that.
+    async fn make_whole(&self, stand: &Stand, call: Call<'_>, before: &Cluster) -> Result<(), ProviderError> {
+        let site = stand.look()?;
+        let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(()) };
+        if stand.flavor.missing(&stand.key.name, &site.words()).is_empty() {
+            return Ok(());
+        }
+        write::refuse_older(call.fence, root.fence)?;
+        let owner = self.writer.read(root.kind, &root.namespace, &root.name).await?;
+        let Some(owner) = owner.filter(|owner| owner["metadata"]["uid"] == root.uid.as_str()) else {
+            let message = format!("'{}/{}' was deleted in the meantime", root.namespace, root.name);
+            return Err(ProviderError::transient(CHANGED_MEANWHILE, message));
+        };
+        let recipe = recipe_of(call.profile)?;
+        let manifests = stand.flavor.manifests(Plan { cluster: before, recipe: &recipe }).map_err(invalid)?;
+        // The fence of this write would say that what follows was written, too.
+        let fence = root.fence.unwrap_or(Fence(0));
+        for manifest in manifests.into_iter().filter(|manifest| manifest.owned) {
+            let (kind, name) = (manifest.kind, manifest.body["metadata"]["name"].as_str());
+            if name.is_some_and(|name| site.object(kind.kind, name).is_none()) {
+                let made = self.writer.make(manifest, Some(&owner), call.cluster.id, fence).await?;
+                stand.take(kind, &made);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The framework whose clusters are of this type.
 fn framework_of(kind: &ProfileType) -> Option<Framework> {
     let framework = kind.name.strip_suffix(".cluster").filter(|_| kind.version == "1.0")?;
     framework.parse().ok()
 }
 
+fn invalid(why: String) -> ProviderError {
+    ProviderError::permanent(INVALID, why)
+}
+
 fn recipe_of(profile: &Profile) -> Result<ClusterRecipe, ProviderError> {
-    ClusterRecipe::of(&profile.properties).map_err(|why| ProviderError::permanent("Invalid", why))
+    ClusterRecipe::of(&profile.properties).map_err(invalid)
 }
 
 #[async_trait]
@@ -214,14 +253,25 @@ impl Provider for Operated {
         self.installed.sites(flavor).map(drop).ok_or_else(|| not_installed(flavor))
     }
 
+    fn check_cluster(&self, cluster: &Cluster) -> Result<(), String> {
+        labels::check(&cluster.labels, &cluster.annotations)
+    }
+
+    async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
+        let stand = self.stand(cluster)?;
+        stand.check_name()?;
+        let recipe = recipe_of(profile)?;
+        stand.flavor.manifests(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
+        self.namespaces.check(&cluster.namespace).await
+    }
+
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         stand.check_name()?;
         self.clear_away(&stand).await?;
         let recipe = recipe_of(call.profile)?;
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
-        let manifests =
-            stand.flavor.manifests(plan).map_err(|why| ProviderError::permanent("Invalid", why))?;
+        let manifests = stand.flavor.manifests(plan).map_err(invalid)?;
         let mut root = None;
         for mut manifest in manifests {
             if root.is_none() {
@@ -263,6 +313,7 @@ impl Provider for Operated {
 
     async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
+        self.make_whole(&stand, call, before).await?;
         let recipe = recipe_of(call.profile)?;
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let steps = |site: &Site| {
@@ -270,7 +321,7 @@ impl Provider for Operated {
             if !call.cluster.is_made_like(before) {
                 let was = Plan { cluster: before, recipe: &recipe };
                 let remade = stand.flavor.remake(was, plan, &site.words());
-                steps.extend(remade.map_err(|why| ProviderError::permanent("Invalid", why))?);
+                steps.extend(remade.map_err(invalid)?);
             }
             steps.extend(relabelled(site, before, call.cluster));
             Ok(joined(steps))
@@ -286,6 +337,7 @@ impl Provider for Operated {
 
     async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
+        self.make_whole(&stand, call, call.cluster).await?;
         let site = stand.look()?;
         for pod in site.pods().filter(|pod| old.iter().any(|old| old.uid == pod.uid)) {
             self.writer.delete(&POD, &stand.key.namespace, &pod.name, &pod.uid).await?;
@@ -364,6 +416,10 @@ impl Provider for Operated {
     fn found(&self) -> Vec<ClusterId> {
         let all = self.installed.all();
         all.iter().flat_map(|sites| sites.clusters()).collect()
+    }
+
+    fn disown(&self, id: ClusterId) {
+        self.installed.all().iter().for_each(|sites| sites.disown(id));
     }
 
     async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {

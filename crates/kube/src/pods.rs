@@ -5,6 +5,7 @@ mod manifest;
 mod start;
 mod table;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,11 +13,11 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use kube::Client;
 use muster_core::cluster::Cluster;
-use muster_core::ids::InstanceId;
+use muster_core::ids::{InstanceId, NodeId};
 use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::provider::{
-    Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
+    Call, Capabilities, Change, INVALID, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::POD;
 use serde_json::{Map, Value, json};
@@ -30,6 +31,7 @@ use crate::follow::{self, api_in};
 use crate::installed::places;
 use crate::logs::{self, Lines};
 use crate::marks;
+use crate::namespaces::Namespaces;
 use crate::which::Certain;
 use crate::write::Writer;
 use manifest::PodRecipe;
@@ -44,7 +46,7 @@ const AT_ONCE: usize = 16;
 /// The pods that are nodes.
 pub(crate) struct Pods {
     instance: InstanceId,
-    namespaces: Vec<String>,
+    namespaces: Arc<Namespaces>,
     client: Client,
     certain: Certain,
     writer: Writer,
@@ -76,12 +78,13 @@ impl Pods {
     /// Follows them until it is told to stop.
     pub(crate) fn follow(
         connection: &Connection,
-        namespaces: Vec<String>,
+        served: &[String],
+        namespaces: Arc<Namespaces>,
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
         let Connection { client, instance, certain, .. } = connection;
-        let places = places(&namespaces);
+        let places = places(served);
         let table = Arc::new(Table::new(places.len(), certain.clone(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
             let api = api_in(client.clone(), namespace.as_deref());
@@ -115,6 +118,11 @@ impl Provider for Pods {
         PodRecipe::of(profile).map(drop)
     }
 
+    async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
+        let recipe = PodRecipe::of(profile).map_err(|why| ProviderError::permanent(INVALID, why))?;
+        self.namespaces.check(recipe.namespace(&cluster.namespace)).await
+    }
+
     async fn create(&self, _: Call<'_>) -> Result<(), ProviderError> {
         // There is nothing beside the nodes.
         Ok(())
@@ -133,6 +141,10 @@ impl Provider for Pods {
             NodeResult { node: node.id, result: self.start_one(call, &node).await.map(Some) }
         });
         started.buffer_unordered(AT_ONCE).boxed()
+    }
+
+    fn obstacles(&self, _: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        self.table.obstacles(starting)
     }
 
     fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {

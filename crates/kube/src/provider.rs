@@ -1,11 +1,12 @@
 //! The port of the engine, on Kubernetes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -18,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connect::{self, CannotConnect, Connection, Options};
 use crate::logs::Lines;
+use crate::namespaces::Namespaces;
 use crate::operated::Operated;
 use crate::pods::{Pods, is_pod};
 use crate::which::Remembered;
@@ -41,8 +43,10 @@ impl Kubernetes {
         let (changes, stop) = (broadcast::channel(CHANGES).0, CancellationToken::new());
         let stops = stop.clone().drop_guard();
         let connection = connect::connect(&options, &stop).await?;
-        let pods = Pods::follow(&connection, options.namespaces.clone(), changes.clone(), &stop);
-        let operated = Operated::follow(&connection, options, changes.clone(), &stop);
+        let namespaces = Arc::new(Namespaces::new(connection.client.clone(), options.namespaces.clone()));
+        let own = Arc::clone(&namespaces);
+        let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
+        let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
         let Connection { instance, remembered, .. } = connection;
         Ok(Self { instance, remembered, operated, pods, changes, _stop: stops })
     }
@@ -80,6 +84,14 @@ impl Provider for Kubernetes {
         self.of(&profile.kind).admit(profile, flavor).await
     }
 
+    fn check_cluster(&self, cluster: &Cluster) -> Result<(), String> {
+        self.of(&cluster.profile_type).check_cluster(cluster)
+    }
+
+    async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
+        self.of(&profile.kind).admit_cluster(cluster, profile).await
+    }
+
     async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
         self.of(&call.profile.kind).create(call).await
     }
@@ -90,6 +102,10 @@ impl Provider for Kubernetes {
 
     fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         self.of(&call.profile.kind).start_nodes(call, nodes)
+    }
+
+    fn obstacles(&self, kind: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        self.of(kind).obstacles(kind, starting)
     }
 
     fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
@@ -142,6 +158,10 @@ impl Provider for Kubernetes {
 
     fn found(&self) -> Vec<ClusterId> {
         self.operated.found()
+    }
+
+    fn disown(&self, id: ClusterId) {
+        self.operated.disown(id);
     }
 
     async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {

@@ -105,6 +105,16 @@ impl Sites {
         state.sites.iter().find(|(_, site)| site.rooted() == Some(cluster)).map(|(key, _)| key.clone())
     }
 
+    /// What stands there for a cluster is a copy of what stood for it: it is known by its UID from now on.
+    pub(crate) fn disown(&self, cluster: ClusterId) {
+        let own = {
+            let mut state = self.state();
+            let site = state.sites.values_mut().find(|site| site.rooted() == Some(cluster));
+            site.and_then(Site::disown)
+        };
+        self.tell_of(own);
+    }
+
     /// A watch begins to tell all; what it does not name from this moment on is not there.
     pub(crate) fn begin(&self) -> u64 {
         let mut state = self.state();

@@ -9,7 +9,7 @@ use kube::core::response::Status;
 use kube::{Api, Client, Error};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_engine::provider::ProviderError;
+use muster_engine::provider::{NO_NAMESPACE, ProviderError};
 use muster_frameworks::kubernetes::{Kind, Manifest, POD};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -294,7 +294,7 @@ fn missing(what: &str, kind: &Kind, namespace: &str, error: &Error) -> ProviderE
     if message.contains("namespaces") {
         let sentence =
             format!("cannot {what}: there is no namespace '{namespace}': make it first, or name another");
-        return ProviderError::permanent("NoNamespace", sentence);
+        return ProviderError::permanent(NO_NAMESPACE, sentence);
     }
     let sentence = format!("cannot {what}: Kubernetes does not know {}", kind.qualified());
     ProviderError::permanent("NoOperator", sentence)

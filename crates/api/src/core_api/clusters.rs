@@ -225,11 +225,16 @@ impl ClusterService for CoreApi {
         };
         let heads = self.engine.store().nodes(&query).await.map_err(ApiError::from)?.items;
         let head = heads.first().map(|node| node.id);
-        if head.is_none() {
-            let sentence = format!("clusters of type {} have no head to restart", cluster.profile_type);
-            return Err(ApiError::invalid(sentence).word("NoHead").into());
-        }
-        let change = change(ActionKind::NodeRecover, cluster, head, json!({}), OnConflict::Queue);
+        let kind = match head {
+            Some(_) => ActionKind::NodeRecover,
+            // Its creation did not come so far: what is missing is made, the head first.
+            None if cluster.has_head => ActionKind::ClusterRecover,
+            None => {
+                let sentence = format!("clusters of type {} have no head to restart", cluster.profile_type);
+                return Err(ApiError::invalid(sentence).word("NoHead").into());
+            }
+        };
+        let change = change(kind, cluster, head, json!({}), OnConflict::Queue);
         let (cluster, action) = self.change(change, caller, &wait).await?;
         with_action(convert::cluster(cluster), &action)
     }

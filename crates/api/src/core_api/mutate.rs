@@ -6,6 +6,7 @@ use muster_core::action::{Action, ActionStatus, Milestone};
 use muster_core::cluster::Cluster;
 use muster_core::principal::Door;
 use muster_core::time::Span;
+use muster_engine::provider::NO_NAMESPACE;
 use muster_engine::{Caller, SubmitError};
 use muster_proto::wkt;
 use prost::Message;
@@ -182,6 +183,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::UnknownType { .. } => Self::invalid(sentence).word("UnknownProfileType"),
             SubmitError::NotSupported(_) => Self::invalid(sentence).word("NotSupported"),
             SubmitError::Invalid(_) => Self::invalid(sentence),
+            SubmitError::NoNamespace(_) => Self::not_found(sentence).word(NO_NAMESPACE),
             SubmitError::TooLarge(_) => Self::invalid(sentence).word("TooLarge"),
             SubmitError::Missing(error) => error.into(),
         }
@@ -206,6 +208,12 @@ mod tests {
             ..sample::action(2, ActionKind::ClusterResize, cluster)
         };
         Wait { milestone, at_most: DEFAULT_WAIT }.check(&action).map_err(|refusal| refusal.word)
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_not_found() {
+        let error = ApiError::from(SubmitError::NoNamespace("there is no namespace 'x'".to_owned()));
+        assert_eq!((error.status.as_u16(), error.word.as_str()), (404, "NoNamespace"));
     }
 
     #[test]

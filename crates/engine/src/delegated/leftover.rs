@@ -16,13 +16,18 @@ use crate::provider::{Call, Provider};
 /// Later than anything that an engine wrote: nobody works on what is history.
 const LAST: Fence = Fence(i64::MAX);
 
-/// Removes what is there of a cluster that is history, if Muster made it.
+/// Removes what is there of a cluster that is history, if Muster made it and was to remove it. What others removed, and
+/// brought back from a copy, is another cluster.
 pub(crate) async fn remove_leftover(
     inner: &Inner,
     provider: &dyn Provider,
     history: &Cluster,
 ) -> Result<Looked, StoreError> {
-    if history.is_found() || !provider.found().contains(&history.id) || !was_to_go(inner, history).await? {
+    if history.is_found() || !provider.found().contains(&history.id) {
+        return Ok(Looked::Settled);
+    }
+    if !was_to_go(inner, history).await? {
+        provider.disown(history.id);
         return Ok(Looked::Settled);
     }
     // Its recipe may have gone with it; what is removed needs none.

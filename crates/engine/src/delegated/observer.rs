@@ -87,7 +87,11 @@ async fn end(inner: &Inner, duty: String, cluster: &Cluster, now: Timestamp) -> 
         gone_nodes: Vec::new(),
         events: vec![event],
     };
-    Ok(looked(inner.store.mirror(command).await?))
+    Ok(match looked(inner.store.mirror(command).await?) {
+        // Something else may stand in its place already, made from a copy.
+        Looked::Settled => Looked::Open,
+        looked => looked,
+    })
 }
 
 fn looked(mirrored: Mirrored) -> Looked {
@@ -108,6 +112,9 @@ fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed) 
     } else {
         status::evaluate(cluster, active, head, "NODE_CHECK")
     };
+    // All may work, and nobody new find it.
+    let word =
+        if word == ClusterStatus::Active && !spec.missing.is_empty() { ClusterStatus::Warning } else { word };
     let obstacles = plan::obstacles(cluster.has_head, spec, &seen.members);
     if !matches!(word, ClusterStatus::Active | ClusterStatus::Suspended) && !obstacles.is_empty() {
         words = format!("{words} {}", obstacles.join("; "));

@@ -57,6 +57,8 @@ pub(crate) struct Goal {
     pub(crate) rolled: bool,
     /// There is a head.
     pub(crate) has_head: bool,
+    /// The object was never seen: its creation did not come so far.
+    pub(crate) unmade: bool,
 }
 
 impl Goal {
@@ -70,6 +72,7 @@ impl Goal {
             old: HashSet::new(),
             rolled: false,
             has_head: false,
+            unmade: false,
         }
     }
 }
@@ -114,8 +117,13 @@ pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp
     }
     let step = match goal.write {
         Write::Nothing => None,
-        Write::Create if spec.unfinished && !memory.acknowledged => Some(call(memory, now)),
+        Write::Create if (spec.unfinished || !spec.missing.is_empty()) && !memory.acknowledged => {
+            Some(call(memory, now))
+        }
         Write::Create => (!memory.acknowledged).then_some(Verdict::Acknowledged),
+        Write::Update | Write::RestartHead if !spec.missing.is_empty() && !memory.acknowledged => {
+            Some(call(memory, now))
+        }
         Write::Update => update(goal, spec, memory, now),
         Write::RestartHead => restart(goal, &seen.members, memory, now),
         Write::Delete if !spec.leaving => Some(call(memory, now)),
@@ -144,6 +152,9 @@ fn without_object(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp)
         Write::Delete if seen.members.is_empty() => Verdict::Reached,
         Write::Delete => Verdict::Wait(None, vec![format!("{} is still there", names(&seen.members))]),
         Write::Nothing if goal.complete == Complete::Groups(Vec::new()) => Verdict::Reached,
+        _ if goal.unmade => {
+            unreachable("it was never made, because its creation failed: recover or delete it")
+        }
         _ => unreachable("the cluster was deleted elsewhere"),
     }
 }
@@ -244,7 +255,13 @@ fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
 pub(crate) fn obstacles(has_head: bool, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     let goal = Goal { has_head, ..Goal::looking(Complete::All) };
     let missing = missing(&goal, spec, members).into_iter();
-    missing.chain(spec.refused.clone()).chain(spec.pending.clone()).collect()
+    missing.chain(taken_away(spec)).chain(spec.refused.clone()).chain(spec.pending.clone()).collect()
+}
+
+/// What others took away, and how it comes back.
+fn taken_away(spec: &Spec) -> Option<String> {
+    let what = spec.missing.join(", ");
+    (!what.is_empty()).then(|| format!("{what} is not there: recover, restart or scale it to make it again"))
 }
 
 fn missing_of(group: &SeenGroup, members: &[SeenMember]) -> Option<String> {

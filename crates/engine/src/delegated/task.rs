@@ -6,13 +6,15 @@ use muster_core::action::{Action, ActionKind, Fence, Target};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
+use muster_core::profile::Profile;
+use muster_core::recipe::ClusterRecipe;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::mirror;
 use super::plan::{Complete, Goal, Wanted, Write};
 use crate::handlers::{Deletion, resize, update};
-use crate::provider::{Bounds, MemberId, Membership, Observed, Operator};
+use crate::provider::{Bounds, MemberId, Membership, Object, Observed, Operator};
 use crate::work::{Stop, Work};
 
 /// Where an action keeps what was decided.
@@ -24,6 +26,8 @@ pub(super) struct Task {
     pub(super) goal: Goal,
     /// Members that go first.
     pub(super) victims: Vec<NodeId>,
+    /// Makings of members that were there before their recipe changed.
+    pub(super) before: HashSet<MemberId>,
     /// The fence of its first call.
     pub(super) called: Option<Fence>,
 }
@@ -36,6 +40,8 @@ struct Decided {
     recipe: bool,
     victims: Vec<NodeId>,
     old: HashSet<MemberId>,
+    #[serde(default)]
+    before: HashSet<MemberId>,
     called: Option<Fence>,
 }
 
@@ -66,7 +72,7 @@ impl Task {
             ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
                 resized(work)?
             }
-            ActionKind::ClusterUpdate => updated(work)?,
+            ActionKind::ClusterUpdate => updated(work, seen)?,
             ActionKind::NodeRecover => restarted(work, seen)?,
             ActionKind::ClusterCreate
             | ActionKind::ClusterDelete
@@ -78,10 +84,13 @@ impl Task {
     }
 
     fn new(work: &Work, decided: Decided) -> Self {
-        let Decided { wanted, groups, recipe, victims, old, called } = decided;
+        let Decided { wanted, groups, recipe, victims, old, before, called } = decided;
+        let unmade = work.cluster.observed.object.is_none();
         let can = |what: fn(Operator) -> bool| work.operator().is_some_and(what);
         let (write, complete) = match work.action.kind {
             ActionKind::ClusterCreate => (Write::Create, Complete::All),
+            // What was never made cannot be brought back, but what made it fail may be gone.
+            ActionKind::NodeRecover | ActionKind::ClusterRecover if unmade => (Write::Create, Complete::All),
             ActionKind::ClusterDelete => (Write::Delete, Complete::All),
             ActionKind::ClusterResize
             | ActionKind::ClusterScaleOut
@@ -97,7 +106,8 @@ impl Task {
         };
         let rolled = recipe && can(|operator| operator.rolls);
         let has_head = work.cluster.has_head;
-        Self { goal: Goal { write, wanted, recipe, complete, old, rolled, has_head }, victims, called }
+        let goal = Goal { write, wanted, recipe, complete, old, rolled, has_head, unmade };
+        Self { goal, victims, before, called }
     }
 
     /// As it is kept with the action.
@@ -112,6 +122,7 @@ impl Task {
             recipe: self.goal.recipe,
             victims: self.victims.clone(),
             old: self.goal.old.clone(),
+            before: self.before.clone(),
             called: self.called,
         };
         // These are plain strings and numbers: there is nothing that could fail.
@@ -167,7 +178,7 @@ fn resized(work: &Work) -> Result<Decided, Stop> {
     Ok(Decided { wanted, groups, victims, ..Decided::default() })
 }
 
-fn updated(work: &Work) -> Result<Decided, Stop> {
+fn updated(work: &Work, seen: &Observed) -> Result<Decided, Stop> {
     let mut intent = work.cluster.clone();
     update::apply_changes(&mut intent, &work.action.inputs).map_err(Stop::Failed)?;
     let wanted = differences(&work.cluster, &intent);
@@ -177,7 +188,16 @@ fn updated(work: &Work) -> Result<Decided, Stop> {
     let recipe = !after.is_made_like(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
-    Ok(Decided { wanted, groups, recipe, victims, ..Decided::default() })
+    let before = made_before(&work.profile, before, after, seen);
+    Ok(Decided { wanted, groups, recipe, victims, before, ..Decided::default() })
+}
+
+/// Workers of groups that are made from something else from now on.
+fn made_before(profile: &Profile, before: &Cluster, after: &Cluster, seen: &Observed) -> HashSet<MemberId> {
+    let recipe = ClusterRecipe::of(&profile.properties).unwrap_or_default();
+    let changes = |name: &str| recipe.workers(before.group(name)) != recipe.workers(after.group(name));
+    let old = seen.members.iter().filter(|member| member.group.as_deref().is_some_and(changes));
+    old.map(|member| member.id.clone()).collect()
 }
 
 fn differences(before: &Cluster, after: &Cluster) -> Vec<Wanted> {
@@ -226,7 +246,9 @@ fn restarted(work: &Work, seen: &Observed) -> Result<Decided, Stop> {
         }
         None => return Err(Stop::Failed("its node is not there any more".to_owned())),
     }
-    let goes = |role| role == NodeRole::Head || !work.capabilities.workers_outlive_head;
+    let said = matches!(&seen.object, Object::Present(spec) if spec.workers_outlive_head);
+    let alone = said || work.capabilities.workers_outlive_head;
+    let goes = |role| role == NodeRole::Head || !alone;
     let old = seen.members.iter().filter(|member| !member.leaving && goes(member.role));
     Ok(Decided { old: old.map(|member| member.id.clone()).collect(), ..Decided::default() })
 }

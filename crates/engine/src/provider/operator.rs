@@ -41,6 +41,10 @@ pub struct Spec {
     pub suspended: bool,
     /// Its creation was interrupted: not all that belongs to it is there, and creating it again makes the rest.
     pub unfinished: bool,
+    /// What others took away of it and no operator makes again, in words: an action that somebody asks for does.
+    pub missing: Vec<String>,
+    /// Workers are known to the next head too, because of what this object says.
+    pub workers_outlive_head: bool,
     /// Why its operator will not act on what it says now: only another write helps.
     pub refused: Vec<String>,
     /// What its operator waits for, in words: a quota, the operator itself.

@@ -1,5 +1,7 @@
 //! Recipes that are asked for: whether nodes can be made from them, and whether those that are there can follow.
 
+use muster_core::action::ActionKind;
+use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::profile::Profile;
 use muster_core::profile_types;
@@ -7,7 +9,8 @@ use serde_json::Value;
 
 use super::SubmitError;
 use crate::engine::Engine;
-use crate::provider::Provider;
+use crate::handlers::update;
+use crate::provider::{INVALID, NO_NAMESPACE, Provider, ProviderError};
 
 /// Whether a provider can make nodes from this.
 pub(super) async fn admit(
@@ -16,13 +19,49 @@ pub(super) async fn admit(
     flavor: Option<&str>,
 ) -> Result<(), SubmitError> {
     provider.check_profile(profile).map_err(SubmitError::Invalid)?;
-    match provider.admit(profile, flavor).await {
-        Err(missing) if !missing.transient => Err(SubmitError::Missing(missing)),
-        _ => Ok(()),
-    }
+    admitted(provider.admit(profile, flavor).await)
+}
+
+/// Whether a provider can make just this cluster.
+pub(super) async fn admit_cluster(
+    provider: &dyn Provider,
+    cluster: &Cluster,
+    profile: &Profile,
+) -> Result<(), SubmitError> {
+    provider.check_cluster(cluster).map_err(SubmitError::Invalid)?;
+    admitted(provider.admit_cluster(cluster, profile).await)
+}
+
+/// What cannot be told for the moment is found out by the action.
+fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
+    let error = match answer {
+        Err(error) if !error.transient => error,
+        _ => return Ok(()),
+    };
+    Err(match error.reason.as_str() {
+        INVALID => SubmitError::Invalid(error.message),
+        NO_NAMESPACE => SubmitError::NoNamespace(error.message),
+        _ => SubmitError::Missing(error),
+    })
 }
 
 impl Engine {
+    /// Refuses a change after which a cluster would say of itself what it cannot.
+    pub(super) fn check_change(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        inputs: &Value,
+    ) -> Result<(), SubmitError> {
+        let provider = self.provider(&cluster.instance).filter(|_| kind == ActionKind::ClusterUpdate);
+        let Some(provider) = provider else { return Ok(()) };
+        let mut after = cluster.clone();
+        // Changes that cannot be read are refused by whoever makes them.
+        let readable = update::apply_changes(&mut after, inputs).is_ok();
+        let checked = if readable { provider.check_cluster(&after) } else { Ok(()) };
+        checked.map_err(SubmitError::Invalid)
+    }
+
     /// Refuses a change to another recipe that nodes cannot follow.
     pub(super) async fn admit_recipe(
         &self,

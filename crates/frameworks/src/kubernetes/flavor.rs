@@ -131,6 +131,11 @@ pub trait Flavor: Send + Sync {
         true
     }
 
+    /// What others took away of a cluster, in words, where no operator makes it again.
+    fn missing(&self, _cluster: &str, _words: &[&Words]) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Reads an object of a followed kind; nothing if it belongs to no cluster.
     fn read(&self, kind: &Kind, object: &Value) -> Option<Words>;
 

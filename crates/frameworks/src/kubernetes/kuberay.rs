@@ -49,8 +49,8 @@ impl Flavor for KubeRay {
             choose_victims: true,
             rolls: false,
             several_groups: true,
-            // They are other pods, which are left alone and find the new head by its Service.
-            workers_outlive_head: true,
+            // What the head knows is lost with it, unless its object says otherwise.
+            workers_outlive_head: false,
         }
     }
 

@@ -13,7 +13,7 @@ use muster_core::node::NodeRole;
 use serde_json::Value;
 
 use super::flavor::{Abilities, Flavor, Member, Plan, Resize, Step};
-use super::object::{DEPLOYMENT, Kind, Manifest, Part, Watched};
+use super::object::{DEPLOYMENT, Kind, Manifest, Part, SERVICE, Watched};
 use super::words::Words;
 use crate::endpoints::Endpoints;
 
@@ -27,12 +27,20 @@ const TYPE: &str = "oshinko-type";
 const MASTER: &str = "master";
 const WORKER: &str = "worker";
 
+const WEB_UI: &str = "webui";
+
+/// Parts of a cluster beside its master's Deployment, and what each is there for.
+const WORKERS: &str = "its workers";
+const ADDRESS: &str = "its address";
+const PAGE: &str = "its page";
+
 /// The annotation of the master that says how the cluster was made.
 const CONFIG: &str = "oshinko-config";
 
 const WATCHED: &[Watched] = &[
     Watched { kind: &DEPLOYMENT, selector: "oshinko-cluster,oshinko-type=master", part: Part::Root },
     Watched { kind: &DEPLOYMENT, selector: "oshinko-cluster,oshinko-type=worker", part: Part::More },
+    Watched { kind: &SERVICE, selector: "oshinko-cluster,oshinko-type", part: Part::More },
 ];
 
 impl Flavor for Native {
@@ -90,8 +98,18 @@ impl Flavor for Native {
         words.iter().any(|words| !words.groups.is_empty())
     }
 
-    fn read(&self, _: &Kind, object: &Value) -> Option<Words> {
-        read::words(object)
+    fn missing(&self, cluster: &str, words: &[&Words]) -> Vec<String> {
+        let parts = [
+            (WORKERS, format!("Deployment '{cluster}-w'")),
+            (ADDRESS, format!("Service '{cluster}'")),
+            (PAGE, format!("Service '{cluster}-ui'")),
+        ];
+        let missing = parts.into_iter().filter(|(part, _)| words.iter().all(|said| said.part != Some(part)));
+        missing.map(|(part, object)| format!("{object} ({part})")).collect()
+    }
+
+    fn read(&self, kind: &Kind, object: &Value) -> Option<Words> {
+        if *kind == SERVICE { read::words_of_service(object) } else { read::words(object) }
     }
 
     fn resize(&self, _: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {

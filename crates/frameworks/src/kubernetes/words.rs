@@ -11,6 +11,8 @@ pub struct Words {
     pub cluster: String,
     /// The name of the object itself.
     pub object: String,
+    /// Which part of the cluster it is, where a flavor has to know that all are there.
+    pub part: Option<&'static str>,
     /// Groups of workers.
     pub groups: Vec<GroupWords>,
     /// Who decides on the size of a group.
@@ -19,6 +21,8 @@ pub struct Words {
     pub head: NodeWords,
     /// The version of the framework.
     pub version: Option<String>,
+    /// What the head knows is kept elsewhere, so that workers find themselves known to the next one.
+    pub head_remembers: bool,
     /// Nothing shall run for now.
     pub suspended: bool,
     /// Why its operator will not act on it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_engine::provider::ProviderError;
+use muster_engine::provider::{INVALID, ProviderError};
 use muster_frameworks::kubernetes::{Flavor, Kind};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ impl Stand {
             name.len(),
             self.flavor.name()
         );
-        Err(ProviderError::permanent("NameTooLong", message))
+        Err(ProviderError::permanent(INVALID, message))
     }
 
     pub(super) fn look(&self) -> Result<Site, ProviderError> {

@@ -9,7 +9,6 @@ use muster_frameworks::kubernetes::POD;
 use super::Pods;
 use super::manifest::PodRecipe;
 use super::table::OwnPod;
-use crate::installed::check_namespace;
 use crate::write::{Deleted, refuse_older};
 
 /// How long a pod may take until it works.
@@ -52,7 +51,7 @@ impl Pods {
 
     async fn make(&self, call: Call<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
         let namespace = recipe.namespace(&call.cluster.namespace);
-        check_namespace(&self.namespaces, namespace)?;
+        self.namespaces.check_served(namespace)?;
         self.writer.make_node(recipe.manifest(node, namespace), node.id, call.fence).await
     }
 

@@ -1,6 +1,6 @@
 //! The pods that are nodes, as the watch tells of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::action::Fence;
@@ -88,6 +88,16 @@ impl Table {
             state.pods.get(&place).cloned()
         };
         Ok(nodes.iter().map(find).collect())
+    }
+
+    /// Why nodes do not work yet whose pods are there.
+    pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        let state = self.state();
+        let told = |id: &NodeId| {
+            let pod = state.pods.get(state.by_node.get(id)?)?;
+            (!pod.facts.reason.is_empty()).then(|| (*id, pod.facts.reason.clone()))
+        };
+        nodes.iter().filter_map(told).collect()
     }
 
     /// Hears of changes from now on.

@@ -82,6 +82,14 @@ impl Site {
         }
     }
 
+    /// Its root is no cluster that anybody knows; tells which one it is instead.
+    pub(super) fn disown(&mut self) -> Option<ClusterId> {
+        let root = &mut self.root.as_mut()?.value;
+        root.cluster = root.uid.parse().ok();
+        self.cluster = root.cluster;
+        self.cluster
+    }
+
     pub(super) fn take_more(&mut self, facts: ObjectFacts, moment: u64) -> bool {
         let key = (facts.kind.kind, facts.name.clone());
         renewed(self.more.entry(key), facts, moment, object_version)

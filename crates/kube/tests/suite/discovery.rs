@@ -147,3 +147,28 @@ async fn a_suspended_cluster_says_so() {
         async || Some(house.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Active);
     house.until("active", active).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_deletes_and_brings_back_from_a_copy_is_another_cluster() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 1).await;
+    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let mut copy = objects.get("fred").await.unwrap();
+    objects.delete("fred", &DeleteParams::default()).await.unwrap();
+    copy.metadata.uid = None;
+    copy.metadata.resource_version = None;
+    let restored = async || objects.create(&PostParams::default(), &copy).await.ok();
+    let restored = house.until("that its name is free", restored).await;
+
+    let found = async || {
+        let found = restored.metadata.uid.as_ref()?.parse().ok()?;
+        house.fresh.store.cluster(found).await.unwrap()
+    };
+    let found = house.until("found under an id of its own", found).await;
+    assert_eq!(found.name, "fred");
+    assert!(house.cluster(cluster.id).await.deleted_at.is_some(), "the first one is history");
+    let resized = house.resized(&found, 2).await;
+    assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
+    let deleted = house.done(ActionKind::ClusterDelete, &found, json!({})).await;
+    assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+}

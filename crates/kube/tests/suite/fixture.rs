@@ -57,11 +57,27 @@ impl Fixture {
         kubernetes: muster_testkit::Kubernetes,
         names: impl FnOnce(&str) -> HashMap<String, IpAddr>,
     ) -> Option<Self> {
+        Self::open(kubernetes, names, |own| vec![own.to_owned()]).await
+    }
+
+    /// The same, serving these namespaces beside or instead of the one that is there for the test.
+    pub(crate) async fn serving(
+        kubernetes: muster_testkit::Kubernetes,
+        served: impl FnOnce(&str) -> Vec<String>,
+    ) -> Option<Self> {
+        Self::open(kubernetes, |_| HashMap::new(), served).await
+    }
+
+    async fn open(
+        kubernetes: muster_testkit::Kubernetes,
+        names: impl FnOnce(&str) -> HashMap<String, IpAddr>,
+        served: impl FnOnce(&str) -> Vec<String>,
+    ) -> Option<Self> {
         let fresh = FreshStore::open(DatabaseKind::Sqlite).await?;
         let namespace = kubernetes.namespace().await;
         let options = Options {
             kubeconfig: Some(kubernetes.kubeconfig().to_owned()),
-            namespaces: vec![namespace.name().to_owned()],
+            namespaces: served(namespace.name()),
             names: names(namespace.name()),
             ..Options::default()
         };
@@ -126,6 +142,17 @@ impl Fixture {
         let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
         let change = Change { kind, cluster, node, inputs, on_conflict, timeout: None };
         self.engine.submit(change, caller()).await.unwrap().action.id
+    }
+
+    pub(crate) async fn try_submit(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        inputs: Value,
+    ) -> Result<ActionId, SubmitError> {
+        let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
+        let change = Change { kind, cluster, node: None, inputs, on_conflict, timeout: None };
+        Ok(self.engine.submit(change, caller()).await?.action.id)
     }
 
     pub(crate) async fn done(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {

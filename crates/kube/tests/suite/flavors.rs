@@ -1,5 +1,8 @@
 //! Which flavors are there, and whose word counts.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -9,7 +12,7 @@ use muster_core::cluster::{ClusterStatus, Framework, WorkerGroup};
 use muster_engine::SubmitError;
 use muster_testkit::Operator;
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::discovery::plain_ray;
 use crate::fixture::{Fixture, PATIENCE};
@@ -135,4 +138,72 @@ async fn what_groups_say_of_their_pods_reaches_them(
     let services = services.list(&ListParams::default()).await.unwrap().items;
     let of_type = |service: &Service| service.spec.as_ref().and_then(|spec| spec.type_.clone());
     assert!(services.iter().any(|service| of_type(service).as_deref() == Some("NodePort")), "{services:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_somebody_asks() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(house) = Fixture::on(kubernetes).await else { return };
+    let cluster = house.created(Framework::Spark, 1).await;
+    let (services, deployments) = (house.namespace.api::<Service>(), house.namespace.api::<Deployment>());
+    let is = async |status: ClusterStatus, words: &str| {
+        let is = async || {
+            let row = house.cluster(cluster.id).await;
+            (row.status == status && row.status_reason.contains(words)).then_some(row)
+        };
+        house.until(words, is).await
+    };
+
+    services.delete("fred", &DeleteParams::default()).await.unwrap();
+    let row = is(ClusterStatus::Warning, "Service 'fred' (its address) is not there").await;
+    assert!(
+        row.status_reason.ends_with("recover, restart or scale it to make it again"),
+        "{}",
+        row.status_reason
+    );
+    assert!(services.get_opt("fred").await.unwrap().is_none(), "nobody asked for it");
+    let recovered = house.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
+    let owners = services.get("fred").await.unwrap().metadata.owner_references.unwrap();
+    assert_eq!(owners[0].name, "fred-m", "it goes with its cluster");
+    is(ClusterStatus::Active, "").await;
+
+    let foreground = DeleteParams::foreground();
+    deployments.delete("fred-w", &foreground).await.unwrap();
+    services.delete("fred-ui", &DeleteParams::default()).await.unwrap();
+    let missed = async || {
+        let row = house.cluster(cluster.id).await;
+        let words = ["Deployment 'fred-w' (its workers)", "Service 'fred-ui' (its page)"];
+        words.iter().all(|words| row.status_reason.contains(words)).then_some(row)
+    };
+    house.until("both are missed", missed).await;
+    let scaled = house.resized(&cluster, 3).await;
+    assert_eq!(scaled.status, ActionStatus::Succeeded, "{}", scaled.status_reason);
+    assert_eq!(house.workers(cluster.id).await.len(), 3);
+    assert!(services.get_opt("fred-ui").await.unwrap().is_some());
+}
+
+#[rstest]
+#[case::image(json!({"image": "example.test/dask:2"}))]
+#[case::variables(json!({"env": {"A": "1"}}))]
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_dask_that_keep_their_old_recipe_are_named(#[case] node: Value) {
+    let Some(house) = Fixture::with(Operator::Dask).await else { return };
+    let cluster = house.created(Framework::Dask, 2).await;
+    let deployments = house.namespace.api::<Deployment>();
+    let generations = async || {
+        let all = deployments.list(&ListParams::default()).await.unwrap().items;
+        all.into_iter().map(|made| (made.metadata.name, made.metadata.generation)).collect::<BTreeMap<_, _>>()
+    };
+    let before = generations().await;
+    let spec = Map::from_iter([("node".to_owned(), node)]);
+    let group = WorkerGroup { spec, ..cluster.groups[0].clone() };
+    let updated = house.done(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+    assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    let told = house.told(cluster.id, "RestartNeeded").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    for worker in house.workers(cluster.id).await {
+        assert!(told[0].message.contains(&worker.name), "{} in {}", worker.name, told[0].message);
+    }
+    assert_eq!(generations().await, before, "they are as they were");
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
-use muster_core::cluster::Framework;
+use muster_core::cluster::{ClusterStatus, Framework};
 use muster_core::time::Span;
 use muster_engine::Change;
 use muster_testkit::{Component, Operator};
@@ -157,17 +157,22 @@ async fn a_namespace_that_is_being_deleted_takes_nothing_new() {
     assert!(action.status_reason.contains("because it is being terminated"), "{}", action.status_reason);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_quota_on_clusters_is_told_at_once() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+/// A quota that allows no clusters.
+async fn no_clusters(house: &Fixture) {
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": {"name": "none"}, "spec": {"hard": {"count/rayclusters.ray.io": "0"}},
     }))
-    .unwrap();
+    .expect("a quota");
     let quotas = house.namespace.api::<ResourceQuota>();
-    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    quotas.create(&PostParams::default(), &quota).await.expect("a quota");
     let counted = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.hard.is_some());
     house.namespace.wait("the quota counts", &quotas, "none", Duration::from_mins(1), counted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_on_clusters_is_told_at_once() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    no_clusters(&house).await;
     let action = house.try_create(&house.ask_for(Framework::Ray, 1)).await.unwrap();
     let action = house.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
@@ -245,4 +250,29 @@ async fn a_cluster_that_is_deleted_while_it_is_made_leaves_nothing_for_the_next_
     }
     let cluster = house.created(Framework::Dask, 1).await;
     assert_eq!((cluster.desired(), house.workers(cluster.id).await.len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_made_says_so_and_is_made_once_it_can() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let quotas = house.namespace.api::<ResourceQuota>();
+    no_clusters(&house).await;
+    let new = house.ask_for(Framework::Ray, 1);
+    let created = house.try_create(&new).await.unwrap();
+    assert_eq!(house.ended(created).await.status, ActionStatus::Failed);
+    let scaled = house.resized(&new.0, 2).await;
+    let words = "it was never made, because its creation failed: recover or delete it";
+    assert_eq!(scaled.status_reason, words);
+
+    quotas.delete("none", &DeleteParams::default()).await.unwrap();
+    let objects = house.objects(RAY_CLUSTER);
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    // Who counts hears of it in a moment.
+    while objects.create(&dry, &super::discovery::plain_ray("barney", 0)).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let recovered = house.done(ActionKind::ClusterRecover, &new.0, json!({})).await;
+    assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
+    let row = house.cluster(new.0.id).await;
+    assert_eq!((row.status, house.nodes(row.id).await.len()), (ClusterStatus::Active, 2));
 }

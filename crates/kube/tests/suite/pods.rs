@@ -1,7 +1,8 @@
 //! Nodes that are single pods.
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
+use k8s_openapi::api::core::v1::{Node as Machine, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::NodeStatus;
@@ -82,4 +83,36 @@ async fn what_is_misspelt_in_a_template_is_named_and_makes_no_pod() {
     let nodes = house.workers(cluster.id).await;
     assert!(nodes[0].status_reason.contains(r#"unknown field "spec.restartPolize""#), "{nodes:?}");
     assert_eq!(pods(&house).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_fits_nowhere_says_so_until_there_is_room() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let mut new = of_pods(&house, 1);
+    let label = format!("muster.dev/{}", house.namespace.name());
+    new.1.properties["template"]["spec"]["nodeSelector"] = json!({&label: "here"});
+    let action = house.try_create(&new).await.unwrap();
+    let says = async || {
+        let row = house.cluster(new.0.id).await;
+        let node = house.workers(row.id).await.into_iter().next()?;
+        let words = "Unschedulable: 0/3 nodes are available";
+        (node.status_reason.starts_with(words) && row.status_reason.contains(words)).then_some((row, node))
+    };
+    let (row, node) = house.until("why the node does not start", says).await;
+    assert_eq!((row.status, node.status), (ClusterStatus::Creating, NodeStatus::Creating));
+    assert!(row.status_reason.starts_with(&format!("{}: ", node.name)), "{}", row.status_reason);
+
+    let machines: Api<Machine> = Api::all(house.kubernetes.client());
+    let machine = machines.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+    let labelled = async |value: Value| {
+        let patch = Patch::Merge(json!({"metadata": {"labels": {&label: value}}}));
+        machines.patch(&machine, &PatchParams::default(), &patch).await.unwrap();
+    };
+    labelled(json!("here")).await;
+    let action = house.ended(action).await;
+    labelled(Value::Null).await;
+    assert_eq!(action.status_reason, "Cluster creation succeeded.");
+    let row = house.cluster(new.0.id).await;
+    assert!(!row.status_reason.contains("Unschedulable"), "{}", row.status_reason);
+    assert_eq!(house.workers(new.0.id).await[0].status_reason, "Creation succeeded");
 }

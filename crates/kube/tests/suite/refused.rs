@@ -1,11 +1,14 @@
 //! What is refused, and in which words.
 
 use kube::api::PostParams;
-use muster_core::action::ActionStatus;
+use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, Framework};
+use muster_core::profile::{Profile, ProfileType};
 use muster_engine::SubmitError;
+use muster_store::reads::{ClusterQuery, Deleted};
 use muster_testkit::Operator;
-use serde_json::json;
+use rstest::rstest;
+use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
 
@@ -56,13 +59,86 @@ async fn a_name_that_others_have_is_not_taken_over() {
     assert_eq!(objects.get("fred").await.unwrap().data["spec"]["workerGroupSpecs"][0]["replicas"], json!(0));
 }
 
+/// That a refused cluster left nothing behind.
+async fn nothing_is_stored(house: &Fixture) {
+    let query = ClusterQuery { deleted: Deleted::Include, ..ClusterQuery::default() };
+    let rows = house.fresh.store.clusters(&query).await.expect("rows").items;
+    assert!(rows.is_empty(), "{rows:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_is_not_served_is_named() {
     let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
     let (cluster, profile) = house.ask_for(Framework::Ray, 1);
     let cluster = Cluster { namespace: "nowhere".to_owned(), ..cluster };
-    let action = house.try_create(&(cluster, profile)).await.unwrap();
-    let action = house.ended(action).await;
+    let refused = house.try_create(&(cluster, profile)).await;
+    let Err(SubmitError::Missing(missing)) = refused else { panic!("{refused:?}") };
     let words = format!("namespace 'nowhere' is not served here: choose {}", house.namespace.name());
-    assert!(action.status_reason.contains(&words), "{}", action.status_reason);
+    assert!(missing.message.starts_with(&words), "{}", missing.message);
+    nothing_is_stored(&house).await;
+}
+
+#[rstest]
+#[case::of_an_operator(None)]
+#[case::of_pods(Some(json!({"template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}})))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_not_there_is_refused_until_it_is(#[case] pods: Option<Value>) {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    if kubernetes.operator(Operator::KubeRay).await.is_none() {
+        return;
+    }
+    let other = |own: &str| format!("{own}-other");
+    let Some(house) = Fixture::serving(kubernetes, |own| vec![own.to_owned(), other(own)]).await else {
+        return;
+    };
+    let (cluster, mut profile) = house.ask_for(Framework::Ray, 0);
+    let missing = other(house.namespace.name());
+    let mut cluster = Cluster { namespace: missing.clone(), ..cluster };
+    if let Some(Value::Object(properties)) = pods {
+        profile = Profile { kind: ProfileType::new("kubernetes.pod", "1.0"), properties, ..profile };
+        cluster = Cluster { framework: None, profile_type: profile.kind.clone(), ..cluster };
+    }
+    let refused = house.try_create(&(cluster.clone(), profile.clone())).await;
+    let Err(SubmitError::NoNamespace(why)) = refused else { panic!("{refused:?}") };
+    let words = "on this Kubernetes: create it, or choose another";
+    assert_eq!(why, format!("there is no namespace '{missing}' {words}"));
+    nothing_is_stored(&house).await;
+
+    let here = Cluster { namespace: house.namespace.name().to_owned(), ..cluster };
+    let created = house.try_create(&(here, profile)).await.expect("this one is there");
+    assert_eq!(house.ended(created).await.status, ActionStatus::Succeeded);
+}
+
+#[rstest]
+#[case::group_of_spark(Framework::Spark, |cluster: &mut Cluster| "small".clone_into(&mut cluster.groups[0].name),
+    "the worker group of a cluster of flavor native is called 'default', not 'small'")]
+#[case::name_of_spark(Framework::Spark, |cluster: &mut Cluster| "1st".clone_into(&mut cluster.object_name),
+    "'1st' cannot be the name of a Service, which begins with a letter")]
+#[case::long_name(Framework::Ray, |cluster: &mut Cluster| cluster.object_name = "x".repeat(54),
+    &format!("'{}' has 54 characters, and clusters of flavor kuberay may have 53: choose a shorter name", "x".repeat(54)))]
+#[case::label(Framework::Ray, |cluster: &mut Cluster| drop(cluster.labels.insert("a b".to_owned(), "x".to_owned())),
+    "label 'a b' is not possible")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_never_be_made_is_refused_at_the_request(
+    #[case] framework: Framework,
+    #[case] spoil: fn(&mut Cluster),
+    #[case] words: &str,
+) {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let mut new = house.ask_for(framework, 1);
+    spoil(&mut new.0);
+    let refused = house.try_create(&new).await;
+    let Err(SubmitError::Invalid(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.starts_with(words), "{why}");
+    nothing_is_stored(&house).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_that_no_object_can_carry_are_refused_in_a_change_too() {
+    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = house.created(Framework::Ray, 0).await;
+    let refused =
+        house.try_submit(ActionKind::ClusterUpdate, &cluster, json!({"labels": {"team": "-"}})).await;
+    let Err(SubmitError::Invalid(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.starts_with("label 'team' cannot be '-'"), "{why}");
 }

@@ -21,13 +21,17 @@
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, create]
+  verbs: [get, list, watch, create, delete]
 # Nodes that are pods; heads that are restarted; workers that are chosen to go.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods/log]
+  verbs: [get]
+# Whether a namespace is there, before something is to be made in it.
+- apiGroups: [""]
+  resources: [namespaces]
   verbs: [get]
 # Why something does not come up.
 - apiGroups: [""]

@@ -276,3 +276,28 @@ fn a_look_ends_whatever_is_seen() {
     assert_eq!(plan(&look, &there(object(5, 0), members(0)), &fresh(), NOW), Verdict::Reached);
     assert_eq!(plan(&look, &seen(Object::Absent, Vec::new()), &fresh(), NOW), Verdict::Reached);
 }
+
+#[test]
+fn what_was_never_made_is_said_to_be_so() {
+    let goal = Goal { unmade: true, ..sized(5) };
+    let verdict = plan(&goal, &seen(Object::Absent, Vec::new()), &fresh(), NOW);
+    assert!(words(&verdict).starts_with("it was never made"), "{verdict:?}");
+}
+
+#[rstest]
+#[case::scaled(sized(3))]
+#[case::restarted_or_recovered(goal(Write::RestartHead))]
+fn what_others_took_away_is_made_again_by_whoever_changes_the_cluster(#[case] goal: Goal) {
+    let spec = Spec { missing: vec!["Service 'fred' (its address)".to_owned()], ..object(3, 7) };
+    let verdict = plan(&goal, &there(spec.clone(), members(3)), &fresh(), NOW);
+    assert_eq!(verdict, Verdict::Call);
+    assert_eq!(plan(&goal, &there(spec.clone(), members(3)), &called(true), NOW), Verdict::Reached);
+    let told = obstacles(true, &spec, &members(3)).join("; ");
+    assert!(told.starts_with("Service 'fred' (its address) is not there: recover"), "{told}");
+    let looking = Goal::looking(Complete::Groups(Vec::new()));
+    assert_eq!(
+        plan(&looking, &there(spec, members(3)), &fresh(), NOW),
+        Verdict::Reached,
+        "a look makes nothing"
+    );
+}

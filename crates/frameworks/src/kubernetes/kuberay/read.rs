@@ -3,8 +3,11 @@
 use serde_json::Value;
 
 use crate::kubernetes::words::{
-    Autoscaler, GroupWords, NodeWords, Words, has_status, replica_failures, text, whole,
+    Autoscaler, GroupWords, NodeWords, Words, has_status, mark, replica_failures, text, whole,
 };
+
+/// How that was said before there were options for it.
+const FAULT_TOLERANT: &str = "ray.io/ft-enabled";
 
 pub(super) fn words(object: &Value) -> Words {
     let (spec, status) = (&object["spec"], &object["status"]);
@@ -19,10 +22,14 @@ pub(super) fn words(object: &Value) -> Words {
             .then_some(Autoscaler { group: None, bounds: None }),
         head: NodeWords::of_pod_spec(&spec["headGroupSpec"]["template"]["spec"]),
         version: spec["rayVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned),
+        head_remembers: spec["gcsFaultToleranceOptions"].is_object()
+            || mark(object, "annotations", FAULT_TOLERANT)
+                .is_some_and(|word| word.eq_ignore_ascii_case("true")),
         suspended: spec["suspend"].as_bool().unwrap_or_default(),
         refused: refused(groups),
         pending: replica_failures(status),
         noticed: has_status(object),
+        part: None,
     }
 }
 

@@ -206,3 +206,27 @@ fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
     ]);
     assert_eq!(json!(patch), written);
 }
+
+#[rstest]
+#[case::usual(json!({}), json!({}), false)]
+#[case::by_options(json!({"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}), json!({}), true)]
+#[case::as_it_was_said_before(json!({}), json!({"ray.io/ft-enabled": "true"}), true)]
+#[case::said_not_to(json!({}), json!({"ray.io/ft-enabled": "false"}), false)]
+fn a_head_remembers_if_its_object_says_so(
+    #[case] spec: Value,
+    #[case] annotations: Value,
+    #[case] remembers: bool,
+) {
+    let object = json!({"metadata": {"name": "fred", "annotations": annotations}, "spec": spec});
+    let words = KubeRay.read(&RAY_CLUSTER, &object).expect("it is one");
+    assert_eq!(words.head_remembers, remembers);
+}
+
+#[test]
+fn a_quota_stands_in_one_line() {
+    let message = "FailedCreateWorkerPod\npods \"x\" is forbidden: exceeded quota: few";
+    let condition = json!({"type": "ReplicaFailure", "status": "True", "message": message});
+    let object = json!({"metadata": {"name": "fred"}, "status": {"conditions": [condition]}});
+    let words = KubeRay.read(&RAY_CLUSTER, &object).expect("it is one");
+    assert_eq!(words.pending, [message.replace('\n', ": ")]);
+}

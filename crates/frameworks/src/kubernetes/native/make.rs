@@ -5,7 +5,7 @@ use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
 use serde_json::{Value, json};
 
-use super::{CLUSTER, CONFIG, MASTER, TYPE, WORKER};
+use super::{CLUSTER, CONFIG, MASTER, TYPE, WEB_UI, WORKER};
 use crate::kubernetes::flavor::Plan;
 use crate::kubernetes::metadata::{metadata, only_group};
 use crate::kubernetes::object::{DEPLOYMENT, Kind, Manifest, SERVICE};
@@ -43,7 +43,7 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
             ..deployment(plan, &format!("{name}-m"), MASTER, &config, &master_spec(plan, &master))
         },
         service(plan, name, MASTER, "spark-master", 7077),
-        service(plan, &ui, "webui", "spark-webui", 8080),
+        service(plan, &ui, WEB_UI, "spark-webui", 8080),
         deployment(plan, &format!("{name}-w"), WORKER, "", &worker_spec(plan, group)),
     ])
 }

@@ -3,7 +3,7 @@
 use muster_core::cluster::DEFAULT_GROUP;
 use serde_json::Value;
 
-use super::{CLUSTER, MASTER, TYPE, WORKER};
+use super::{ADDRESS, CLUSTER, MASTER, PAGE, TYPE, WEB_UI, WORKER, WORKERS};
 use crate::kubernetes::words::{
     GroupWords, NodeWords, Words, has_status, mark, replica_failures, text, whole,
 };
@@ -22,9 +22,20 @@ pub(super) fn words(object: &Value) -> Option<Words> {
     };
     match mark(object, "labels", TYPE)?.as_str() {
         MASTER => Some(Words { head: made_from, suspended: replicas == 0, ..words }),
-        WORKER => Some(Words { groups: vec![group(replicas, made_from)], ..words }),
+        WORKER => Some(Words { groups: vec![group(replicas, made_from)], part: Some(WORKERS), ..words }),
         _ => None,
     }
+}
+
+/// It says nothing but that it is there.
+pub(super) fn words_of_service(object: &Value) -> Option<Words> {
+    let part = match mark(object, "labels", TYPE)?.as_str() {
+        MASTER => ADDRESS,
+        WEB_UI => PAGE,
+        _ => return None,
+    };
+    let (cluster, object) = (mark(object, "labels", CLUSTER)?, text(&object["metadata"]["name"]));
+    Some(Words { cluster, object, part: Some(part), ..Words::default() })
 }
 
 fn group(desired: u32, made_from: NodeWords) -> GroupWords {

@@ -282,3 +282,16 @@ fn programs_are_told_where_the_master_is() {
     assert_eq!(Native.environment(&endpoints, None)["SPARK_MASTER"], "spark://fred.demo.svc:7077");
     assert_eq!(endpoints.get(Endpoints::DASHBOARD), Some("http://fred-ui.demo.svc:8080/"));
 }
+
+#[test]
+fn what_is_missing_is_named_with_what_it_is_for() {
+    let (cluster, recipe) = (sample::cluster(2, 0, None), recipe(&json!({})));
+    let made = Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let read = |manifest: &Manifest| Native.read(manifest.kind, &manifest.body).expect("it is a part");
+    let all: Vec<Words> = made.iter().map(read).collect();
+    let missing = |words: &[&Words]| Native.missing("fred", words);
+    assert_eq!(missing(&all.iter().collect::<Vec<_>>()), Vec::<String>::new());
+    let named =
+        ["Deployment 'fred-w' (its workers)", "Service 'fred' (its address)", "Service 'fred-ui' (its page)"];
+    assert_eq!(missing(&[&all[0]]), named);
+}

@@ -35,7 +35,7 @@ fn first_to_go(victim: &Victim) -> Step {
 
 /// Who knows clusters of Oshinko reads their size from the master.
 fn told(words: &[&Words], workers: u32) -> Option<Step> {
-    let root = words.iter().find(|words| words.groups.is_empty())?;
+    let root = words.first()?;
     let config = make::config(workers, &root.head.image);
     let body = json!({"metadata": {"annotations": {CONFIG: config}}});
     Some(Step { kind: &DEPLOYMENT, name: root.object.clone(), deed: Deed::Merge(body) })
@@ -56,8 +56,7 @@ pub(super) fn remake(
     let group = only_group(after.cluster, flavor)?;
     let name = &after.cluster.object_name;
     let workers = workers(words, &group.name)?;
-    let root = words.iter().find(|words| words.groups.is_empty());
-    let root = root.ok_or_else(|| "there is no Deployment of the master".to_owned())?;
+    let root = words.first().ok_or_else(|| "there is no Deployment of the master".to_owned())?;
     let changed = |made: &dyn Fn(Plan<'_>) -> Value| {
         replaced_container("/spec/template/spec", &REMADE, &made(before), &made(after))
     };
