@@ -44,16 +44,42 @@ pub(crate) struct NamespaceFlag {
     pub(crate) namespace: String,
 }
 
+/// Which one is meant where several clusters have the name.
+#[derive(Debug, Default, Parser)]
+pub(crate) struct AmongFlags {
+    /// Which one, by its framework, where several have the name
+    #[arg(long, value_name = "FRAMEWORK", requires = "name")]
+    framework: Option<String>,
+    /// Which one, by its provider, where several have the name
+    #[arg(long, value_name = "PROVIDER", requires = "name")]
+    provider: Option<String>,
+}
+
+impl AmongFlags {
+    /// As requests say it.
+    fn words(&self) -> (String, String) {
+        (self.framework.clone().unwrap_or_default(), self.provider.clone().unwrap_or_default())
+    }
+}
+
 /// A name for a request, under which it is done only once.
 fn request_id() -> String {
     Uuid::new_v4().to_string()
 }
 
 /// The cluster of this name.
-async fn find(client: &mut Client, namespace: &str, name: &str) -> Result<Cluster, Failure> {
+async fn find(
+    client: &mut Client,
+    namespace: &str,
+    name: &str,
+    among: &AmongFlags,
+) -> Result<Cluster, Failure> {
+    let (framework, provider) = among.words();
     let request = GetClusterRequest {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
+        framework,
+        provider,
         ..GetClusterRequest::default()
     };
     let answer = client.ask(async |client| client.clusters().get_cluster(request.clone()).await).await?;

@@ -22,6 +22,7 @@ use muster_core::time::{Span, Timestamp};
 
 use crate::events::{self, reason};
 use crate::handlers::provider_failed;
+use crate::members::tell_blindness;
 use crate::naming;
 use crate::provider::{Call, MemberId, Object, Observed, ProviderError, SeenMember};
 use crate::work::{Stop, Work};
@@ -123,7 +124,7 @@ impl Drive {
             Err(error) if !error.transient => Err(Stop::Failed(error.message)),
             Err(error) => {
                 self.blind += 1;
-                tracing::warn!(%error, tries = self.blind, "cannot observe");
+                tell_blindness(&error, self.blind);
                 if self.blind > BLIND_LOOKS {
                     return Err(Stop::NotNow(error.message));
                 }

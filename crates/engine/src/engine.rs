@@ -234,7 +234,7 @@ impl Engine {
                 "the engine's lease was last renewed {age} s ago, and should be every {heartbeat} s: others may take its actions over"
             ));
         }
-        Ok(())
+        self.inner.providers.values().try_for_each(|provider| provider.readiness())
     }
 
     /// Stops: running actions stop at their next step and are handed over. Returns when nothing runs any more.

@@ -346,12 +346,21 @@ impl Work {
     /// The provider cannot tell how things are: nothing is done until it can.
     async fn wait_blindly(&self, progress: &mut Progress, error: &ProviderError) -> Result<(), Stop> {
         progress.blind += 1;
-        tracing::warn!(%error, tries = progress.blind, "cannot observe");
+        tell_blindness(error, progress.blind);
         if progress.blind > BLIND_LOOKS {
             return Err(Stop::NotNow(error.message.clone()));
         }
         let until = self.now().after(self.inner.config.pause(progress.blind));
         self.wait_for_world(Some(until)).await
+    }
+}
+
+/// Says that nobody can tell how things are; quietly if that is only because it has just begun to be looked at.
+pub(crate) fn tell_blindness(error: &ProviderError, tries: u32) {
+    if error.is_not_yet() {
+        tracing::debug!(%error, tries, "cannot observe yet");
+    } else {
+        tracing::warn!(%error, tries, "cannot observe");
     }
 }
 

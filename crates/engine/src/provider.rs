@@ -90,6 +90,8 @@ pub const INVALID: &str = "Invalid";
 /// The reason of what would have to stand in a namespace that is not there.
 pub const NO_NAMESPACE: &str = "NoNamespace";
 
+const NOT_YET: &str = "NotYet";
+
 /// Why a provider did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -106,6 +108,16 @@ impl ProviderError {
     /// It will not work, however often it is tried.
     pub fn permanent(reason: &str, message: impl Into<String>) -> Self {
         Self { transient: false, reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// Nobody could tell yet, because it has just begun to be looked at: nothing is wrong.
+    pub fn not_yet(message: impl Into<String>) -> Self {
+        Self::transient(NOT_YET, message)
+    }
+
+    /// Whether it is only that it has just begun to be looked at.
+    pub(crate) fn is_not_yet(&self) -> bool {
+        self.reason == NOT_YET
     }
 
     /// The node ended while it started. It may work the next time: as often as nodes are started at all.
@@ -187,6 +199,11 @@ pub trait Provider: Send + Sync {
 
     /// Checks a recipe before anything is stored; the sentence says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
+
+    /// Whether it knows by now what there is to work with; the sentence says why not.
+    fn readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// The flavor that a new cluster of a type has if nobody names one.
     fn default_flavor(&self, _: &ProfileType) -> Option<String> {

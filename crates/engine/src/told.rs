@@ -156,6 +156,10 @@ impl Provider for Told {
         self.provider.check_profile(profile)
     }
 
+    fn readiness(&self) -> Result<(), String> {
+        self.provider.readiness()
+    }
+
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
         self.provider.default_flavor(kind)
     }

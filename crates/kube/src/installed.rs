@@ -1,7 +1,7 @@
 //! Which flavors are there: found out from the API server, and again whenever definitions come or go.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -36,6 +36,8 @@ pub(crate) struct Installed {
     pub(crate) happenings: Arc<Happenings>,
     /// Whether it is known by now what is there.
     known: watch::Sender<bool>,
+    /// Why it cannot be followed what is there.
+    trouble: Mutex<Option<String>>,
 }
 
 /// A flavor of a framework.
@@ -50,7 +52,15 @@ struct Followed {
 impl Installed {
     pub(crate) fn new(client: Client, namespaces: Vec<String>, changes: broadcast::Sender<Change>) -> Self {
         let (followed, known) = (RwLock::default(), watch::Sender::new(false));
-        Self { client, namespaces, changes, followed, happenings: Arc::default(), known }
+        Self {
+            client,
+            namespaces,
+            changes,
+            followed,
+            happenings: Arc::default(),
+            known,
+            trouble: Mutex::default(),
+        }
     }
 
     /// What is followed of a flavor, if it is there.
@@ -76,6 +86,35 @@ impl Installed {
         *self.known.borrow()
     }
 
+    /// Whether it is known by now what is there; the sentence says why not.
+    pub(crate) fn readiness(&self) -> Result<(), String> {
+        if self.is_known() {
+            return Ok(());
+        }
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = trouble.map(|why| format!(": {why}")).unwrap_or_default();
+        Err(format!("it is not known yet which operators this Kubernetes has{why}"))
+    }
+
+    /// Tells of what keeps it from being followed what is there: aloud when that is new.
+    fn tell_trouble(&self, why: String, asked: bool) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.as_ref() == Some(&why) {
+            tracing::debug!(why, asked, "cannot follow which operators are installed");
+            return;
+        }
+        let pause = LONG_PAUSE.as_secs();
+        if asked {
+            tracing::warn!(
+                why,
+                "cannot follow which operators are installed: it is asked every {pause} s instead"
+            );
+        } else {
+            tracing::warn!(why, "cannot tell which operators are installed");
+        }
+        *trouble = Some(why);
+    }
+
     /// Follows what Kubernetes tells of objects, and tells on which clusters that is about.
     pub(crate) fn follow_events(self: &Arc<Self>, certain: &Certain, stop: &CancellationToken) {
         for namespace in places(&self.namespaces) {
@@ -99,7 +138,7 @@ impl Installed {
             let Some(why) = why else { return };
             let asked = self.ask().await;
             let pause = if asked { LONG_PAUSE } else { PAUSE };
-            tracing::warn!(why, asked, "cannot follow which operators are installed");
+            self.tell_trouble(why, asked);
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }

@@ -98,8 +98,7 @@ impl Operated {
         };
         self.certain.check()?;
         if !self.installed.is_known() {
-            let message = "it is not known yet which operators are installed";
-            return Err(ProviderError::transient("NotYet", message));
+            return Err(ProviderError::not_yet("it is not known yet which operators are installed"));
         }
         self.namespaces.check_served(&cluster.namespace)?;
         let sites = self.installed.sites(flavor).ok_or_else(|| not_installed(flavor))?;
@@ -221,6 +220,10 @@ impl Provider for Operated {
         ClusterRecipe::asked_for(&profile.properties).map(drop)
     }
 
+    fn readiness(&self) -> Result<(), String> {
+        self.installed.readiness()
+    }
+
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
         let able: Vec<&dyn Flavor> =
             flavors_of(framework_of(kind)?).filter(|flavor| flavor.abilities().create).collect();
@@ -233,7 +236,7 @@ impl Provider for Operated {
         self.certain.check()?;
         if tokio::time::timeout(PATIENCE, self.installed.known()).await.is_err() {
             let message = "Kubernetes has not said yet which operators are installed";
-            return Err(ProviderError::transient("NotYet", message));
+            return Err(ProviderError::not_yet(message));
         }
         let Some(framework) = framework_of(&profile.kind) else { return Ok(()) };
         let Some(flavor) = Self::flavor(framework, named) else {
@@ -427,7 +430,7 @@ impl Provider for Operated {
         let Some((sites, key)) = all.iter().find_map(|sites| Some((sites, sites.find(id)?))) else {
             return Ok(None);
         };
-        let site = sites.look(&key).map_err(|why| ProviderError::transient("Unknown", why))?;
+        let site = sites.look(&key)?;
         let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(None) };
         let object = self.writer.read(root.kind, &root.namespace, &root.name).await?;
         let same = object.filter(|object| object["metadata"]["uid"] == root.uid.as_str());

@@ -76,6 +76,10 @@ impl Provider for Kubernetes {
         self.of(&profile.kind).check_profile(profile)
     }
 
+    fn readiness(&self) -> Result<(), String> {
+        self.operated.readiness()
+    }
+
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
         self.of(kind).default_flavor(kind)
     }

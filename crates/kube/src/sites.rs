@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
-use muster_engine::provider::Change;
+use muster_engine::provider::{Change, ProviderError};
 use muster_frameworks::kubernetes::{Flavor, Part, Watched};
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -59,8 +59,8 @@ pub(crate) struct Sites {
 #[derive(Default)]
 struct State {
     sites: HashMap<Key, Site>,
-    /// Watches that have not told all yet, and why.
-    behind: BTreeMap<usize, String>,
+    /// Watches that cannot tell all, and why; nothing if they have just begun.
+    behind: BTreeMap<usize, Option<String>>,
     /// What is gone, and may still be told of: by a watch that is late, or by the answer to a write.
     graves: Graves,
     /// Where what has a UID is.
@@ -76,8 +76,7 @@ impl Sites {
         watches: &[Watch],
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        let yet = "Kubernetes has not told yet what is there";
-        let behind = watches.iter().map(|watch| (watch.index, yet.to_owned())).collect();
+        let behind = watches.iter().map(|watch| (watch.index, None)).collect();
         Self { flavor, state: Mutex::new(State { behind, ..State::default() }), changes }
     }
 
@@ -86,17 +85,19 @@ impl Sites {
     }
 
     /// A cluster as it is; the sentence says why nobody can tell.
-    pub(crate) fn look(&self, key: &Key) -> Result<Site, String> {
+    pub(crate) fn look(&self, key: &Key) -> Result<Site, ProviderError> {
         let state = self.state();
         match state.behind.values().next() {
-            Some(why) => Err(why.clone()),
+            Some(why) => Err(unknown(why.as_ref())),
             None => Ok(state.sites.get(key).cloned().unwrap_or_default()),
         }
     }
 
-    /// Every cluster whose root is there.
+    /// Every cluster whose root is there; none while nobody can tell how they are. When somebody can, that is told.
     pub(crate) fn clusters(&self) -> Vec<ClusterId> {
-        self.state().sites.values().filter_map(Site::rooted).collect()
+        let state = self.state();
+        let known = state.sites.values().filter(|_| state.behind.is_empty());
+        known.filter_map(Site::rooted).collect()
     }
 
     /// Where the root of a cluster is.
@@ -145,7 +146,7 @@ impl Sites {
 
     /// A watch cannot tell any more.
     pub(crate) fn lost(&self, watch: &Watch, why: String) {
-        self.state().behind.insert(watch.index, why);
+        self.state().behind.insert(watch.index, Some(why));
     }
 
     /// An object is so now. Told, unless all is being told.
@@ -258,6 +259,14 @@ impl Sites {
     fn tell(&self, change: Change) {
         // Nobody may be listening; whoever looks will see.
         drop(self.changes.send(change));
+    }
+}
+
+/// Why nobody can tell: for this reason, or because a watch has just begun.
+pub(crate) fn unknown(why: Option<&String>) -> ProviderError {
+    match why {
+        Some(why) => ProviderError::transient("Unknown", why.clone()),
+        None => ProviderError::not_yet("Kubernetes has not told yet what is there"),
     }
 }
 

@@ -110,7 +110,12 @@ impl CoreApi {
             return Ok(found.filter(|cluster| fits(cluster) && cluster.namespace == named.namespace));
         }
         if fitting.len() > 1 {
-            let ids: Vec<String> = fitting.iter().map(|cluster| cluster.id.to_string()).collect();
+            let which = |cluster: &Cluster| {
+                let what =
+                    cluster.framework.map_or_else(|| cluster.profile_type.to_string(), |f| f.to_string());
+                format!("{what} on {}: {}", cluster.instance.provider(), cluster.id)
+            };
+            let ids: Vec<String> = fitting.iter().map(which).collect();
             return Err(ApiError::invalid(format!(
                 "{} clusters are named '{}': say which by framework, provider or id ({})",
                 fitting.len(),

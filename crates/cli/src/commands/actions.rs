@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse, ListClusterActionsRequest};
 
-use super::{NamespaceFlag, PAGE, count, pages};
+use super::{AmongFlags, NamespaceFlag, PAGE, count, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
@@ -18,6 +18,8 @@ pub(crate) struct Actions {
     name: Option<String>,
     #[command(flatten)]
     namespace: NamespaceFlag,
+    #[command(flatten)]
+    among: AmongFlags,
     /// Also those that other actions made, such as one for each node
     #[arg(long)]
     all: bool,
@@ -30,10 +32,10 @@ pub(crate) struct Actions {
 impl Actions {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, all, format, server } = self;
+            let Self { name, namespace, among, all, format, server } = self;
             let mut client = server.connect().await?;
             let mut actions = match name {
-                Some(name) => of_cluster(&mut client, &namespace.namespace, &name).await?,
+                Some(name) => of_cluster(&mut client, &namespace.namespace, &name, &among).await?,
                 None => of_all(&mut client).await?,
             };
             if !all {
@@ -50,11 +52,19 @@ impl Actions {
 }
 
 /// Those of a cluster, also of one that is gone.
-async fn of_cluster(client: &mut Client, namespace: &str, name: &str) -> Result<Vec<Action>, Failure> {
+async fn of_cluster(
+    client: &mut Client,
+    namespace: &str,
+    name: &str,
+    among: &AmongFlags,
+) -> Result<Vec<Action>, Failure> {
+    let (framework, provider) = among.words();
     pages(async |page_token| {
         let request = ListClusterActionsRequest {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
+            framework: framework.clone(),
+            provider: provider.clone(),
             sort_by: "created_at".to_owned(),
             page_size: PAGE,
             page_token,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, DeleteClusterRequest};
 
-use super::{NamespaceFlag, find, request_id};
+use super::{AmongFlags, NamespaceFlag, find, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::output;
@@ -18,6 +18,8 @@ pub(crate) struct Delete {
     name: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
+    #[command(flatten)]
+    among: AmongFlags,
     /// Forget it even if nobody serves its provider any more
     #[arg(long)]
     force: bool,
@@ -30,10 +32,10 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, force, wait, server } = self;
+            let Self { name, namespace, among, force, wait, server } = self;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            let cluster = find(&mut client, &namespace.namespace, &name).await?;
+            let cluster = find(&mut client, &namespace.namespace, &name, &among).await?;
             let subject = submit(&mut client, &cluster, force, deadline).await?;
             if wait.no_wait {
                 subject.tell_accepted();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use muster_proto::v1alpha2::GetEnvironmentRequest;
 
-use super::NamespaceFlag;
+use super::{AmongFlags, NamespaceFlag};
 use crate::connect::{Client, ServerFlags};
 use crate::output::say;
 use crate::{format, output};
@@ -18,6 +18,8 @@ pub(crate) struct Env {
     name: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
+    #[command(flatten)]
+    among: AmongFlags,
     /// How to print them
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "shell")]
     format: Format,
@@ -38,11 +40,14 @@ enum Format {
 impl Env {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, format, server } = self;
+            let Self { name, namespace, among, format, server } = self;
             let mut client = server.connect().await?;
+            let (framework, provider) = among.words();
             let request = GetEnvironmentRequest {
                 name,
                 namespace: namespace.namespace,
+                framework,
+                provider,
                 ..GetEnvironmentRequest::default()
             };
             let call = async |client: &Client| client.clusters().get_environment(request.clone()).await;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{ListEventsRequest, ListEventsResponse};
 
-use super::{NamespaceFlag, PAGE, count, pages};
+use super::{AmongFlags, NamespaceFlag, PAGE, count, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::format::{self, FormatFlag};
 use crate::output;
@@ -18,6 +18,8 @@ pub(crate) struct Events {
     #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
+    among: AmongFlags,
+    #[command(flatten)]
     format: FormatFlag,
     #[command(flatten)]
     server: ServerFlags,
@@ -26,12 +28,15 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, format, server } = self;
+            let Self { name, namespace, among, format, server } = self;
             let mut client = server.connect().await?;
+            let (framework, provider) = among.words();
             let events = pages(async |page_token| {
                 let request = ListEventsRequest {
                     name: name.clone(),
                     namespace: namespace.namespace.clone(),
+                    framework: framework.clone(),
+                    provider: provider.clone(),
                     sort_by: "at".to_owned(),
                     page_size: PAGE,
                     page_token,

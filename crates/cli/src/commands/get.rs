@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, ListAllClustersRequest, ListClustersRequest, ListClustersResponse};
 
-use super::{NamespaceFlag, PAGE, count, describe, find, pages, watch};
+use super::{AmongFlags, NamespaceFlag, PAGE, count, describe, find, pages, watch};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::format::{self, Format, FormatFlag};
@@ -19,6 +19,8 @@ pub(crate) struct Get {
     name: Option<String>,
     #[command(flatten)]
     namespace: NamespaceFlag,
+    #[command(flatten)]
+    among: AmongFlags,
     /// List those of all namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
@@ -34,11 +36,11 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, all_namespaces, watch, format, server } = self;
+            let Self { name, namespace, among, all_namespaces, watch, format, server } = self;
             let (namespace, format) = (namespace.namespace, format.format);
             let mut client = server.connect().await?;
             let one = match &name {
-                Some(name) => Some(find(&mut client, &namespace, name).await?),
+                Some(name) => Some(find(&mut client, &namespace, name, &among).await?),
                 None => None,
             };
             if watch {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::GetLogsRequest;
 
-use super::NamespaceFlag;
+use super::{AmongFlags, NamespaceFlag};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::output;
@@ -27,17 +27,22 @@ pub(crate) struct Logs {
     #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
+    among: AmongFlags,
+    #[command(flatten)]
     server: ServerFlags,
 }
 
 impl Logs {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, node, follow, tail, namespace, server } = self;
+            let Self { name, node, follow, tail, namespace, among, server } = self;
             let mut client = server.connect().await?;
+            let (framework, provider) = among.words();
             let request = GetLogsRequest {
                 name,
                 namespace: namespace.namespace,
+                framework,
+                provider,
                 node: node.unwrap_or_default(),
                 follow,
                 tail,

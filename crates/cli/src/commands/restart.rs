@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::RestartHeadRequest;
 
-use super::{NamespaceFlag, carry_out, find, request_id};
+use super::{AmongFlags, NamespaceFlag, carry_out, find, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::format::FormatFlag;
 use crate::output;
@@ -19,6 +19,8 @@ pub(crate) struct Restart {
     #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
+    among: AmongFlags,
+    #[command(flatten)]
     wait: WaitFlags,
     #[command(flatten)]
     format: FormatFlag,
@@ -29,10 +31,10 @@ pub(crate) struct Restart {
 impl Restart {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, wait, format, server } = self;
+            let Self { name, namespace, among, wait, format, server } = self;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            let cluster = find(&mut client, &namespace.namespace, &name).await?;
+            let cluster = find(&mut client, &namespace.namespace, &name, &among).await?;
             let request = RestartHeadRequest {
                 id: cluster.id,
                 wait_for: "accepted".to_owned(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, ScaleClusterRequest};
 
-use super::{NamespaceFlag, carry_out, find, request_id};
+use super::{AmongFlags, NamespaceFlag, carry_out, find, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::FormatFlag;
@@ -26,6 +26,8 @@ pub(crate) struct Scale {
     #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
+    among: AmongFlags,
+    #[command(flatten)]
     wait: WaitFlags,
     #[command(flatten)]
     format: FormatFlag,
@@ -36,10 +38,10 @@ pub(crate) struct Scale {
 impl Scale {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, workers, group, namespace, wait, format, server } = self;
+            let Self { name, workers, group, namespace, among, wait, format, server } = self;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            let cluster = find(&mut client, &namespace.namespace, &name).await?;
+            let cluster = find(&mut client, &namespace.namespace, &name, &among).await?;
             let request = ScaleClusterRequest {
                 id: cluster.id.clone(),
                 group_name: chosen(&cluster, group)?,

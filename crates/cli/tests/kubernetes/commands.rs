@@ -1,5 +1,9 @@
 //! The commands of a laptop, unchanged.
 
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::PostParams;
+use serde_json::json;
+
 use crate::site::{Site, said};
 
 #[tokio::test]
@@ -36,4 +40,45 @@ async fn what_is_asked_for_nowhere_in_particular_goes_to_kubernetes() {
     let why = String::from_utf8_lossy(&local.stderr).into_owned();
     assert!(why.contains("there is no provider 'nowhere' here: use one of kubernetes, local"), "{why}");
     said(&site.muster(&server, &["delete", "fred"]));
+}
+
+/// The master of a Spark cluster that somebody else makes.
+fn master_of_spark(cluster: &str) -> Deployment {
+    let labels = json!({"oshinko-cluster": cluster, "oshinko-type": "master"});
+    let container = json!({"name": "master", "image": "example.test/spark:1"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
+    let spec = json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
+    let deployment = json!({"metadata": {"name": format!("{cluster}-m"), "labels": labels}, "spec": spec});
+    serde_json::from_value(deployment).expect("a Deployment")
+}
+
+#[tokio::test]
+async fn among_clusters_of_one_name_the_framework_says_which() {
+    let Some(site) = Site::open().await else { return };
+    let server = site.server(&[]).await;
+    let muster = |arguments: &[&str]| said(&site.muster(&server, arguments));
+    muster(&["create", "fred", "--framework", "ray", "--workers", "0"]);
+    let theirs = site.namespace.api::<Deployment>();
+    theirs.create(&PostParams::default(), &master_of_spark("fred")).await.expect("made by somebody else");
+    let refused = loop {
+        let got = site.muster(&server, &["get", "fred"]);
+        if !got.status.success() {
+            break got;
+        }
+    };
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(why.contains("say which by framework, provider or id"), "{why}");
+    assert!(why.contains("ray on kubernetes: ") && why.contains("spark on kubernetes: "), "{why}");
+    assert_eq!(site.muster(&server, &["delete", "fred"]).status.code(), Some(2));
+
+    assert!(muster(&["get", "fred", "--framework", "spark"]).contains("spark"));
+    muster(&["scale", "fred", "--framework", "ray", "--workers", "1"]);
+    for command in ["nodes", "events", "actions", "env"] {
+        muster(&[command, "fred", "--framework", "ray", "--provider", "kubernetes"]);
+    }
+    muster(&["restart", "fred", "--framework", "ray"]);
+    muster(&["delete", "fred", "--framework", "ray"]);
+    assert!(muster(&["get", "fred"]).contains("spark"), "it is the only one now");
+    let nobody = site.muster(&server, &["get", "--framework", "ray"]);
+    assert_eq!(nobody.status.code(), Some(2), "a framework says which of those of a name");
 }

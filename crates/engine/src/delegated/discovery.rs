@@ -24,6 +24,7 @@ pub(crate) async fn discover(
     let found = match provider.describe(id).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(false),
+        Err(error) if error.is_not_yet() => return Ok(false),
         Err(error) => {
             tracing::warn!(%error, cluster = %id, "cannot describe a cluster that was found");
             return Ok(false);

@@ -31,7 +31,7 @@ impl Stand {
     }
 
     pub(super) fn look(&self) -> Result<Site, ProviderError> {
-        self.sites.look(&self.key).map_err(|why| ProviderError::transient("Unknown", why))
+        self.sites.look(&self.key)
     }
 
     /// Takes in what a write was answered with.

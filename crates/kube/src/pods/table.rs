@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
 use crate::follow::Takes;
+use crate::sites::unknown;
 use crate::which::Certain;
 
 /// A pod that is a node.
@@ -51,14 +52,13 @@ struct State {
     /// By namespace and name.
     pods: BTreeMap<(String, String), OwnPod>,
     by_node: HashMap<NodeId, (String, String)>,
-    behind: BTreeMap<usize, String>,
+    behind: BTreeMap<usize, Option<String>>,
     moment: u64,
 }
 
 impl Table {
     pub(super) fn new(watches: usize, certain: Certain, changes: broadcast::Sender<Change>) -> Self {
-        let yet = "Kubernetes has not told yet what is there";
-        let behind = (0..watches).map(|index| (index, yet.to_owned())).collect();
+        let behind = (0..watches).map(|index| (index, None)).collect();
         let state = Mutex::new(State { behind, ..State::default() });
         Self { certain, state, changes, moments: watch::Sender::new(0) }
     }
@@ -77,7 +77,7 @@ impl Table {
         self.certain.check()?;
         let state = self.state();
         if let Some(why) = state.behind.values().next() {
-            return Err(ProviderError::transient("Unknown", why.clone()));
+            return Err(unknown(why.as_ref()));
         }
         let find = |node: &Node| {
             let adopted = || {
@@ -128,7 +128,7 @@ impl Table {
 
     /// The watch cannot tell any more.
     fn lost(&self, index: usize, why: String) {
-        self.state().behind.insert(index, why);
+        self.state().behind.insert(index, Some(why));
     }
 
     /// A pod is so now.

@@ -44,7 +44,7 @@ fn nobody_can_tell_until_all_was_told() {
     let (sites, _) = complete();
     assert_eq!(desired(&sites), None);
     sites.lost(&roots(), "it does not answer".to_owned());
-    assert_eq!(sites.look(&key()).expect_err("nobody can"), "it does not answer");
+    assert_eq!(sites.look(&key()).expect_err("nobody can").message, "it does not answer");
 }
 
 #[test]

@@ -9,5 +9,6 @@ mod idle;
 mod life;
 mod luck;
 mod pods;
+mod readiness;
 mod reasons;
 mod refused;
