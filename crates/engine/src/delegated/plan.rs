@@ -43,6 +43,7 @@ pub(crate) enum Complete {
 
 /// What is to be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub(crate) struct Goal {
     pub(crate) write: Write,
     /// Sizes that the object shall hold.

@@ -28,6 +28,7 @@ pub enum Object {
 
 /// What the object says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub struct Spec {
     /// Which object it is: another one of the same name has another identity.
     pub identity: String,

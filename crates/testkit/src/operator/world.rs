@@ -149,6 +149,15 @@ impl OperatorWorld {
         });
     }
 
+    /// The object says that workers are known to the next head, too.
+    pub fn remember(&self, id: ClusterId) {
+        self.change(Some(id), |state| {
+            if let Some(thing) = state.objects.get_mut(&id) {
+                thing.spec.workers_outlive_head = true;
+            }
+        });
+    }
+
     /// Changes a member.
     pub fn with_member(&self, id: ClusterId, name: &str, change: impl FnOnce(&mut SeenMember)) {
         self.change(Some(id), |state| {

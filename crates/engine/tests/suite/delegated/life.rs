@@ -4,7 +4,7 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_engine::Change;
-use muster_engine::provider::{Bounds, SeenGroup};
+use muster_engine::provider::{Bounds, ProviderError, SeenGroup};
 use muster_store::reads::ActionQuery;
 use muster_testkit::operator::{OPERATED_CLUSTER, PLAIN_OPERATED, ROLLING, Verb};
 use rstest::rstest;
@@ -133,6 +133,45 @@ async fn a_restarted_head_keeps_its_id_and_takes_the_workers_along_that_cannot_r
     assert_eq!(world.operators.count(Verb::RestartHead), 1);
     assert_eq!(told(&world, cluster.id, "NodeLost").await, []);
     assert_eq!(world.cluster(cluster.id).await.incarnation, 2);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn workers_stay_where_the_object_says_that_its_head_remembers_them(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 2).await;
+    world.operators.remember(cluster.id);
+    let before = names(&world, cluster.id).await;
+    let head = world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
+    assert_eq!(restarted(&world, &cluster, head.id).await.status, ActionStatus::Succeeded);
+    let now = world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
+    assert_ne!(now.name, head.name, "it was not replaced");
+    assert_eq!(names(&world, cluster.id).await, before);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn what_was_never_made_is_made_by_a_recovery_and_by_nothing_else(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let refused = ProviderError::permanent("QuotaExceeded", "exceeded quota: few");
+    world.operators.fail_next(Verb::Create, refused);
+    let cluster = operated(OPERATED_CLUSTER, 2);
+    let create = world.create(&cluster).await;
+    assert_eq!(world.ended(create).await.status, ActionStatus::Failed);
+    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    let words = "it was never made, because its creation failed: recover or delete it";
+    assert_eq!(world.ended(resize).await.status_reason, words);
+    assert_eq!(world.operators.objects(), 0);
+
+    let recover = world.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    assert_eq!(world.ended(recover).await.status, ActionStatus::Succeeded);
+    let nodes = world.nodes(cluster.id).await;
+    assert!(nodes.len() == 3 && nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
+    assert_eq!(world.operators.objects(), 1);
 }
 
 #[rstest]
