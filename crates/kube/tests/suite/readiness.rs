@@ -25,9 +25,8 @@ async fn a_server_is_not_ready_before_it_knows_which_operators_there_are() {
     let kubeconfig = of_nobody();
     let options = Options {
         kubeconfig: Some(kubeconfig.path().to_owned()),
-        namespaces: Vec::new(),
         instance_id: Some("one".to_owned()),
-        names: std::collections::HashMap::new(),
+        ..Options::default()
     };
     let nobody = Kubernetes::connect(options).await.unwrap();
     let words = "it is not known yet which operators this Kubernetes has";
