@@ -265,6 +265,11 @@ impl Provider for Operated {
         let stand = self.stand(cluster)?;
         stand.check_name()?;
         let recipe = recipe_of(profile)?;
+        // Operators make pods of whatever they are told, and then cannot.
+        let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
+        for node in std::iter::once(recipe.head()).chain(groups) {
+            labels::check(&node.pod.labels, &node.pod.annotations).map_err(invalid)?;
+        }
         stand.flavor.manifests(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
         self.namespaces.check(&cluster.namespace).await
     }

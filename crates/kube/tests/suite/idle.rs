@@ -8,14 +8,18 @@ use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_core::limits::Limits;
 use muster_core::time::Span;
 use muster_testkit::{Operator, Python};
+use tempfile::TempDir;
 
 use crate::fixture::Fixture;
 
 /// Where this test's scheduler answers, at the ports that every scheduler has on Kubernetes.
 const HERE: Ipv4Addr = Ipv4Addr::new(127, 66, 0, 1);
 
-/// A real scheduler, which ends with this value.
-struct Scheduler(Child);
+/// A real scheduler, which ends with this value; then its folder goes, too.
+struct Scheduler {
+    process: Child,
+    _folder: TempDir,
+}
 
 impl Scheduler {
     fn start(python: &Python) -> Self {
@@ -24,15 +28,18 @@ impl Scheduler {
         command.args(["--dashboard-address", &format!("{HERE}:8787"), "--no-jupyter"]);
         let routes = r#"["distributed.http.health","distributed.http.scheduler.api"]"#;
         command.env("DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES", routes);
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a scheduler"))
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        command.env("DASK_TEMPORARY_DIRECTORY", folder.path());
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a scheduler");
+        Self { process, _folder: folder }
     }
 }
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
         // One that has ended already is what is wanted.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
 }
 

@@ -118,6 +118,9 @@ async fn a_namespace_that_is_not_there_is_refused_until_it_is(#[case] pods: Opti
     &format!("'{}' has 54 characters, and clusters of flavor kuberay may have 53: choose a shorter name", "x".repeat(54)))]
 #[case::label(Framework::Ray, |cluster: &mut Cluster| drop(cluster.labels.insert("a b".to_owned(), "x".to_owned())),
     "label 'a b' is not possible")]
+#[case::label_of_a_groups_pods(Framework::Ray, |cluster: &mut Cluster| {
+    cluster.groups[0].spec = json!({"node": {"pod": {"labels": {"a b": "x"}}}}).as_object().unwrap().clone();
+}, "label 'a b' is not possible")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_never_be_made_is_refused_at_the_request(
     #[case] framework: Framework,
