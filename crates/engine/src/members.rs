@@ -27,7 +27,7 @@ pub(crate) use results::succeeded;
 const RESULTS_AT_ONCE: usize = 1024;
 
 /// How often the world is looked at while nothing tells of a change: only a safety net.
-pub(crate) const LOOK_AGAIN: Span = Span::from_secs(5);
+const LOOK_AGAIN: Span = Span::from_secs(5);
 
 /// Looks that fail before the action makes room for others until its next try.
 const BLIND_LOOKS: u32 = 4;

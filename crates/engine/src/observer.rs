@@ -141,7 +141,7 @@ impl Open {
             return;
         }
         let changed: Vec<ClusterId> = changed.into_iter().collect();
-        let Ok(held) = inner.store.held(&changed).await else { return };
+        let Some(held) = held(inner, &changed).await else { return };
         for id in changed {
             if inner.stopping.is_cancelled() {
                 return;
@@ -162,7 +162,7 @@ impl Open {
             self.everything = true;
         }
         let open: Vec<ClusterId> = self.clusters.iter().copied().collect();
-        let Ok(held) = inner.store.held(&open).await else { return };
+        let Some(held) = held(inner, &open).await else { return };
         // Whoever has a cluster looks for himself, and has been told what was lost before.
         for id in open.into_iter().filter(|id| !held.contains(id)) {
             if self.everything || inner.stopping.is_cancelled() {
@@ -227,6 +227,12 @@ impl Open {
 /// What one engine at a time does for an instance.
 pub(crate) fn duty(provider: &dyn Provider) -> String {
     format!("observer/{}", provider.instance())
+}
+
+/// Those of these clusters that an action has; none if nobody can tell, and they are looked at later.
+async fn held(inner: &Inner, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
+    let held = inner.store.held(ids).await;
+    held.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
 }
 
 /// On what occasion a cluster is looked at.

@@ -154,13 +154,18 @@ impl Sites {
         let Some(words) = self.flavor.read(watched.kind, object) else { return };
         let facts = ObjectFacts::read(watched.kind, object, words);
         let key = Key { namespace: facts.namespace.clone(), name: facts.words.cluster.clone() };
-        if watched.part == Part::Root && !facts.words.noticed {
-            self.tell_later(facts.cluster);
-        }
+        let (cluster, noticed) = (facts.cluster, facts.words.noticed);
+        let mut is_new_root = false;
         let changed = self.with_site(key, &facts.uid.clone(), |site, moment| match watched.part {
-            Part::Root => site.take_root(facts, moment),
+            Part::Root => {
+                is_new_root = site.root.as_ref().is_none_or(|root| root.value.uid != facts.uid);
+                site.take_root(facts, moment)
+            }
             Part::More | Part::Maker => site.take_more(facts, moment),
         });
+        if is_new_root && !noticed {
+            self.tell_later(cluster);
+        }
         self.tell_of(changed.filter(|_| tell));
     }
 

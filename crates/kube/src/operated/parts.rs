@@ -1,0 +1,62 @@
+//! Objects of a cluster beside its root: those of one before it go, and those that others took away come again.
+
+use muster_core::action::Fence;
+use muster_core::cluster::Cluster;
+use muster_engine::provider::{Call, ProviderError};
+use muster_frameworks::kubernetes::Plan;
+
+use super::stand::Stand;
+use super::{Operated, invalid, recipe_of};
+use crate::facts::ObjectFacts;
+use crate::write::{self, CHANGED_MEANWHILE};
+
+impl Operated {
+    /// Parts of a cluster of that name that is gone would be taken for parts of the new one.
+    pub(super) async fn clear_away(&self, stand: &Stand) -> Result<(), ProviderError> {
+        let site = stand.look()?;
+        let left: Vec<&ObjectFacts> = site.objects().collect();
+        if site.root.is_some() || left.is_empty() {
+            return Ok(());
+        }
+        for object in &left {
+            if object.leaving.is_none() {
+                self.writer.delete(object.kind, &object.namespace, &object.name, &object.uid).await?;
+            }
+        }
+        let names: Vec<&str> = left.iter().map(|object| object.name.as_str()).collect();
+        let message = format!("what is left of a cluster of that name has to go first: {}", names.join(", "));
+        Err(ProviderError::transient("Leftovers", message))
+    }
+
+    /// Makes again what others took away of a cluster, as it was: its sizes are changed after that.
+    pub(super) async fn make_whole(
+        &self,
+        stand: &Stand,
+        call: Call<'_>,
+        before: &Cluster,
+    ) -> Result<(), ProviderError> {
+        let site = stand.look()?;
+        let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(()) };
+        if stand.flavor.missing(&stand.key.name, &site.words()).is_empty() {
+            return Ok(());
+        }
+        write::refuse_older(call.fence, root.fence)?;
+        let owner = self.writer.read(root.kind, &root.namespace, &root.name).await?;
+        let Some(owner) = owner.filter(|owner| owner["metadata"]["uid"] == root.uid.as_str()) else {
+            let message = format!("'{}/{}' was deleted in the meantime", root.namespace, root.name);
+            return Err(ProviderError::transient(CHANGED_MEANWHILE, message));
+        };
+        let recipe = recipe_of(call.profile)?;
+        let manifests = stand.flavor.manifests(Plan { cluster: before, recipe: &recipe }).map_err(invalid)?;
+        // The fence of this write would say that what follows was written, too.
+        let fence = root.fence.unwrap_or(Fence(0));
+        for manifest in manifests.into_iter().filter(|manifest| manifest.owned) {
+            let (kind, name) = (manifest.kind, manifest.body["metadata"]["name"].as_str());
+            if name.is_some_and(|name| site.object(kind.kind, name).is_none()) {
+                let made = self.writer.make(manifest, Some(&owner), call.cluster.id, fence).await?;
+                stand.take(kind, &made);
+            }
+        }
+        Ok(())
+    }
+}
