@@ -62,8 +62,9 @@ impl Work {
         for node in unsettled {
             match seen.of(node.id) {
                 Seen::Running { physical_id } => self.started(node.id, physical_id, now),
-                Seen::Starting { .. } => starting.push(node),
-                Seen::Absent | Seen::Exited { .. } | Seen::HostRestarted | Seen::Unknown { .. } => {}
+                // One of which nothing is seen yet may be on its way.
+                Seen::Starting { .. } | Seen::Absent => starting.push(node),
+                Seen::Exited { .. } | Seen::HostRestarted | Seen::Unknown { .. } => {}
             }
         }
         let ended = provider.stop_nodes(call, starting).for_each(|stopped| {

@@ -2,6 +2,7 @@
 
 pub mod environments;
 mod files;
+mod one_each;
 mod processes;
 pub mod shim;
 mod simulated;

@@ -28,6 +28,7 @@ async fn cancelling_reaches_node_work_that_is_under_way(#[case] kind: Kind) {
         (ActionStatus::Cancelled, "Action execution cancelled")
     );
     assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Warning);
+    assert_eq!(world.world.count(Verb::Stop), 2, "nothing is seen of them, but they may be on their way");
     world.world.release();
     // What the cancelled action left is in the rows, so the next one can deal with it.
     assert_eq!(world.resized(&cluster, 1).await.status, ActionStatus::Succeeded);

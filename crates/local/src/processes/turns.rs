@@ -1,11 +1,12 @@
 //! Frameworks whose nodes have to be started one after the other.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
-use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+
+use crate::one_each::OneEach;
 
 /// How long a turn lasts at most. A node that has not come to work by then has long taken what two of them must not take
 /// at once, or never will; it may go on, but nobody waits for it.
@@ -14,7 +15,7 @@ const TURN: Duration = Duration::from_secs(20);
 /// Whose turn it is to start.
 pub(super) struct Turns {
     /// One node of a cluster at a time.
-    clusters: std::sync::Mutex<HashMap<ClusterId, Weak<Mutex<()>>>>,
+    clusters: OneEach<ClusterId>,
     /// As many of all clusters as the machine has cores: each keeps one busy, and gives up if it gets too little of it.
     machine: Arc<Semaphore>,
 }
@@ -28,26 +29,15 @@ pub(super) struct Turn {
 impl Turns {
     pub(super) fn new(cores: usize) -> Self {
         // Two at least, so that one that hangs does not even hold up the others for its turn.
-        Self { clusters: std::sync::Mutex::default(), machine: Arc::new(Semaphore::new(cores.max(2))) }
+        Self { clusters: OneEach::default(), machine: Arc::new(Semaphore::new(cores.max(2))) }
     }
 
     /// Waits for the turn to start a node of a cluster.
     pub(super) async fn take(&self, cluster: ClusterId) -> Turn {
-        let of_cluster = self.of(cluster).lock_owned().await;
+        let of_cluster = self.clusters.lock(cluster).await;
         // It is never closed; were it, nobody would have to wait.
         let of_machine = Arc::clone(&self.machine).acquire_owned().await.ok();
         Turn { _cluster: of_cluster, _machine: of_machine }
-    }
-
-    fn of(&self, cluster: ClusterId) -> Arc<Mutex<()>> {
-        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = clusters.get(&cluster).and_then(Weak::upgrade) {
-            return turn;
-        }
-        clusters.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::default();
-        clusters.insert(cluster, Arc::downgrade(&turn));
-        turn
     }
 }
 

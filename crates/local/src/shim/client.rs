@@ -9,11 +9,15 @@ mod stop;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use muster_core::ids::NodeId;
 
 use super::folder::NodeFolder;
 use super::lock::{Lock, NoLock};
 use super::runtime::RuntimeFolder;
 use super::state::{End, State};
+use crate::one_each::OneEach;
 use crate::sys;
 
 pub use call::CommandError;
@@ -27,6 +31,8 @@ pub use stop::StopError;
 pub struct Shims {
     program: PathBuf,
     runtime: RuntimeFolder,
+    /// Starts that are on their way, also those that nobody waits for any more.
+    starts: Arc<OneEach<NodeId>>,
 }
 
 /// How a node is, as far as its folder and the machine tell.
@@ -53,7 +59,7 @@ impl Shims {
 
     /// Shims that are another program.
     pub fn of_program(program: impl Into<PathBuf>, runtime: RuntimeFolder) -> Self {
-        Self { program: program.into(), runtime }
+        Self { program: program.into(), runtime, starts: Arc::default() }
     }
 
     /// Where sockets are.

@@ -1,12 +1,14 @@
 //! Starting, ending by itself, and not starting at all.
 
 use std::fs;
+use std::future::poll_fn;
 use std::os::unix::fs::PermissionsExt as _;
+use std::task::Poll;
 
-use muster_local::shim::{Ending, Found, NODE_MARKER, OomKills, StartError};
+use muster_local::shim::{Ending, Found, NODE_MARKER, OomKills, StartError, Stop};
 use rstest::rstest;
 
-use crate::fixture::{Go, World, end, stop};
+use crate::fixture::{FIRST, Go, PATIENCE, World, end, stop};
 
 #[rstest]
 #[case::well("exit 0", Ending::Exited { code: 0 })]
@@ -122,4 +124,23 @@ async fn whether_memory_ran_out_is_told(
     go.go().await;
     let end = end(&running).await;
     assert_eq!((end.how, end.oom_kills), (Ending::Signaled { signal: 9 }, expected));
+}
+
+#[tokio::test]
+async fn what_a_start_that_was_given_up_leaves_on_its_way_is_stopped_too() {
+    let world = World::new();
+    let launch = world.script("exec sleep 1000");
+    let mut start = Box::pin(world.shims.start(&world.node, &launch));
+    let begins = poll_fn(|context| {
+        let started = start.as_mut().poll(context).is_ready();
+        if started || !world.processes().is_empty() {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    });
+    tokio::time::timeout(PATIENCE, begins).await.expect("a shim begins in time");
+    drop(start);
+    world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE)).await.expect("it is stopped");
+    world.has_no_process();
 }

@@ -116,13 +116,25 @@ impl Shims {
         Err(StartError::Shim { node, message: "somebody else holds its lock all the time".to_owned() })
     }
 
-    /// Runs a shim and hears how it began.
+    /// Runs a shim and hears how it began. It goes on to there also when this is dropped, and whoever ends the node
+    /// waits for it.
     async fn begin(&self, folder: &NodeFolder, launch: &Launch) -> io::Result<Begun> {
+        let on_its_way = self.starts.lock(folder.node()).await;
+        let (shims, folder, launch) = (self.clone(), folder.clone(), launch.clone());
+        let begun = tokio::spawn(async move {
+            let begun = shims.begin_now(&folder, launch).await;
+            drop(on_its_way);
+            begun
+        });
+        begun.await.map_err(io::Error::other)?
+    }
+
+    async fn begin_now(&self, folder: &NodeFolder, launch: Launch) -> io::Result<Begun> {
         let order = serde_json::to_vec(&Order {
             node: folder.node(),
             folder: std::path::absolute(folder.path())?,
             runtime: std::path::absolute(self.runtime.path())?,
-            launch: launch.clone(),
+            launch,
         })?;
         let mut shim = Command::new(&self.program)
             .arg0("muster")

@@ -47,6 +47,8 @@ impl Shims {
         generation: Fence,
         stop: Stop,
     ) -> Result<Option<Outcome>, StopError> {
+        // A shim on its way would come after us, and be known to nobody.
+        drop(self.starts.lock(folder.node()).await);
         for _ in 0..TRIES {
             match self.find(folder)? {
                 Found::Running(running) => match end(&running, generation, stop).await? {

@@ -1,0 +1,34 @@
+//! One at a time of each.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, PoisonError, Weak};
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// A lock for each of many, there only as long as somebody has it or waits for it.
+#[derive(Debug)]
+pub(crate) struct OneEach<K>(std::sync::Mutex<HashMap<K, Weak<Mutex<()>>>>);
+
+impl<K> Default for OneEach<K> {
+    fn default() -> Self {
+        Self(std::sync::Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> OneEach<K> {
+    pub(crate) async fn lock(&self, key: K) -> OwnedMutexGuard<()> {
+        self.of(key).lock_owned().await
+    }
+
+    fn of(&self, key: K) -> Arc<Mutex<()>> {
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = locks.get(&key).and_then(Weak::upgrade) {
+            return lock;
+        }
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::default();
+        locks.insert(key, Arc::downgrade(&lock));
+        lock
+    }
+}
