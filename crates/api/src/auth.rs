@@ -65,6 +65,9 @@ pub enum AuthError {
     /// Whoever knows about them cannot be asked now.
     #[error("{0}")]
     Unavailable(String),
+    /// Whoever knows about them does not let us ask.
+    #[error("{0}")]
+    Misconfigured(String),
 }
 
 impl From<AuthError> for ApiError {
@@ -72,6 +75,7 @@ impl From<AuthError> for ApiError {
         match error {
             AuthError::Refused(sentence) => Self::unauthenticated(sentence),
             AuthError::Unavailable(sentence) => Self::unavailable(sentence),
+            AuthError::Misconfigured(sentence) => Self::internal(sentence),
         }
     }
 }
@@ -128,7 +132,9 @@ impl Authenticators {
             match scheme.authenticate(caller).await {
                 Ok(Some(principal)) => return Ok(principal),
                 Ok(None) => {}
-                Err(error @ AuthError::Unavailable(_)) => unavailable = Some(error),
+                Err(error @ (AuthError::Unavailable(_) | AuthError::Misconfigured(_))) => {
+                    unavailable = Some(error);
+                }
                 Err(error @ AuthError::Refused(_)) => return Err(error),
             }
         }

@@ -89,7 +89,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let mut operations = Operations::default();
     let environments = local::environments(folder.path());
     let processes = local::processes(settings, folder.path(), environments.clone())?;
-    let kubernetes = kubernetes::connect(settings, folder.path()).await?;
+    let kubernetes = kubernetes::connect(settings, folder.path(), store.database_id().await?).await?;
     let engine = start_engine(settings, processes, kubernetes, store, &mut operations).await?;
     let shutdown = CancellationToken::new();
     let info = ServerInfo {

@@ -22,6 +22,10 @@ use progress::Progress;
 /// How often an action is looked at of which nothing was heard: a safety net, changes are told.
 const SAFETY_NET: Duration = Duration::from_secs(2);
 
+/// The actions by which clusters come and go.
+const CREATE: &str = "CLUSTER_CREATE";
+const DELETE: &str = "CLUSTER_DELETE";
+
 /// Whether to wait, and how long.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct WaitFlags {
@@ -131,7 +135,7 @@ impl Subject {
             () = deadline.passed() => None,
             _ = tokio::signal::ctrl_c() => return Err(self.interrupted()),
         };
-        let Some(action) = ended else { return Err(self.timed_out(deadline, progress.last())) };
+        let Some(action) = ended else { return Err(self.timed_out(deadline, &progress)) };
         if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
     }
 
@@ -163,7 +167,7 @@ impl Subject {
             if action.ended_at.is_some() {
                 return Ok(action);
             }
-            progress.queued(matches!(action.status.as_str(), "INIT" | "WAITING" | "READY"));
+            progress.of(&action);
             // Nothing heard is no news: it is looked at all the same.
             if let Ok(heard) = timeout(SAFETY_NET, self.heard(&mut watch)).await {
                 let cluster = heard?;
@@ -203,28 +207,68 @@ impl Subject {
         let why = if action.status_reason.is_empty() { "no reason is known" } else { &action.status_reason };
         let what = format!("{} of '{}' {how}: {why}", action.action, self.name);
         let (cluster, id) = (self.typed(), &action.id);
-        Failure::new(Exit::Failed, what).hint(format!(
-            "look with `muster events {cluster}` or `muster action show {id}`; remove it with `muster delete {cluster}`"
-        ))
+        let remove = self.how_to_remove(&action.action);
+        Failure::new(Exit::Failed, what)
+            .hint(format!("look with `muster events {cluster}` or `muster action show {id}`{remove}"))
     }
 
-    fn timed_out(&self, deadline: Deadline, last: &str) -> Failure {
+    fn timed_out(&self, deadline: Deadline, progress: &Progress) -> Failure {
+        let (last, kind) = (progress.last(), progress.kind());
         let how = if last.is_empty() { String::new() } else { format!(" ({last})") };
-        let what = format!(
-            "'{}' is not there yet after {}{how}; action {} goes on",
-            self.name,
-            deadline.words(),
-            self.action_id
-        );
-        let cluster = self.typed();
-        Failure::new(Exit::TimedOut, what).hint(format!(
-            "look with `muster get {cluster}` or `muster events {cluster}`; remove it with `muster delete {cluster}`"
-        ))
+        let still = match kind {
+            CREATE => "is not there yet",
+            DELETE => "is not gone yet",
+            _ => "is not as it should be yet",
+        };
+        let (name, id, patience) = (&self.name, &self.action_id, deadline.words());
+        let what = format!("'{name}' {still} after {patience}{how}; action {id} goes on");
+        let (cluster, remove) = (self.typed(), self.how_to_remove(kind));
+        Failure::new(Exit::TimedOut, what)
+            .hint(format!("look with `muster get {cluster}` or `muster events {cluster}`{remove}"))
+    }
+
+    /// What may be done with a cluster that did not come to be; one that was there before is somebody's.
+    fn how_to_remove(&self, kind: &str) -> String {
+        if kind == CREATE {
+            format!("; remove it with `muster delete {}`", self.typed())
+        } else {
+            String::new()
+        }
     }
 
     fn interrupted(&self) -> Failure {
         let what = format!("stopped waiting; action {} of '{}' goes on", self.action_id, self.name);
         let hint = format!("cancel it with `muster action cancel {}`", self.action_id);
         Failure::new(Exit::Interrupted, what).hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::create(CREATE, "'fred' is not there yet after 2 s; action 7 goes on", true)]
+    #[case::delete(DELETE, "'fred' is not gone yet after 2 s; action 7 goes on", false)]
+    #[case::resize("CLUSTER_RESIZE", "'fred' is not as it should be yet after 2 s; action 7 goes on", false)]
+    fn whoever_waited_too_long_is_told_for_what(
+        #[case] kind: &str,
+        #[case] words: &str,
+        #[case] removable: bool,
+    ) {
+        let subject = Subject {
+            namespace: "default".to_owned(),
+            name: "fred".to_owned(),
+            cluster_id: String::new(),
+            action_id: "7".to_owned(),
+        };
+        let mut progress = Progress::new("fred");
+        progress.of(&Action { action: kind.to_owned(), ..Action::default() });
+        let patience = WaitFlags { no_wait: false, timeout: Some(Duration::from_secs(2)) };
+        let said = format!("{:?}", subject.timed_out(patience.deadline(), &progress));
+        assert!(said.contains(words), "{said}");
+        assert_eq!(said.contains("remove it with `muster delete fred`"), removable, "{said}");
     }
 }

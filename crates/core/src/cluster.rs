@@ -79,6 +79,14 @@ impl ClusterStatus {
             _ => return None,
         })
     }
+
+    /// What is said of it at the beginning of that, where what was said before is of no interest any more.
+    pub const fn reason_during(kind: ActionKind) -> Option<&'static str> {
+        match kind {
+            ActionKind::ClusterDelete => Some("Deletion in progress"),
+            _ => None,
+        }
+    }
 }
 
 impl ClusterStatus {
@@ -293,6 +301,9 @@ pub struct ObservedSummary {
     pub object: Option<String>,
     /// The fence of Muster's last write that was seen on that object.
     pub fence: Fence,
+    /// Groups whose size somebody's autoscaler decides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub autoscaled: Vec<String>,
     /// The last of what others told of its objects that has an event here.
     #[serde(skip_serializing_if = "is_none_yet")]
     pub heard: u64,

@@ -89,3 +89,10 @@ pub struct Owner {
     /// What people read.
     pub name: String,
 }
+
+impl Owner {
+    /// Somebody of whom only an id is known, and who says so.
+    pub fn of_scheme(scheme: &str, id: &str) -> Self {
+        Self { scheme: scheme.to_owned(), id: id.to_owned(), name: id.to_owned() }
+    }
+}

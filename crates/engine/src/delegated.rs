@@ -105,6 +105,9 @@ impl Drive {
                 Verdict::Wait(until, why) => self.wait(work, until, why).await?,
                 Verdict::Reached => {
                     Self::settle(work, &task).await?;
+                    if let Object::Present(spec) = &seen.object {
+                        work.obstacles = plan::obstacles(work.cluster.has_head, spec, &seen.members);
+                    }
                     tell_of_old_ones(work, &task, &seen);
                     return Ok(());
                 }

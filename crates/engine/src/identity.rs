@@ -11,10 +11,16 @@ pub struct Vouched {
     pub groups: Vec<String>,
 }
 
-/// Nobody could say whose it is: for now, the sentence says why.
+/// Nobody could say whose it is; the sentence says why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CannotTell(pub String);
+pub enum CannotTell {
+    /// Asking again may help.
+    #[error("{0}")]
+    ForNow(String),
+    /// Asking again does not help: somebody has to allow it first.
+    #[error("{0}")]
+    NotAllowed(String),
+}
 
 /// Somebody who knows whose a token is.
 #[async_trait]

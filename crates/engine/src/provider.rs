@@ -155,6 +155,8 @@ pub struct Observed {
     pub members: Vec<SeenMember>,
     /// Delegated: the spec of record.
     pub object: Object,
+    /// Delegated: what else is still there of an object that is gone, and what it waits for, in words.
+    pub left: Vec<String>,
     /// What to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
     /// Delegated: what others told of its objects lately, the oldest first.

@@ -236,6 +236,8 @@ impl Work {
             if is_left_alone(&self.cluster, &self.capabilities) {
                 words = left_alone(&words);
             }
+        } else if word != ClusterStatus::Active && !self.obstacles.is_empty() {
+            words = format!("{words} {}", self.obstacles.join("; "));
         }
         let cluster = &mut self.cluster;
         cluster.status = word;

@@ -106,6 +106,8 @@ pub(crate) struct Work {
     pub(crate) unborn: HashSet<NodeId>,
     /// Children whose rows are behind.
     pub(crate) ended: Vec<(End, Vec<ActionId>)>,
+    /// What keeps a cluster that an operator drives from being as its object says, in words, as it was last seen.
+    pub(crate) obstacles: Vec<String>,
     /// Events that go out with the next commit.
     pub(crate) events: Vec<Event>,
     /// Nodes whose start was recorded, by an engine before us or by a step that was given up, without what became of it.
@@ -169,6 +171,7 @@ impl Work {
             dirty: HashSet::new(),
             unborn: HashSet::new(),
             ended: Vec::new(),
+            obstacles: Vec::new(),
             events: Vec::new(),
             unsure,
             follow,

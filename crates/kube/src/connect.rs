@@ -9,6 +9,7 @@ use kube::{Client, Config};
 use muster_core::ids::InstanceId;
 use tokio_util::sync::CancellationToken;
 
+use crate::fences::Fences;
 use crate::which::{self, Certain, Remembered};
 
 /// Where Kubernetes is, and what of it is served.
@@ -24,6 +25,8 @@ pub struct Options {
     pub names: HashMap<String, IpAddr>,
     /// The one of the last start, which may be away now.
     pub remembered: Option<Remembered>,
+    /// The database that fences are drawn from.
+    pub database: String,
 }
 
 /// Why there is no connection.
@@ -55,6 +58,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) instance: InstanceId,
     pub(crate) certain: Certain,
+    pub(crate) fences: Fences,
     /// What to remember for the next start; nothing where its user says which one it is.
     pub(crate) remembered: Option<Remembered>,
 }
@@ -75,7 +79,8 @@ pub(crate) async fn connect(
             (found.id.clone(), certain, Some(found))
         }
     };
-    Ok(Connection { client, instance: InstanceId::new("kubernetes", &id), certain, remembered })
+    let fences = Fences::of(&options.database);
+    Ok(Connection { client, instance: InstanceId::new("kubernetes", &id), certain, fences, remembered })
 }
 
 /// A client; it is not connected yet.

@@ -1,4 +1,4 @@
-//! Labels and annotations as Kubernetes takes them.
+//! Labels, annotations and names as Kubernetes takes them.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +37,17 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// Refuses a name that no object could have.
+pub(crate) fn check_name(what: &str, name: Option<&String>) -> Result<(), String> {
+    match name.filter(|name| !is_domain(name)) {
+        Some(name) => Err(format!(
+            "there is no {what} '{name}': names have small letters, digits, '-' and '.', and begin and end with a \
+             letter or digit"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// What a name is made of, in words.
 const NAME: &str = "at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit";
 
@@ -70,6 +81,16 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case::none(None, true)]
+    #[case::plain(Some("robot-1.test"), true)]
+    #[case::capitals(Some("Robot"), false)]
+    #[case::blank(Some("a b"), false)]
+    fn names_are_those_of_objects(#[case] name: Option<&str>, #[case] possible: bool) {
+        let name = name.map(str::to_owned);
+        assert_eq!(check_name("service account", name.as_ref()).is_ok(), possible, "{name:?}");
+    }
 
     fn one(key: &str, value: &str) -> BTreeMap<String, String> {
         BTreeMap::from([(key.to_owned(), value.to_owned())])

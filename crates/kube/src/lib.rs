@@ -8,6 +8,7 @@ mod connect;
 mod describe;
 mod details;
 mod facts;
+mod fences;
 mod follow;
 mod happenings;
 mod installed;

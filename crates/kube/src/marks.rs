@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
 use serde_json::{Map, Value, json};
+
+use crate::fences::Written;
 
 /// The cluster that an object was made for.
 pub(crate) const CLUSTER: &str = "muster.dev/cluster";
@@ -39,25 +40,24 @@ pub(crate) fn cluster_of(object: &Value) -> Option<ClusterId> {
 }
 
 /// The fence of Muster's last write to an object.
-pub(crate) fn fence_of(object: &Value) -> Option<Fence> {
-    let fence = object["metadata"]["annotations"][FENCE].as_str()?;
-    fence.parse().ok().map(Fence)
+pub(crate) fn fence_of(object: &Value) -> Option<Written> {
+    object["metadata"]["annotations"][FENCE].as_str().map(Written::new)
 }
 
 /// Marks a new object as made for a cluster.
-pub(crate) fn mark(object: &mut Value, cluster: ClusterId, fence: Fence) {
+pub(crate) fn mark(object: &mut Value, cluster: ClusterId, fence: &Written) {
     let metadata = &mut object["metadata"];
     let made_as = made_as(text(metadata, "namespace"), text(metadata, "name"));
     add(metadata, "labels", CLUSTER, cluster.to_string());
     add(metadata, "annotations", MADE_AS, made_as);
-    add(metadata, "annotations", FENCE, fence.0.to_string());
+    add(metadata, "annotations", FENCE, fence.as_str().to_owned());
 }
 
 /// Marks a new pod as made for a node.
-pub(crate) fn mark_node(pod: &mut Value, node: NodeId, fence: Fence) {
+pub(crate) fn mark_node(pod: &mut Value, node: NodeId, fence: &Written) {
     let metadata = &mut pod["metadata"];
     add(metadata, "labels", NODE, node.to_string());
-    add(metadata, "annotations", FENCE, fence.0.to_string());
+    add(metadata, "annotations", FENCE, fence.as_str().to_owned());
 }
 
 /// Labels and annotations that users gave, beside those that say what an object is.
@@ -100,8 +100,8 @@ pub(crate) fn goes_with(object: &Value, owner: &Value) -> bool {
 }
 
 /// The operation that writes a fence, for an object that has annotations or has none yet.
-pub(crate) fn write_fence(fence: Fence, has_annotations: bool) -> Value {
-    let value = fence.0.to_string();
+pub(crate) fn write_fence(fence: &Written, has_annotations: bool) -> Value {
+    let value = fence.as_str();
     if has_annotations {
         json!({"op": "add", "path": fence_path(), "value": value})
     } else {
@@ -110,8 +110,8 @@ pub(crate) fn write_fence(fence: Fence, has_annotations: bool) -> Value {
 }
 
 /// The operation that wants the fence to be this one still.
-pub(crate) fn test_fence(fence: Fence) -> Value {
-    json!({"op": "test", "path": fence_path(), "value": fence.0.to_string()})
+pub(crate) fn test_fence(fence: &Written) -> Value {
+    json!({"op": "test", "path": fence_path(), "value": fence.as_str()})
 }
 
 fn fence_path() -> String {
@@ -138,7 +138,7 @@ mod tests {
 
     fn object(name: &str) -> Value {
         let mut object = json!({"metadata": {"name": "fred", "namespace": "demo", "uid": UID}});
-        mark(&mut object, id(), Fence(7));
+        mark(&mut object, id(), &Written::new("ours/7"));
         object["metadata"]["name"] = name.into();
         object
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn an_object_is_known_by_what_was_written_on_it() {
         let object = object("fred");
-        assert_eq!((cluster_of(&object), fence_of(&object)), (Some(id()), Some(Fence(7))));
+        assert_eq!((cluster_of(&object), fence_of(&object)), (Some(id()), Some(Written::new("ours/7"))));
     }
 
     #[test]

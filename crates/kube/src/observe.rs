@@ -10,10 +10,13 @@ use muster_engine::provider::{Bounds, Heard, MemberId, Object, Observed, SeenGro
 use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words, groups};
 
 use crate::facts::{ObjectFacts, PodFacts};
+use crate::fences::Fences;
 use crate::sites::{Key, Site};
 
 /// What is known beside what objects and pods say.
 pub(crate) struct Others<'a> {
+    /// Which fences are ours.
+    pub(crate) fences: &'a Fences,
     /// What Kubernetes told of an object.
     pub(crate) heard: &'a dyn Fn(&str) -> Vec<Heard>,
     /// The last words of a pod whose container keeps dying.
@@ -36,7 +39,8 @@ pub(crate) fn observed(
         Some(_) => return Observed { object: Object::Absent, ..Observed::default() },
         None => {
             let members = site.members().map(|pod| member(pod, None, others)).collect();
-            return Observed { object: Object::Absent, members, ..Observed::default() };
+            let left = site.objects().filter_map(waits_to_go).collect();
+            return Observed { object: Object::Absent, members, left, ..Observed::default() };
         }
     };
     let words = site.words();
@@ -54,7 +58,11 @@ pub(crate) fn observed(
         members: site.members().map(|pod| member(pod, made_from(pod), others)).collect(),
         object: Object::Present(Spec {
             identity: root.uid.clone(),
-            fence: site.objects().filter_map(|object| object.fence).max().unwrap_or(Fence(0)),
+            fence: site
+                .objects()
+                .filter_map(|object| others.fences.read(object.fence.as_ref()))
+                .max()
+                .unwrap_or(Fence(0)),
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
             suspended: root.words.suspended,
@@ -102,10 +110,7 @@ fn pending(
     now: Timestamp,
 ) -> Vec<String> {
     let mut pending: Vec<String> = words.iter().flat_map(|words| words.pending.clone()).collect();
-    if let Some(finalizers) = root.leaving.as_ref().filter(|finalizers| !finalizers.is_empty()) {
-        let (kind, name) = (root.kind.kind, &root.name);
-        pending.push(format!("{kind} '{name}' waits for its finalizers: {}", finalizers.join(", ")));
-    }
+    pending.extend(waits_to_go(root));
     let overdue = root.made_at.is_some_and(|made_at| now.since(made_at) >= NOTICED_WITHIN);
     let unnoticed = overdue && accepted && !root.words.noticed;
     if let Some(operator) = flavor.operator().filter(|_| unnoticed) {
@@ -113,6 +118,13 @@ fn pending(
         pending.push(format!("{operator} has not taken note of it within {seconds} seconds: is it running?"));
     }
     pending
+}
+
+/// What keeps an object from going that was deleted.
+fn waits_to_go(object: &ObjectFacts) -> Option<String> {
+    let finalizers = object.leaving.as_ref().filter(|finalizers| !finalizers.is_empty())?;
+    let (kind, name) = (object.kind.kind, &object.name);
+    Some(format!("{kind} '{name}' waits for its finalizers: {}", finalizers.join(", ")))
 }
 
 fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> SeenGroup {

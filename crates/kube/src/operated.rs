@@ -34,6 +34,7 @@ use crate::connect::{Connection, Options};
 use crate::describe;
 use crate::details::details;
 use crate::facts::PodFacts;
+use crate::fences::Fences;
 use crate::installed::Installed;
 use crate::labels;
 use crate::logs::{self, LastWords, Lines};
@@ -42,7 +43,7 @@ use crate::namespaces::Namespaces;
 use crate::observe::{self, Others};
 use crate::sites::{Key, Site};
 use crate::which::Certain;
-use crate::write::{self, Deleted, Writer};
+use crate::write::{Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
 use steps::{joined, relabelled, resized};
 
@@ -56,6 +57,7 @@ pub(crate) struct Operated {
     installed: Arc<Installed>,
     namespaces: Arc<Namespaces>,
     writer: Writer,
+    fences: Fences,
     client: Client,
     last_words: LastWords,
     http: Http,
@@ -71,16 +73,17 @@ impl Operated {
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
-        let Connection { client, instance, certain, .. } = connection;
+        let Connection { client, instance, certain, fences, .. } = connection;
         let installed = Arc::new(Installed::new(client.clone(), options.namespaces, changes.clone()));
         let (follows, token) = (Arc::clone(&installed), stop.clone());
         let follow = async move { follows.run(token).await };
         tokio::spawn(certain.clone().then(follow, stop.clone()));
         installed.follow_events(certain, stop);
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
-        let (writer, http) = (Writer::new(client.clone()), Http::new(options.names));
+        let (writer, fences) = (Writer::new(client.clone(), fences.clone()), fences.clone());
+        let http = Http::new(options.names);
         let last_words = LastWords::default();
-        Self { instance, certain, installed, namespaces, writer, client, last_words, http, changes }
+        Self { instance, certain, installed, namespaces, writer, fences, client, last_words, http, changes }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -223,6 +226,8 @@ impl Provider for Operated {
         let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
         for node in std::iter::once(recipe.head()).chain(groups) {
             labels::check(&node.pod.labels, &node.pod.annotations).map_err(invalid)?;
+            labels::check_name("service account", node.pod.service_account.as_ref()).map_err(invalid)?;
+            labels::check_name("secret", node.pod.image_pull_secret.as_ref()).map_err(invalid)?;
         }
         stand.flavor.manifests(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
         self.namespaces.check(&cluster.namespace).await
@@ -254,7 +259,7 @@ impl Provider for Operated {
         let Some(root) = site.root.map(|root| root.value).filter(|root| root.stands_for(call.cluster)) else {
             return Ok(());
         };
-        write::refuse_older(call.fence, root.fence)?;
+        self.fences.refuse_older(call.fence, root.fence.as_ref())?;
         match self.writer.delete(root.kind, &root.namespace, &root.name, &root.uid).await? {
             Deleted::Gone => stand.sites.bury(&stand.key, &root.uid),
             Deleted::Leaving => {
@@ -321,6 +326,7 @@ impl Provider for Operated {
         let site = stand.look()?;
         self.ask_for_last_words(&stand, &site, call.cluster.id);
         let others = Others {
+            fences: &self.fences,
             heard: &|uid| self.installed.happenings.of(uid),
             last_words: &|uid| self.last_words.of(uid),
             now: SystemClock.now(),

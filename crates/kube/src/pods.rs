@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connect::Connection;
 use crate::details::details;
 use crate::facts::NodePod;
+use crate::fences::Fences;
 use crate::follow::{self, api_in};
 use crate::installed::places;
 use crate::logs::{self, Lines};
@@ -50,6 +51,7 @@ pub(crate) struct Pods {
     client: Client,
     certain: Certain,
     writer: Writer,
+    fences: Fences,
     table: Arc<Table>,
     changes: broadcast::Sender<Change>,
 }
@@ -83,7 +85,7 @@ impl Pods {
         changes: broadcast::Sender<Change>,
         stop: &CancellationToken,
     ) -> Self {
-        let Connection { client, instance, certain, .. } = connection;
+        let Connection { client, instance, certain, fences, .. } = connection;
         let places = places(served);
         let table = Arc::new(Table::new(places.len(), certain.clone(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
@@ -93,7 +95,8 @@ impl Pods {
             tokio::spawn(certain.clone().then(follow, stop.clone()));
         }
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
-        Self { instance, namespaces, writer: Writer::new(client.clone()), client, certain, table, changes }
+        let (writer, fences) = (Writer::new(client.clone(), fences.clone()), fences.clone());
+        Self { instance, namespaces, client, certain, writer, fences, table, changes }
     }
 
     fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {

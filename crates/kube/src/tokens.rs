@@ -7,6 +7,7 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use muster_engine::identity::{CannotTell, Identity, Vouched};
+use muster_engine::provider::ProviderError;
 
 use crate::connect::{self, CannotConnect, Options};
 use crate::refusal;
@@ -26,6 +27,14 @@ impl TokenReviews {
     }
 }
 
+fn cannot_tell(refused: ProviderError) -> CannotTell {
+    if refused.transient {
+        CannotTell::ForNow(refused.message)
+    } else {
+        CannotTell::NotAllowed(refused.message)
+    }
+}
+
 #[async_trait]
 impl Identity for TokenReviews {
     async fn of_token(&self, token: &str) -> Result<Option<Vouched>, CannotTell> {
@@ -37,8 +46,8 @@ impl Identity for TokenReviews {
         let answer = tokio::time::timeout(AT_MOST, reviews.create(&parameters, &review)).await;
         let answer = match answer {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(CannotTell(refusal::of(DOING, error).message)),
-            Err(_) => return Err(CannotTell(refusal::late(DOING).message)),
+            Ok(Err(error)) => return Err(cannot_tell(refusal::of(DOING, error))),
+            Err(_) => return Err(cannot_tell(refusal::late(DOING))),
         };
         let status = answer.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true)).unwrap_or_default();

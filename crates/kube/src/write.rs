@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::facts::ObjectFacts;
+use crate::fences::Fences;
 use crate::follow::api_of;
 use crate::plain::Metadata;
 use crate::{marks, refusal};
@@ -44,11 +45,12 @@ pub(crate) enum Deleted {
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
+    fences: Fences,
 }
 
 impl Writer {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    pub(crate) fn new(client: Client, fences: Fences) -> Self {
+        Self { client, fences }
     }
 
     /// Makes an object for a cluster, to go with its owner; one that was made for it before is as good.
@@ -59,7 +61,7 @@ impl Writer {
         cluster: ClusterId,
         fence: Fence,
     ) -> Result<Value, ProviderError> {
-        marks::mark(&mut manifest.body, cluster, fence);
+        marks::mark(&mut manifest.body, cluster, &self.fences.written(fence));
         if let Some(owner) = owner {
             manifest.body["metadata"]["ownerReferences"] = json!([marks::reference(owner)]);
         }
@@ -81,7 +83,7 @@ impl Writer {
         node: NodeId,
         fence: Fence,
     ) -> Result<(), ProviderError> {
-        marks::mark_node(&mut manifest.body, node, fence);
+        marks::mark_node(&mut manifest.body, node, &self.fences.written(fence));
         let node = node.to_string();
         self.post(manifest, fence, &|pod| pod["metadata"]["labels"][marks::NODE] == *node).await.map(drop)
     }
@@ -120,7 +122,7 @@ impl Writer {
             let message = format!("cannot {what}: it is being deleted");
             return Err(ProviderError::transient("Leaving", message));
         }
-        refuse_older(fence, marks::fence_of(&object))?;
+        self.fences.refuse_older(fence, marks::fence_of(&object).as_ref())?;
         Ok(object)
     }
 
@@ -162,8 +164,8 @@ impl Writer {
         last: bool,
     ) -> Result<Value, ProviderError> {
         let what = format!("change {} '{}/{}'", seen.kind.kind, seen.namespace, seen.name);
-        refuse_older(fence, seen.fence)?;
-        let mut all = match seen.fence {
+        self.fences.refuse_older(fence, seen.fence.as_ref())?;
+        let mut all = match &seen.fence {
             // Status is written all the time: a version would hardly ever be the one that was seen.
             Some(written) => {
                 vec![test("/metadata/generation", &json!(seen.generation)), marks::test_fence(written)]
@@ -171,7 +173,7 @@ impl Writer {
             None => vec![test("/metadata/resourceVersion", &json!(seen.version))],
         };
         all.push(test("/metadata/uid", &json!(seen.uid)));
-        all.extend(last.then(|| marks::write_fence(fence, seen.has_annotations)));
+        all.extend(last.then(|| marks::write_fence(&self.fences.written(fence), seen.has_annotations)));
         all.extend(operations);
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(all))
             .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
@@ -182,7 +184,7 @@ impl Writer {
             Err(Error::Api(status)) if is_failed_test(&status) => {
                 // Nobody says which test failed. Whoever was overtaken by another engine has nothing to say any more.
                 let now = self.read(seen.kind, &seen.namespace, &seen.name).await?;
-                refuse_older(fence, now.as_ref().and_then(marks::fence_of))?;
+                self.fences.refuse_older(fence, now.as_ref().and_then(marks::fence_of).as_ref())?;
                 Err(changed_meanwhile(&what))
             }
             Err(error) => Err(refusal::of(&what, error)),
@@ -202,7 +204,7 @@ impl Writer {
         let api = api_of(self.client.clone(), seen.kind, Some(&seen.namespace));
         for _ in 0..OVERLAYS {
             let now = self.read(seen.kind, &seen.namespace, &seen.name).await?.unwrap_or_default();
-            refuse_older(fence, marks::fence_of(&now))?;
+            self.fences.refuse_older(fence, marks::fence_of(&now).as_ref())?;
             let metadata = &now["metadata"];
             let same = metadata["uid"] == seen.uid.as_str()
                 && metadata["generation"].as_i64().unwrap_or_default() == seen.generation
@@ -212,7 +214,7 @@ impl Writer {
             }
             body["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
             if last {
-                body["metadata"]["annotations"][marks::FENCE] = fence.0.to_string().into();
+                body["metadata"]["annotations"][marks::FENCE] = self.fences.written(fence).as_str().into();
             }
             let patch = Patch::Merge(&body);
             match within(&what, api.patch(&seen.name, &PatchParams::default(), &patch)).await? {
@@ -266,17 +268,6 @@ impl Writer {
             }
             Err(error) => Err(refusal::of(&what, error)),
         }
-    }
-}
-
-/// Refuses a write of an engine that another one has overtaken.
-pub(crate) fn refuse_older(fence: Fence, written: Option<Fence>) -> Result<(), ProviderError> {
-    match written.filter(|written| *written > fence) {
-        Some(written) => {
-            let message = format!("fence {} is older than {}", fence.0, written.0);
-            Err(ProviderError::permanent("Fenced", message))
-        }
-        None => Ok(()),
     }
 }
 

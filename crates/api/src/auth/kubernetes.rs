@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use muster_core::projects::ProjectNamespaces;
 use muster_engine::clock::Clock;
-use muster_engine::identity::{Identity, Vouched};
+use muster_engine::identity::{CannotTell, Identity, Vouched};
 
 use super::secret::{PREFIX, hash};
 use super::{AuthError, Authenticator, Caller};
@@ -53,8 +53,11 @@ impl KubernetesTokens {
         if let Some(Answer(known)) = self.remembered.get(&key) {
             return Ok(known);
         }
-        let unavailable = |why: String| AuthError::Unavailable(format!("cannot tell who is calling: {why}"));
-        let answer = self.kubernetes.of_token(token).await.map_err(|error| unavailable(error.0))?;
+        let sentence = |why: String| format!("cannot tell who is calling: {why}");
+        let answer = self.kubernetes.of_token(token).await.map_err(|error| match error {
+            CannotTell::ForNow(why) => AuthError::Unavailable(sentence(why)),
+            CannotTell::NotAllowed(why) => AuthError::Misconfigured(sentence(why)),
+        })?;
         self.remembered.put(key, Answer(answer.clone()));
         Ok(answer)
     }

@@ -3,20 +3,25 @@
 use std::collections::HashMap;
 
 use axum::response::Response;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use muster_core::ids::ActionId;
 use serde::Serialize;
 
 use super::call::Call;
 use super::version::{self, Version};
+use crate::error::ACTION_HEADER;
 use crate::rest;
+
+/// As every door names the action behind its answer.
+const ACTION: HeaderName = HeaderName::from_static(ACTION_HEADER);
 
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
     body: String,
-    location: Option<String>,
+    /// The action that goes on, and where it can be seen.
+    action: Option<(ActionId, String)>,
 }
 
 impl Reply {
@@ -29,12 +34,12 @@ impl Reply {
     pub(super) fn whole(body: &impl Serialize) -> Self {
         // Maps with keys that are texts: there is nothing that could fail.
         let body = serde_json::to_string(body).unwrap_or_default();
-        Self { status: StatusCode::OK, body, location: None }
+        Self { status: StatusCode::OK, body, action: None }
     }
 
     /// Nothing.
     pub(super) const fn empty(status: StatusCode) -> Self {
-        Self { status, body: String::new(), location: None }
+        Self { status, body: String::new(), action: None }
     }
 
     /// The same with another status.
@@ -46,7 +51,7 @@ impl Reply {
     /// Accepted: an action goes on, and this is where it can be seen.
     pub(super) fn accepted(mut self, call: &Call, action: ActionId) -> Self {
         self.status = StatusCode::ACCEPTED;
-        self.location = Some(call.address(&format!("/actions/{action}")));
+        self.action = Some((action, call.address(&format!("/actions/{action}"))));
         self
     }
 
@@ -58,8 +63,9 @@ impl Reply {
         if let Ok(version) = version.header().parse() {
             headers.insert(version::HEADER, version);
         }
-        if let Some(location) = self.location.and_then(|location| location.parse().ok()) {
-            headers.insert(header::LOCATION, location);
+        if let Some((action, location)) = self.action {
+            let named = [(header::LOCATION, location), (ACTION, action.to_string())];
+            headers.extend(named.into_iter().filter_map(|(name, text)| Some((name, text.parse().ok()?))));
         }
         response
     }

@@ -111,6 +111,19 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
     }
 }
 
+/// Refuses names of what this server does not have: nodes would be made without it, and nobody would know.
+pub(super) fn check_named(whose: &str, named: [(&str, &str); 4]) -> Result<(), ApiError> {
+    match named.into_iter().find(|(_, name)| !name.is_empty()) {
+        Some((field, name)) => {
+            let instead = if field.starts_with("image") { "an image" } else { "a shape (cpu, memory, gpu)" };
+            Err(ApiError::invalid(format!(
+                "{field} '{name}' of {whose} is not there: this server does not have any yet; give {instead} instead"
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses an image and variables that no node could be started with.
 pub(super) fn check_node(image: &String, environment: &BTreeMap<String, String>) -> Result<(), ApiError> {
     plain("image", [image])?;

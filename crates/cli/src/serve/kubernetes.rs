@@ -1,12 +1,12 @@
 //! The provider of Kubernetes, if one is configured.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::clock::SystemClock;
+use muster_engine::identity::{CannotTell, Identity as _};
 use muster_kube::{CannotConnect, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;
@@ -15,15 +15,22 @@ use crate::files::write_private;
 /// The file of the data folder that says which Kubernetes it was the last time.
 const REMEMBERED: &str = "kubernetes.json";
 
+/// A token that is nobody's, to see whether one may ask.
+const NOBODY: &str = "nobody";
+
 /// Connects to the Kubernetes that the settings name; none if they name none. One that was there before may be away.
-pub(super) async fn connect(settings: &Settings, folder: &Path) -> Result<Option<Kubernetes>> {
+pub(super) async fn connect(
+    settings: &Settings,
+    folder: &Path,
+    database: String,
+) -> Result<Option<Kubernetes>> {
     if !settings.has_kubernetes() {
         return Ok(None);
     }
     let file = folder.join(REMEMBERED);
     // A file that cannot be read is one that is not there: it is written anew.
     let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let options = Options { remembered, ..options(settings) };
+    let options = Options { remembered, database, ..options(settings) };
     let before = options.remembered.clone();
     let kubernetes = Kubernetes::connect(options).await.map_err(|why| match why {
         CannotConnect::Unreachable(_) => {
@@ -41,6 +48,10 @@ pub(super) async fn connect(settings: &Settings, folder: &Path) -> Result<Option
 pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     let reviews = TokenReviews::new(&options(settings)).await;
     let reviews = reviews.context("cannot ask Kubernetes who is calling")?;
+    // One that is away may come back; one that does not let us ask lets nobody in.
+    if let Err(CannotTell::NotAllowed(why)) = reviews.of_token(NOBODY).await {
+        bail!("auth is 'kubernetes', and it cannot be asked who is calling: {why}");
+    }
     Ok(KubernetesTokens::new(
         Arc::new(reviews),
         settings.kubernetes_project.clone(),
@@ -55,7 +66,6 @@ fn options(settings: &Settings) -> Options {
         kubeconfig: settings.kubeconfig.clone(),
         namespaces: settings.namespace.clone(),
         instance_id: settings.instance_id.clone(),
-        names: HashMap::new(),
-        remembered: None,
+        ..Options::default()
     }
 }

@@ -1,12 +1,13 @@
 //! What is being waited for, and how it stands.
 
-use muster_proto::v1alpha2::Cluster;
+use muster_proto::v1alpha2::{Action, Cluster};
 
 use crate::output::{Spinner, harmless};
 
 pub(super) struct Progress {
     name: String,
     spinner: Spinner,
+    kind: String,
     queued: bool,
     seen: String,
     last: String,
@@ -15,13 +16,20 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(name: &str) -> Self {
         let spinner = Spinner::new(name.to_owned());
-        Self { name: name.to_owned(), spinner, queued: false, seen: String::new(), last: String::new() }
+        let (kind, seen, last) = (String::new(), String::new(), String::new());
+        Self { name: name.to_owned(), spinner, kind, queued: false, seen, last }
     }
 
-    /// Whether the action waits for its turn.
-    pub(super) fn queued(&mut self, queued: bool) {
-        self.queued = queued;
+    /// The action that is waited for, which may wait for its turn.
+    pub(super) fn of(&mut self, action: &Action) {
+        self.kind.clone_from(&action.action);
+        self.queued = matches!(action.status.as_str(), "INIT" | "WAITING" | "READY");
         self.tell();
+    }
+
+    /// What kind of action it is, once it was seen.
+    pub(super) fn kind(&self) -> &str {
+        &self.kind
     }
 
     pub(super) fn show(&mut self, cluster: &Cluster, event: &str) {
@@ -57,9 +65,9 @@ impl Progress {
 
 fn seen(cluster: &Cluster, event: &str) -> String {
     let counts = crate::table::workers(cluster);
-    // In a change the reason is still that of the change before, except in the first.
+    // In a change the reason is still that of the change before, except in the first and the last.
     let reason = match cluster.state.as_str() {
-        "CREATING" | "WARNING" | "ERROR" | "CRITICAL" => cluster.status_reason.as_str(),
+        "CREATING" | "DELETING" | "WARNING" | "ERROR" | "CRITICAL" => cluster.status_reason.as_str(),
         _ => "",
     };
     let why = if event.is_empty() { reason } else { event };

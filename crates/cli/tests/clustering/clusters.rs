@@ -21,6 +21,7 @@ async fn a_cluster_lives_from_its_creation_to_its_deletion(#[case] database: Dat
     let id = made.body["cluster"]["id"].as_str().unwrap().to_owned();
     assert_eq!(made.body["cluster"]["status"], "INIT");
     assert_eq!(made.header("location"), format!("{}/clustering/v1/actions/{}", service.base, made.action()));
+    assert_eq!(made.header("muster-action-id"), made.action(), "as at every door");
     let action = service.ended(&made.action()).await;
     assert_eq!((&action["status"], &action["action"]), (&"SUCCEEDED".into(), &"CLUSTER_CREATE".into()));
     assert_eq!((&action["target"], &action["cluster_id"]), (&id.clone().into(), &id.clone().into()));

@@ -11,7 +11,7 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
 use crate::release;
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 const WHOAMI: &str = "/apis/v1alpha2/admin/whoami";
 
@@ -94,4 +94,31 @@ async fn while_kubernetes_does_not_answer_nobody_is_told_that_the_token_is_wrong
     own.start(Component::ApiServer).await;
     let ((status, body), _) = asked(&mut server, &token).await;
     assert_eq!(status, 200, "an answer that did not come is not remembered: {body}");
+}
+
+#[tokio::test]
+async fn a_server_that_may_not_ask_who_is_calling_says_so_at_its_start() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let namespace = kubernetes.namespace().await;
+    release::account(&namespace, "robot").await;
+    let token = release::token(&namespace, "robot").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = release::kubeconfig(&kubernetes, &folder, &token);
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--grpc-listen",
+        "127.0.0.1:0",
+        "--auth",
+        "kubernetes",
+    ]);
+    command.arg("--data-dir").arg(folder.path().join("data")).arg("--kubeconfig").arg(&kubeconfig);
+    let ended = tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await;
+    let ended = ended.expect("it ends in time").expect("it runs");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("auth is 'kubernetes', and it cannot be asked who is calling"), "{said}");
+    assert!(said.contains("cannot create resource \"tokenreviews\""), "{said}");
 }

@@ -143,13 +143,10 @@ impl House {
         self.gate.open(kill);
         let accepted = self.ask_for(deed).await;
         let status = accepted.status();
-        // One door names the action, the other says where to look at it.
-        let headers = accepted.headers();
-        let action = headers.get("muster-action-id").or(headers.get("location")).cloned();
+        let action = accepted.headers().get("muster-action-id").cloned();
         let said = accepted.text().await.unwrap_or_default();
         assert!(status.is_success(), "{deed:?} at {kill:?}: {status} {said}");
         let action = action.expect("it names its action").to_str().expect("an id").to_owned();
-        let action = action.rsplit('/').next().unwrap_or_default().to_owned();
 
         let killed = tokio::select! {
             () = self.gate.closed() => true,

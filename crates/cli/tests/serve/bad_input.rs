@@ -32,6 +32,14 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
             with(&[(group, json!({"group_name": "default", "shape": {"memory": "1"}}))]),
             "shape of group 'default': memory is 1, and no program runs in less than 1Mi",
         ),
+        (
+            with(&[(group, json!({"group_name": "default", "compute_template": "big"}))]),
+            "compute_template 'big' of group 'default' is not there: this server does not have any yet; give a shape",
+        ),
+        (
+            with(&[("/cluster_spec", json!({"head_group_spec": {"image_template": "fat"}}))]),
+            "image_template 'fat' of head_group_spec is not there: this server does not have any yet; give an image",
+        ),
         (with(&[("/name", json!("Bad_Name"))]), "cluster name 'Bad_Name' is not possible"),
         (with(&[("/name", json!("a".repeat(54)))]), "at most 53 characters"),
         (

@@ -108,6 +108,8 @@ impl Mirror {
         let ours = spec.fence > known.fence;
         known.object = Some(spec.identity.clone());
         known.fence = spec.fence;
+        let autoscaled = spec.groups.iter().filter(|group| group.autoscaled);
+        known.autoscaled = autoscaled.map(|group| group.name.clone()).collect();
         if spec.unfinished {
             // What is there in part only, made by whoever died or lost since, does not say how many there should be.
             return;

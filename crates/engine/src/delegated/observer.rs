@@ -35,7 +35,8 @@ pub(crate) async fn look_at(
         Object::Absent => return end(inner, duty, &cluster, now).await,
         Object::Present(spec) => {
             let mut mirror = mirror::mirror(&cluster, &nodes, &seen, Some(spec), |_| false, now);
-            evaluate(&mut mirror, &nodes, spec, &seen);
+            let resized = mirror.cluster.generation != cluster.generation;
+            evaluate(&mut mirror, &nodes, spec, &seen, resized);
             mirror
         }
     };
@@ -104,7 +105,7 @@ fn looked(mirrored: Mirrored) -> Looked {
 }
 
 /// How the cluster is, and what keeps it from being as it should.
-fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed) {
+fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed, resized: bool) {
     let (active, head) = mirror.counts(before);
     let cluster = &mut mirror.cluster;
     let (word, mut words) = if spec.suspended {
@@ -120,7 +121,7 @@ fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed) 
         words = format!("{words} {}", obstacles.join("; "));
     }
     // The words of the action that brought it there stay while nothing changes.
-    if word != cluster.status || word != ClusterStatus::Active {
+    if word != cluster.status || word != ClusterStatus::Active || resized {
         (cluster.status, cluster.status_reason) = (word, words);
     }
 }

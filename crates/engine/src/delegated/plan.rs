@@ -150,14 +150,22 @@ pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp
 fn without_object(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp) -> Verdict {
     match goal.write {
         Write::Create if !memory.acknowledged => call(memory, now),
-        Write::Delete if seen.members.is_empty() => Verdict::Reached,
-        Write::Delete => Verdict::Wait(None, vec![format!("{} is still there", names(&seen.members))]),
+        Write::Delete if seen.members.is_empty() && seen.left.is_empty() => Verdict::Reached,
+        Write::Delete => Verdict::Wait(None, left(seen)),
         Write::Nothing if goal.complete == Complete::Groups(Vec::new()) => Verdict::Reached,
         _ if goal.unmade => {
             unreachable("it was never made, because its creation failed: recover or delete it")
         }
         _ => unreachable("the cluster was deleted elsewhere"),
     }
+}
+
+/// What a deleted object leaves that is not gone yet.
+fn left(seen: &Observed) -> Vec<String> {
+    let members = &seen.members;
+    let still =
+        (!members.is_empty()).then(|| format!("{} is still there{}", names(members), why(members.iter())));
+    still.into_iter().chain(seen.left.clone()).collect()
 }
 
 fn unreachable(why: &str) -> Verdict {
@@ -179,10 +187,7 @@ fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<V
             return Some(unreachable(&format!("there is no group '{}' any more", wanted.group)));
         };
         if group.autoscaled && wanted.desired.is_some() {
-            return Some(unreachable(&format!(
-                "group '{}' is scaled by its autoscaler: change its bounds, not its size",
-                group.name
-            )));
+            return Some(unreachable(&scaled_by_autoscaler(&group.name)));
         }
         differences.extend(difference(wanted, group));
     }
@@ -197,6 +202,10 @@ fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<V
             differences.into_iter().map(|what| format!("changed elsewhere: {what}")).collect(),
         )),
     }
+}
+
+pub(super) fn scaled_by_autoscaler(group: &str) -> String {
+    format!("group '{group}' is scaled by its autoscaler: change its bounds, not its size")
 }
 
 fn difference(wanted: &Wanted, group: &SeenGroup) -> Option<String> {

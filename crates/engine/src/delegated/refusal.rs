@@ -1,11 +1,12 @@
 //! What cannot be asked of a cluster that an operator drives, said before it is accepted.
 
 use muster_core::action::ActionKind;
-use muster_core::cluster::Cluster;
+use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::node::NodeRole;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::handlers::update;
+use super::plan;
+use crate::handlers::{resize, update};
 use crate::provider::{Capabilities, Membership};
 
 /// Why a request is not possible, in one sentence that names what is missing; none if it is.
@@ -23,12 +24,15 @@ pub(crate) fn refusal(
             cluster.name
         ));
     }
+    if let Some(group) = autoscaled(cluster, action, inputs) {
+        return Some(plan::scaled_by_autoscaler(&group));
+    }
     let names = |key: &str| inputs.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     let why = match (action, role) {
         (ActionKind::ClusterResize | ActionKind::ClusterScaleIn, _)
             if names("candidates") && !capabilities.choose_victims =>
         {
-            "cannot choose victims: which workers go is up to their operator"
+            "cannot choose victims: which of their workers go is not up to Muster"
         }
         (ActionKind::ClusterUpdate, _)
             if !capabilities.update_in_place && changes_recipe(cluster, inputs) =>
@@ -39,7 +43,7 @@ pub(crate) fn refusal(
             "cannot restart their head: their operator has no way to replace it"
         }
         (ActionKind::NodeRecover, Some(NodeRole::Worker)) => {
-            "cannot recover single workers: their operator brings them back"
+            "cannot recover single workers: what makes them brings them back"
         }
         (
             ActionKind::ClusterAddNodes
@@ -51,7 +55,7 @@ pub(crate) fn refusal(
             | ActionKind::NodeJoin
             | ActionKind::NodeLeave,
             _,
-        ) => "cannot add, remove or change single nodes: their operator makes them; resize instead",
+        ) => "cannot add, remove or change single nodes: they are made by the group; resize it instead",
         _ => return None,
     };
     Some(format!("clusters of type {} {why}", cluster.profile_type))
@@ -69,6 +73,28 @@ fn unasked(action: ActionKind, inputs: &Value) -> Option<&'static str> {
     }
 }
 
+/// A group that would be of another size, which is its autoscaler's affair.
+fn autoscaled(cluster: &Cluster, action: ActionKind, inputs: &Value) -> Option<String> {
+    if cluster.observed.autoscaled.is_empty() {
+        return None;
+    }
+    let mut after = cluster.clone();
+    match action {
+        ActionKind::ClusterUpdate => update::apply_changes(&mut after, inputs).ok()?,
+        ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
+            let request = resize::Request::read(action, &Map::new(), inputs).ok()?;
+            let present = |group: &WorkerGroup| usize::try_from(group.desired).unwrap_or(usize::MAX);
+            resize::apply(&mut after, present, &request, u32::MAX).ok()?;
+        }
+        _ => return None,
+    }
+    let resized = |name: &&String| {
+        let desired = |cluster: &Cluster| cluster.group(name).map(|group| group.desired);
+        desired(&after) != desired(cluster)
+    };
+    cluster.observed.autoscaled.iter().find(resized).cloned()
+}
+
 /// Whether more than sizes and words would change.
 fn changes_recipe(cluster: &Cluster, inputs: &Value) -> bool {
     let mut after = cluster.clone();
@@ -77,7 +103,6 @@ fn changes_recipe(cluster: &Cluster, inputs: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::cluster::WorkerGroup;
     use muster_core::sample;
     use rstest::rstest;
     use serde_json::json;
@@ -145,6 +170,25 @@ mod tests {
             None => assert_eq!(refused, None),
         }
         assert_eq!(refusal(capable(true), &cluster(), action, None, &inputs), None, "ours is ours");
+    }
+
+    #[rstest]
+    #[case::size(ActionKind::ClusterResize, json!({"adjustment_type": "EXACT_CAPACITY", "number": 5}), true)]
+    #[case::out(ActionKind::ClusterScaleOut, json!({"count": 1}), true)]
+    #[case::update(ActionKind::ClusterUpdate, json!({"groups": [WorkerGroup { desired: 5, ..cluster().groups[0].clone() }]}), true)]
+    #[case::same_size(ActionKind::ClusterResize, json!({"adjustment_type": "EXACT_CAPACITY", "number": 2}), false)]
+    #[case::bounds(ActionKind::ClusterResize, json!({"min_size": 1, "max_size": 9}), false)]
+    fn sizes_of_autoscaled_groups_are_refused(
+        #[case] action: ActionKind,
+        #[case] inputs: Value,
+        #[case] refused: bool,
+    ) {
+        let mut cluster = cluster();
+        assert_eq!(refusal(capable(true), &cluster, action, None, &inputs), None);
+        cluster.observed.autoscaled = vec![cluster.groups[0].name.clone()];
+        let words = "group 'default' is scaled by its autoscaler: change its bounds, not its size";
+        let told = refusal(capable(true), &cluster, action, None, &inputs);
+        assert_eq!(told.as_deref(), refused.then_some(words));
     }
 
     #[rstest]

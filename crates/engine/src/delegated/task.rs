@@ -220,7 +220,7 @@ fn victims(work: &Work, wanted: &[Wanted]) -> Result<Vec<NodeId>, Stop> {
         }
         let kind = &work.cluster.profile_type;
         return Err(Stop::Failed(format!(
-            "clusters of type {kind} cannot choose victims: which workers go is up to their operator"
+            "clusters of type {kind} cannot choose victims: which of their workers go is not up to Muster"
         )));
     }
     let mut victims = Vec::new();

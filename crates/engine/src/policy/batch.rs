@@ -26,7 +26,7 @@ impl PolicyType for Batch {
         if matches!(context.capabilities.membership, Membership::Delegated(_)) {
             let kind = &context.cluster.profile_type;
             return Err(format!(
-                "how many workers of {kind} are updated at a time is up to their operator: a batch policy cannot be attached"
+                "how many workers of {kind} are updated at a time is not up to Muster: a batch policy cannot be attached"
             ));
         }
         Ok(())

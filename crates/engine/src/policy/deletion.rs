@@ -37,7 +37,7 @@ impl PolicyType for Deletion {
         match &settings.hooks {
             Some(_) if delegated => {
                 return Err(format!(
-                    "nobody can be asked before workers of {kind} go, their operator ends them: leave 'hooks' out"
+                    "nobody can be asked before workers of {kind} go, others end them: leave 'hooks' out"
                 ));
             }
             Some(hooks) if hooks.kind == HookType::Zaqar && kind.name != "simulated.node" => {
@@ -56,7 +56,7 @@ impl PolicyType for Deletion {
         }
         if settings.criteria != Criterion::Random && !context.capabilities.choose_victims {
             return Err(format!(
-                "which workers of {kind} go is up to their operator: the 'criteria' can only be RANDOM"
+                "which workers of {kind} go is not up to Muster: the 'criteria' can only be RANDOM"
             ));
         }
         Ok(())

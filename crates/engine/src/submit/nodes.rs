@@ -108,7 +108,7 @@ impl Engine {
             }
             Some(_) if matches!(capabilities.membership, Membership::Delegated(_)) => {
                 return Err(SubmitError::NotSupported(format!(
-                    "clusters of type {kind} cannot add single nodes: their operator makes them; resize instead"
+                    "clusters of type {kind} cannot add single nodes: they are made by the group; resize it instead"
                 )));
             }
             _ => {}

@@ -144,8 +144,7 @@ impl Flavor for Domino {
     }
 
     fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {
-        let of = |id: &String| Owner { scheme: "domino".to_owned(), id: id.clone(), name: id.clone() };
-        labels.get(STARTED_BY).map(of).unwrap_or_default()
+        labels.get(STARTED_BY).map(|user| Owner::of_scheme("domino", user)).unwrap_or_default()
     }
 
     fn user(&self, labels: &BTreeMap<String, String>) -> String {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use muster_core::cluster::{Framework, WorkerGroup};
 use muster_core::node::NodeRole;
+use muster_core::principal::Owner;
 use muster_core::recipe::NodeRecipe;
 use serde_json::{Value, json};
 
@@ -26,6 +27,9 @@ const WATCHED: &[Watched] = &[Watched { kind: &RAY_CLUSTER, selector: "", part: 
 
 /// The first version of Ray that asks for a token.
 const FIRST_WITH_TOKEN: (u32, u32) = (2, 52);
+
+/// Who made it, as KubeRay's own API server writes it.
+const RAY_USER: &str = "ray.io/user";
 
 const HEAD: &str = "ray-head";
 const WORKER: &str = "ray-worker";
@@ -152,8 +156,12 @@ impl Flavor for KubeRay {
         if operations.is_empty() { Vec::new() } else { vec![patch(cluster, operations)] }
     }
 
+    fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {
+        labels.get(RAY_USER).map(|user| Owner::of_scheme(self.name(), user)).unwrap_or_default()
+    }
+
     fn user(&self, labels: &BTreeMap<String, String>) -> String {
-        labels.get("ray.io/user").cloned().unwrap_or_default()
+        labels.get(RAY_USER).cloned().unwrap_or_default()
     }
 
     fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints {
@@ -190,7 +198,7 @@ fn manifest(plan: Plan<'_>, version: &str, spec: &Value) -> Manifest {
         "app.kubernetes.io/name": "kuberay",
         "ray.io/cluster-name": cluster.object_name,
         "ray.io/environment": plan.recipe.environment.as_deref().unwrap_or("DEV"),
-        "ray.io/user": user,
+        RAY_USER: user,
         "ray.io/version": pod::label_safe(version),
     }});
     if user != cluster.user {

@@ -1,12 +1,12 @@
 //! What is kept of an object that says how a cluster should be.
 
-use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::time::Timestamp;
 use muster_frameworks::kubernetes::{Kind, Words};
 use serde_json::Value;
 
+use crate::fences::Written;
 use crate::marks;
 
 /// An object that says how a cluster should be.
@@ -27,7 +27,7 @@ pub(crate) struct ObjectFacts {
     /// The cluster that it stands for, where it is a root.
     pub(crate) cluster: Option<ClusterId>,
     /// The fence of Muster's last write to it.
-    pub(crate) fence: Option<Fence>,
+    pub(crate) fence: Option<Written>,
     /// It has any annotations.
     pub(crate) has_annotations: bool,
     /// It was deleted, and is not gone yet because of these.

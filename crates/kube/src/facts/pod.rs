@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::ObjectMeta;
-use muster_core::action::Fence;
 use muster_core::ids::NodeId;
 use muster_core::node::Seen;
 use muster_frameworks::kubernetes::{Flavor, Member, NodeWords};
@@ -16,6 +15,7 @@ use serde_json::Value;
 
 pub(crate) use self::condition::Crashed;
 use self::condition::Status;
+use crate::fences::Written;
 use crate::marks;
 
 /// A pod as it is read: what is not named here is skipped on the way in.
@@ -87,7 +87,7 @@ pub(crate) struct NodePod {
     /// Which state of it.
     pub(crate) version: String,
     /// The fence of Muster's last write to it.
-    pub(crate) fence: Option<Fence>,
+    pub(crate) fence: Option<Written>,
     /// The machine that it is on.
     pub(crate) machine: Option<String>,
     /// How it is.
@@ -107,7 +107,7 @@ impl LeanPod {
     pub(crate) fn of_node(self) -> NodePod {
         let text = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref()?.get(key).cloned();
         let node = text(&self.metadata.labels, marks::NODE).and_then(|id| id.parse().ok());
-        let fence = text(&self.metadata.annotations, marks::FENCE).and_then(|fence| fence.parse().ok());
+        let fence = text(&self.metadata.annotations, marks::FENCE).map(|fence| Written::new(&fence));
         let name = self.metadata.name.unwrap_or_default();
         let uid = self.metadata.uid.unwrap_or_default();
         let mut identity = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
@@ -122,7 +122,7 @@ impl LeanPod {
             name,
             uid,
             version: self.metadata.resource_version.unwrap_or_default(),
-            fence: fence.map(Fence),
+            fence,
             machine: self.spec.node_name,
             seen,
             reason,
@@ -142,7 +142,11 @@ impl LeanPod {
         let member = flavor.member(self.metadata.labels.as_ref()?)?;
         let name = self.metadata.name.unwrap_or_default();
         let place = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
-        let (seen, reason) = self.status.seen(&place);
+        let (seen, mut reason) = self.status.seen(&place);
+        let leaving = self.metadata.deletion_timestamp.is_some();
+        if let Some(finalizers) = self.metadata.finalizers.filter(|names| leaving && !names.is_empty()) {
+            reason = format!("it waits for its finalizers: {}", finalizers.join(", "));
+        }
         let owners = self.metadata.owner_references.unwrap_or_default();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         let main = self.spec.containers.into_iter().next().unwrap_or_default();
@@ -156,7 +160,7 @@ impl LeanPod {
             machine: self.spec.node_name,
             seen,
             reason,
-            leaving: self.metadata.deletion_timestamp.is_some(),
+            leaving,
             made_from,
             container: main.name,
             crashed: self.status.crashed(),

@@ -9,7 +9,7 @@ use muster_frameworks::kubernetes::POD;
 use super::Pods;
 use super::manifest::PodRecipe;
 use super::table::OwnPod;
-use crate::write::{Deleted, refuse_older};
+use crate::write::Deleted;
 
 /// How long a pod may take until it works.
 const START_WITHIN: Duration = Duration::from_mins(10);
@@ -19,7 +19,7 @@ impl Pods {
     pub(super) async fn start_one(&self, call: Call<'_>, node: &Node) -> Result<String, ProviderError> {
         let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
         if let Some(pod) = self.table.of(node)? {
-            refuse_older(call.fence, pod.fence())?;
+            self.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
             if pod.facts.leaving || matches!(pod.facts.seen, Seen::Exited { .. }) {
                 // It is one of before: what was lost, or was being stopped.
                 self.remove(&pod).await?;
@@ -44,7 +44,7 @@ impl Pods {
     /// Deletes the pod of a node and waits until it is gone.
     pub(super) async fn stop_one(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
         let Some(pod) = self.table.of(node)? else { return Ok(()) };
-        refuse_older(call.fence, pod.fence())?;
+        self.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
         self.remove(&pod).await?;
         self.until_gone(node, &pod).await
     }

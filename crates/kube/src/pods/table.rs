@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_core::action::Fence;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, Seen};
 use muster_engine::provider::{Change, ProviderError};
@@ -31,11 +30,6 @@ impl OwnPod {
             }
             seen => seen.clone(),
         }
-    }
-
-    /// The fence of Muster's last write to it.
-    pub(super) fn fence(&self) -> Option<Fence> {
-        self.facts.fence
     }
 }
 

@@ -3,6 +3,7 @@
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework};
+use muster_core::principal::Owner;
 use muster_testkit::Operator;
 use serde_json::{Value, json};
 
@@ -33,6 +34,7 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     assert!(found.is_found());
     assert_eq!((found.framework, found.flavor.as_deref()), (Some(Framework::Ray), Some("kuberay")));
     assert_eq!((found.user.as_str(), found.project.as_str()), ("bob", house.namespace.name()));
+    assert_eq!(found.owner, Owner::of_scheme("kuberay", "bob"));
     assert_eq!((found.groups[0].name.as_str(), found.groups[0].max), ("g", Some(9)));
     let active =
         async || Some(house.cluster(found.id).await).filter(|row| row.status == ClusterStatus::Active);
@@ -171,4 +173,24 @@ async fn what_somebody_deletes_and_brings_back_from_a_copy_is_another_cluster() 
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
     let deleted = house.done(ActionKind::ClusterDelete, &found, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_with_databases_of_their_own_change_the_same_cluster_in_turn() {
+    let Some(one) = Fixture::with(Operator::KubeRay).await else { return };
+    let cluster = one.created(Framework::Ray, 1).await;
+    assert_eq!(one.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let served = |_: &str| vec![one.namespace.name().to_owned()];
+    let Some(other) = Fixture::serving(kubernetes, served).await else { return };
+    let found = other.discovered("fred").await;
+    // Its fences have just begun, and say nothing about those of the other database.
+    let resized = other.resized(&found, 3).await;
+    assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
+    let seen = async || Some(one.cluster(cluster.id).await).filter(|row| row.desired() == 3);
+    one.until("seen by the one", seen).await;
+    let resized = one.resized(&cluster, 1).await;
+    assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
+    let seen = async || Some(other.cluster(found.id).await).filter(|row| row.desired() == 1);
+    other.until("seen by the other", seen).await;
 }

@@ -79,6 +79,7 @@ impl Fixture {
             kubeconfig: Some(kubernetes.kubeconfig().to_owned()),
             namespaces: served(namespace.name()),
             names: names(namespace.name()),
+            database: fresh.store.database_id().await.unwrap(),
             ..Options::default()
         };
         let provider = Kubernetes::connect(options).await.unwrap();

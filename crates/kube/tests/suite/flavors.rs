@@ -15,7 +15,7 @@ use rstest::rstest;
 use serde_json::{Map, Value, json};
 
 use crate::discovery::plain_ray;
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::{Fixture, PATIENCE, exactly};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
@@ -65,10 +65,9 @@ async fn where_an_autoscaler_decides_only_its_bounds_are_written() {
         async || Some(house.cluster(found.id).await).filter(|row| row.status == ClusterStatus::Active);
     let found = house.until("active", active).await;
 
-    let action = house.resized(&found, 4).await;
-    assert_eq!(action.status, ActionStatus::Failed);
+    let refused = house.try_submit(ActionKind::ClusterResize, &found, exactly(4)).await.unwrap_err();
     let words = "group 'g' is scaled by its autoscaler: change its bounds, not its size";
-    assert_eq!(action.status_reason, words);
+    assert_eq!(refused.to_string(), words);
 
     let group = WorkerGroup { min: 1, max: Some(4), ..found.groups[0].clone() };
     let action = house.done(ActionKind::ClusterUpdate, &found, json!({"groups": [group]})).await;

@@ -13,11 +13,13 @@ use muster_core::cluster::{ClusterStatus, Framework};
 use muster_core::time::Span;
 use muster_engine::Change;
 use muster_testkit::{Component, Operator};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, caller, exactly};
 
 const RAY_CLUSTER: [&str; 3] = ["ray.io", "v1", "RayCluster"];
+const DEPLOYMENT: [&str; 3] = ["apps", "v1", "Deployment"];
 
 async fn merge(objects: &Api<DynamicObject>, name: &str, body: &Value) {
     objects.patch(name, &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
@@ -191,26 +193,38 @@ async fn an_object_that_is_too_large_is_refused_in_words() {
     assert!(action.status_reason.contains("too large"), "{}", action.status_reason);
 }
 
+#[rstest]
+#[case::of_the_object(Framework::Ray, RAY_CLUSTER, "fred", "RayCluster 'fred'")]
+#[case::of_a_part(Framework::Spark, DEPLOYMENT, "fred-w", "Deployment 'fred-w'")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_that_never_ends_is_named() {
+async fn a_finalizer_that_never_ends_is_named(
+    #[case] framework: Framework,
+    #[case] kind: [&str; 3],
+    #[case] name: &str,
+    #[case] what: &str,
+) {
     let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let objects = house.objects(RAY_CLUSTER);
-    merge(&objects, "fred", &json!({"metadata": {"finalizers": ["example.test/never"]}})).await;
+    let cluster = house.created(framework, 1).await;
+    let objects = house.objects(kind);
+    merge(&objects, name, &json!({"metadata": {"finalizers": ["example.test/never"]}})).await;
     let change = Change {
         kind: ActionKind::ClusterDelete,
         cluster: cluster.clone(),
         node: None,
         inputs: json!({}),
         on_conflict: OnConflict::Queue,
-        timeout: Some(Span::from_secs(3)),
+        timeout: Some(Span::from_secs(5)),
     };
     let action = house.engine.submit(change, caller()).await.unwrap().action.id;
+    let words = format!("{what} waits for its finalizers: example.test/never");
+    let named =
+        async || Some(house.cluster(cluster.id).await).filter(|row| row.status_reason.contains(&words));
+    let row = house.until("named", named).await;
+    assert_eq!(row.status, ClusterStatus::Deleting);
     let action = house.ended(action).await;
-    merge(&objects, "fred", &json!({"metadata": {"finalizers": null}})).await;
+    merge(&objects, name, &json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(action.status, ActionStatus::Failed);
-    let words = "RayCluster 'fred' waits for its finalizers: example.test/never";
-    assert!(action.status_reason.contains(words), "{}", action.status_reason);
+    assert!(action.status_reason.contains(&words), "{}", action.status_reason);
     // Once it ends the row follows, though nobody waits any more.
     let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
     house.until("history", gone).await;

@@ -166,9 +166,12 @@ impl Claim {
         ];
         tx.execute(TAKE, row).await?;
         if let (Some(id), Some(status)) = (action.cluster_id, ClusterStatus::during(action.kind)) {
-            const SHOW: &str = "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5 WHERE id = $1 AND deleted_at IS NULL";
+            const SHOW: &str = "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5, \
+                                status_reason = coalesce($6, status_reason) WHERE id = $1 AND deleted_at IS NULL";
             let change = tx.change().await?;
-            tx.execute(SHOW, args![id.to_string(), status.as_str(), fence, change, self.now]).await?;
+            let reason = ClusterStatus::reason_during(action.kind).map(str::to_owned);
+            let row = args![id.to_string(), status.as_str(), fence, change, self.now, reason];
+            tx.execute(SHOW, row).await?;
             tx.touch(Touched::Cluster(id));
         }
         // Whoever had it before is told that it is not his any more.

@@ -129,11 +129,13 @@ async fn good_and_bad_answers_hold_for_a_moment_and_none_does_not() {
     call(&house, "good").await.unwrap_err();
     assert_eq!(asked(), 3, "it was taken back meanwhile");
 
-    house.oracle.says(Err(CannotTell("Kubernetes does not answer".to_owned())));
-    for _ in 0..2 {
+    for (says, status) in
+        [(CannotTell::ForNow as fn(String) -> CannotTell, 503), (CannotTell::NotAllowed, 500)]
+    {
+        house.oracle.says(Err(says("Kubernetes does not say".to_owned())));
         let error = ApiError::from(call(&house, "new").await.unwrap_err());
-        assert_eq!(error.status.as_u16(), 503);
-        assert_eq!(error.sentence, "cannot tell who is calling: Kubernetes does not answer");
+        assert_eq!(error.status.as_u16(), status);
+        assert_eq!(error.sentence, "cannot tell who is calling: Kubernetes does not say");
     }
     assert_eq!(asked(), 5, "it is asked again");
 }

@@ -28,7 +28,9 @@ async fn a_size_changed_elsewhere_is_mirrored_and_told_and_never_written_back(#[
         ["group 'default' shall have 1 workers, not 5", "group 'default' shall have 5 workers, not 3"];
     assert_eq!(words, expected);
     assert_eq!(world.operators.deeds().len(), 1, "something was written");
-    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+    let row = world.cluster(cluster.id).await;
+    assert_eq!(row.status, ClusterStatus::Active);
+    assert!(row.status_reason.ends_with("equal or above desired_capacity (1)."), "{}", row.status_reason);
 }
 
 #[rstest]

@@ -262,7 +262,7 @@ async fn what_its_operator_cannot_do_is_refused_at_once(#[case] kind: Kind) {
     let refused = world.engine.submit(change, caller()).await.unwrap_err().to_string();
     assert_eq!(
         refused,
-        "clusters of type operated.plain-1.0 cannot choose victims: which workers go is up to their operator"
+        "clusters of type operated.plain-1.0 cannot choose victims: which of their workers go is not up to Muster"
     );
     assert_eq!(world.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
     assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
