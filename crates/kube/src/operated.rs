@@ -229,7 +229,7 @@ impl Provider for Operated {
             labels::check_name("service account", node.pod.service_account.as_ref()).map_err(invalid)?;
             labels::check_name("secret", node.pod.image_pull_secret.as_ref()).map_err(invalid)?;
         }
-        stand.flavor.manifests(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
+        stand.flavor.check(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
         self.namespaces.check(&cluster.namespace).await
     }
 

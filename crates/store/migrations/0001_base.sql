@@ -235,6 +235,7 @@ CREATE TABLE actions (
 );
 CREATE INDEX actions_open ON actions (status, priority, created_at, id)
     WHERE status IN ('READY', 'RUNNING', 'WAITING', 'SUSPENDED', 'INIT', 'WAITING_LIFECYCLE_COMPLETION') AND parent_id IS NULL;
+CREATE INDEX actions_running ON actions (owner) WHERE status = 'RUNNING' AND parent_id IS NULL;
 CREATE INDEX actions_of_cluster ON actions (cluster_id, created_at, id);
 CREATE INDEX actions_of_parent ON actions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX actions_told ON actions (parent_id) WHERE control IS NOT NULL;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::error::StoreError;
@@ -38,6 +39,8 @@ fn open(file: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY)?;
     // A file for what is sorted would be left behind by a process that is killed while it makes it.
     connection.pragma_update(None, "temp_store", "memory")?;
+    // A plan that depends on what is bound is made anew for everything that is bound: no index of ours needs that.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }

@@ -4,14 +4,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use futures::StreamExt as _;
 use futures::future::try_join_all;
 use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, PostParams, WatchParams};
 use muster_bench::client::Client;
 use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, tell};
 use muster_bench::process::Meter;
 use muster_bench::server::{self, Server};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::bed::{Bed, CONNECTIONS};
 use crate::objects;
@@ -20,9 +22,16 @@ use crate::objects;
 const MADE: &str = "made";
 const BARE: &str = "bare";
 
-/// Pairs of rounds that count, each one through Muster and one without; one before them warms up. Many short ones,
-/// compared pair by pair: how fast this machine is changes within seconds, and hardly between the two of a pair.
-const PAIRS: u32 = 20;
+/// Where nobody but a plain watch looks.
+const FOLLOWED: &str = "followed";
+
+/// Turns that count, each with a round through Muster and one without, and one without it that a plain watch follows;
+/// one turn before them warms up. Many short ones, compared turn by turn: how fast this machine is changes within
+/// seconds, and less within a turn.
+const TURNS: u32 = 20;
+
+/// The longest that the API server keeps a watch: longer than all this takes.
+const WATCH_SECONDS: u32 = 290;
 
 /// Nobody has anything to do who has used nothing for so long; should that never be, it goes on all the same.
 const QUIET: Duration = Duration::from_millis(300);
@@ -32,6 +41,7 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
     let bed = Bed::start(true).await?;
     bed.add_namespace(MADE).await?;
     bed.add_namespace(BARE).await?;
+    bed.add_namespace(FOLLOWED).await?;
     let folder = server::folder()?;
     let server = Server::start_over(muster, folder.path(), bed.kubeconfig(), MADE).await?;
     let api_server = bed.api_server().await?;
@@ -42,77 +52,122 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
     create(&mut clients[0], "first").await?;
     let pattern = objects::ray_clusters(bed.client(), MADE).get("first").await?;
     let bare = objects::ray_clusters(bed.client(), BARE);
-    let each = (count / PAIRS).div_ceil(u32::try_from(CONNECTIONS)?).max(1);
+    let followed = objects::ray_clusters(bed.client(), FOLLOWED);
+    let _follows = follow(&followed).await?;
+    let each = (count / TURNS).div_ceil(u32::try_from(CONNECTIONS)?).max(1);
 
-    let mut pairs = Vec::new();
-    let mut used = Used::default();
-    for round in 0..=PAIRS {
-        let mut pair = Pair::default();
-        // Whoever comes second finds what the first one left: so they take turns.
-        let muster_first = round % 2 == 0;
-        for through in [muster_first, !muster_first] {
+    let (mut turns, mut used) = (Vec::new(), Turn::default());
+    for round in 0..=TURNS {
+        let mut took = Turn::default();
+        // Whoever comes later finds what those before left: so each comes first in its turn.
+        let mut ways = [Way::Muster, Way::Bare, Way::Followed];
+        let first = usize::try_from(round)? % ways.len();
+        ways.rotate_left(first);
+        for way in ways {
             let (of_muster, of_api) = (Meter::start(server.pid())?, Meter::start(api_server)?);
-            if through {
-                pair.ours = through_muster(&mut clients, round, each).await?;
-            } else {
-                pair.raw = without(&bare, &pattern, round, each).await?;
-            }
+            *took.of(way) = match way {
+                Way::Muster => through_muster(&mut clients, round, each).await?,
+                Way::Bare => without(&bare, &pattern, round, each).await?,
+                Way::Followed => without(&followed, &pattern, round, each).await?,
+            };
             let by_api = of_api.used()?;
             // What Muster does behind its answers is its own too.
             let by_muster = of_muster.used_until_quiet(QUIET, LONGEST_BUSY).await?;
             of_api.used_until_quiet(QUIET, LONGEST_BUSY).await?;
-            match (round, through) {
-                (0, _) => {}
-                (_, true) => {
-                    used.muster += by_muster;
-                    used.api += by_api;
-                }
-                (_, false) => used.api_bare += by_api,
+            if round > 0 {
+                *used.of(way) += by_api;
+                used.by_muster += if way == Way::Muster { by_muster } else { Duration::ZERO };
             }
         }
         if round > 0 {
-            pairs.push(pair);
+            turns.push(took);
         }
     }
-    report(each * u32::try_from(CONNECTIONS)?, &used, &pairs);
+    report(each * u32::try_from(CONNECTIONS)?, &used, &turns);
     Ok(())
 }
 
-/// How long the two rounds of a pair took.
+/// How clusters are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Through Muster.
+    Muster,
+    /// By a plain client.
+    Bare,
+    /// By a plain client, with a plain watch of what it makes.
+    Followed,
+}
+
+/// How long the rounds of a turn took, or the processor time of the API server in all of them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pair {
-    ours: Duration,
-    raw: Duration,
-}
-
-/// Processor time of all rounds that count.
-#[derive(Debug, Default)]
-struct Used {
+struct Turn {
     muster: Duration,
-    /// The API server's, through Muster and without.
-    api: Duration,
-    api_bare: Duration,
+    bare: Duration,
+    followed: Duration,
+    /// Muster's own processor time.
+    by_muster: Duration,
 }
 
-fn report(batch: u32, used: &Used, pairs: &[Pair]) {
-    let made = batch * PAIRS;
+impl Turn {
+    fn of(&mut self, way: Way) -> &mut Duration {
+        match way {
+            Way::Muster => &mut self.muster,
+            Way::Bare => &mut self.bare,
+            Way::Followed => &mut self.followed,
+        }
+    }
+}
+
+fn report(batch: u32, used: &Turn, turns: &[Turn]) {
+    let made = batch * TURNS;
     println!(
-        "{made} clusters until their custom resource is accepted, {CONNECTIONS} connections, {PAIRS} pairs of {batch}"
+        "{made} clusters until their custom resource is accepted, {CONNECTIONS} connections, {TURNS} turns of {batch}"
     );
-    tell("processor time of the API server for each", milliseconds(used.api / made));
-    tell("  the same without Muster", milliseconds(used.api_bare / made));
-    tell("processor time of Muster for each", milliseconds(used.muster / made));
-    at_most("  ratio", ratio(used.muster, used.api), 0.5, |ratio| format!("{ratio:.2}"));
-    let rate = |took: Duration| format!("{:.0}", f64::from(batch) / took.as_secs_f64());
-    tell("a second, without Muster", rate(median(pairs.iter().map(|pair| pair.raw).collect())));
-    tell("a second, through Muster", rate(median(pairs.iter().map(|pair| pair.ours).collect())));
-    let mut ratios: Vec<f64> = pairs.iter().map(|pair| ratio(pair.raw, pair.ours)).collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |quarter: usize| {
-        ratios.get(quarter * ratios.len().saturating_sub(1) / 4).copied().unwrap_or_default()
+    tell("processor time of the API server for each", milliseconds(used.muster / made));
+    tell("  without Muster", milliseconds(used.bare / made));
+    tell("  without Muster, followed by a watch", milliseconds(used.followed / made));
+    tell("processor time of Muster for each", milliseconds(used.by_muster / made));
+    at_most("  ratio", ratio(used.by_muster, used.muster), 0.5, |ratio| format!("{ratio:.2}"));
+    let rate = |way: fn(&Turn) -> Duration| {
+        format!("{:.0}", f64::from(batch) / median(turns.iter().map(way).collect()).as_secs_f64())
     };
-    at_least("  ratio, median of the pairs", at(2), 0.8, |ratio| format!("{ratio:.2}"));
-    tell("  half of the pairs are between", format!("{:.2} and {:.2}", at(1), at(3)));
+    tell("a second, without Muster", rate(|turn| turn.bare));
+    tell("a second, without Muster, followed by a watch", rate(|turn| turn.followed));
+    tell("a second, through Muster", rate(|turn| turn.muster));
+    let (ours, watch) = (Spread::of(turns, |turn| turn.muster), Spread::of(turns, |turn| turn.followed));
+    at_least("  ratio, median of the turns", ours.median, 0.8, |ratio| format!("{ratio:.2}"));
+    tell("  half of the turns are between", ours.half());
+    tell("  the same of a plain client with a watch", format!("{:.2}", watch.median));
+    tell("  half of the turns are between", watch.half());
+}
+
+/// How the rate of one way compares to a plain client's, turn by turn.
+struct Spread {
+    lower: f64,
+    median: f64,
+    upper: f64,
+}
+
+impl Spread {
+    fn of(turns: &[Turn], way: fn(&Turn) -> Duration) -> Self {
+        let mut ratios: Vec<f64> = turns.iter().map(|turn| ratio(turn.bare, way(turn))).collect();
+        ratios.sort_by(f64::total_cmp);
+        let last = ratios.len().saturating_sub(1);
+        let at = |quarter: usize| ratios.get(quarter * last / 4).copied().unwrap_or_default();
+        Self { lower: at(1), median: at(2), upper: at(3) }
+    }
+
+    fn half(&self) -> String {
+        format!("{:.2} and {:.2}", self.lower, self.upper)
+    }
+}
+
+/// Watches these objects, and makes nothing of what it hears, until it is dropped.
+async fn follow(api: &Api<DynamicObject>) -> Result<JoinSet<()>> {
+    let mut events = api.watch(&WatchParams::default().timeout(WATCH_SECONDS), "0").await?.boxed();
+    let mut follows = JoinSet::new();
+    follows.spawn(async move { while events.next().await.is_some() {} });
+    Ok(follows)
 }
 
 /// Creates `each` clusters over each connection, one after the other.

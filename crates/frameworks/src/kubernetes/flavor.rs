@@ -126,6 +126,11 @@ pub trait Flavor: Send + Sync {
     /// The objects of a new cluster, the root first; the sentence says what is not possible.
     fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String>;
 
+    /// Says what is not possible of a new cluster, as [`Self::manifests`] would.
+    fn check(&self, plan: Plan<'_>) -> Result<(), String> {
+        self.manifests(plan).map(drop)
+    }
+
     /// Whether all is there that [`Self::manifests`] makes, given what the objects say.
     fn is_whole(&self, _words: &[&Words]) -> bool {
         true

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
 use super::metadata::USER;
 use super::object::{Kind, Manifest, Part, Watched};
-use super::patch::{add, replaced_container, test};
+use super::patch::{add, replaced_container, replaced_entries, test};
 use super::pod::{self, Container};
 use super::words::{GroupWords, Words};
 use crate::endpoints::Endpoints;
@@ -84,10 +84,7 @@ impl Flavor for KubeRay {
         let Plan { cluster, recipe } = plan;
         let version = recipe.version.as_deref();
         let mut spec = json!({
-            "headGroupSpec": {
-                "rayStartParams": start_parameters(&recipe.head(), &[("dashboard-host", "0.0.0.0")])?,
-                "template": head_template(&recipe.head(), version),
-            },
+            "headGroupSpec": head(plan)?,
             "workerGroupSpecs": cluster.groups.iter().map(|group| worker_group(plan, group)).collect::<Result<Vec<_>, _>>()?,
         });
         let version =
@@ -104,6 +101,14 @@ impl Flavor for KubeRay {
         } else {
             Ok(vec![manifest(plan, "", &spec)])
         }
+    }
+
+    fn check(&self, Plan { cluster, recipe }: Plan<'_>) -> Result<(), String> {
+        // All else that can be said is possible.
+        let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
+        std::iter::once(recipe.head())
+            .chain(groups)
+            .try_for_each(|node| start_parameters(&node, &[]).map(drop))
     }
 
     fn read(&self, _: &Kind, object: &Value) -> Option<Words> {
@@ -124,16 +129,12 @@ impl Flavor for KubeRay {
     }
 
     fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        let head = |plan: Plan<'_>| head_template(&plan.recipe.head(), plan.recipe.version.as_deref());
-        let mut operations = remade("/spec/headGroupSpec", &head(before), &head(after));
+        let mut operations = remade("/spec/headGroupSpec", &head(before)?, &head(after)?);
         for wanted in &after.cluster.groups {
             let group = group(words, &wanted.name)?;
             let path = format!("/spec/workerGroupSpecs/{}", group.place);
-            let made = |plan: Plan<'_>| {
-                let node = plan.recipe.workers(plan.cluster.group(&wanted.name));
-                worker_template(&node, plan.recipe.version.as_deref())
-            };
-            let changes = remade(&path, &made(before), &made(after));
+            let made = |plan: Plan<'_>| workers(plan, plan.cluster.group(&wanted.name));
+            let changes = remade(&path, &made(before)?, &made(after)?);
             if !changes.is_empty() {
                 operations.push(test(&format!("{path}/groupName"), &json!(group.name)));
                 operations.extend(changes);
@@ -286,15 +287,29 @@ fn template(container: &Value, node: &NodeRecipe) -> Value {
     json!({"metadata": metadata, "spec": pod::placed(spec, &node.shape())})
 }
 
-fn worker_group(plan: Plan<'_>, group: &WorkerGroup) -> Result<Value, String> {
-    let node = plan.recipe.workers(Some(group));
-    let mut spec = json!({
-        "groupName": group.name,
-        "replicas": group.desired,
-        "minReplicas": group.min,
+/// What a head is made from.
+fn head(plan: Plan<'_>) -> Result<Value, String> {
+    let node = plan.recipe.head();
+    Ok(json!({
+        "rayStartParams": start_parameters(&node, &[("dashboard-host", "0.0.0.0")])?,
+        "template": head_template(&node, plan.recipe.version.as_deref()),
+    }))
+}
+
+/// What the workers of a group are made from.
+fn workers(plan: Plan<'_>, group: Option<&WorkerGroup>) -> Result<Value, String> {
+    let node = plan.recipe.workers(group);
+    Ok(json!({
         "rayStartParams": start_parameters(&node, &[])?,
         "template": worker_template(&node, plan.recipe.version.as_deref()),
-    });
+    }))
+}
+
+fn worker_group(plan: Plan<'_>, group: &WorkerGroup) -> Result<Value, String> {
+    let mut spec = workers(plan, Some(group))?;
+    spec["groupName"] = group.name.as_str().into();
+    spec["replicas"] = group.desired.into();
+    spec["minReplicas"] = group.min.into();
     // Without a number there is no bound.
     if let Some(max) = group.max {
         spec["maxReplicas"] = max.into();
@@ -353,9 +368,13 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
 }
 
 fn remade(path: &str, before: &Value, after: &Value) -> Vec<Value> {
-    let container = |template: &Value| template["spec"]["containers"][0].clone();
-    let path = format!("{path}/template/spec");
-    replaced_container(&path, &["image", "resources", "env"], &container(before), &container(after))
+    let container = |made: &Value| made["template"]["spec"]["containers"][0].clone();
+    let spec = format!("{path}/template/spec");
+    let keys = ["image", "resources", "env"];
+    let mut operations = replaced_container(&spec, &keys, &container(before), &container(after));
+    let parameters = format!("{path}/rayStartParams");
+    operations.extend(replaced_entries(&parameters, &before["rayStartParams"], &after["rayStartParams"]));
+    operations
 }
 
 fn patch(cluster: &str, operations: Vec<Value>) -> Step {

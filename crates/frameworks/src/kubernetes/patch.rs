@@ -21,3 +21,14 @@ pub(super) fn replaced_container(spec: &str, keys: &[&str], before: &Value, afte
     };
     keys.iter().filter(|key| before[**key] != after[**key]).map(replaced).collect()
 }
+
+/// Entries of a map that differ from before; those that others added stay.
+pub(super) fn replaced_entries(map: &str, before: &Value, after: &Value) -> Vec<Value> {
+    let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let place = |key: &str| format!("{map}/{}", key.replace('~', "~0").replace('/', "~1"));
+    let (before, after) = (entries(before), entries(after));
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    let gone = gone.map(|key| json!({"op": "remove", "path": place(key)}));
+    let new = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    gone.chain(new.map(|(key, value)| add(&place(key), value))).collect()
+}

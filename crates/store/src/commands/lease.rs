@@ -69,14 +69,16 @@ impl Command for Heartbeat {
             let until = now.saturating_add(self.lease.micros());
             let renewed = tx.execute(RENEW, args![self.engine.to_string(), until, now]).await?;
             serve(tx, &self.instances, now).await?;
-            tx.execute("DELETE FROM engines WHERE lease_until < $1", args![now - FORGET.micros()]).await?;
+            tx.execute(FORGET_DEAD, args![now - FORGET.micros()]).await?;
             Ok(renewed > 0)
         })
     }
 }
 
-/// How long a dead engine stays listed.
+/// How long a dead engine stays listed: until then, and until others have taken what it had.
 const FORGET: Span = Span::from_secs(24 * 3600);
+const FORGET_DEAD: &str = "DELETE FROM engines WHERE lease_until < $1 AND NOT EXISTS \
+                           (SELECT 1 FROM actions a WHERE a.status = 'RUNNING' AND a.parent_id IS NULL AND a.owner = engines.id)";
 
 /// An engine ends; its actions may be taken at once.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::time::Span;
-use muster_store::commands::{Accept, Claim, End, PutBack, Record, Retire};
+use muster_store::commands::{Accept, Claim, End, Heartbeat, PutBack, Record, Retire};
 use muster_store::{Store, StoreError};
 use rstest::rstest;
 use uuid::Uuid;
@@ -136,6 +136,9 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(#[case] k
     }
     store.retire(Retire { engine: dead }).await.unwrap();
     assert!(store.claim(claim(dead)).await.unwrap().is_empty(), "the dead took it over");
+    // Nobody forgets the dead before what they had is taken.
+    let alive = Heartbeat { engine: heir, instances: Vec::new(), lease: Span::from_secs(3600) };
+    assert!(store.heartbeat(alive).await.unwrap());
     let after = store.claim(claim(heir)).await.unwrap().remove(0);
     assert!(after.taken_over);
     assert!(after.action.fence > before.action.fence);

@@ -194,7 +194,8 @@ fn pods_are_members_by_their_labels() {
 #[test]
 fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
     let words = words(&json!({"groupName": "small", "replicas": 3}));
-    let (old, new) = (recipe(&json!({})), recipe(&json!({"worker": {"image": "mine:2"}})));
+    let old = recipe(&json!({"worker": {"args": ["--num-gpus=0", "--block"]}}));
+    let new = recipe(&json!({"worker": {"image": "mine:2", "args": ["--num-cpus=2", "--block"]}}));
     let cluster = cluster();
     let plan = |recipe| Plan { cluster: &cluster, recipe };
     let steps = KubeRay.remake(plan(&old), plan(&new), &[&words]).expect("it is possible");
@@ -203,6 +204,8 @@ fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
     let written = json!([
         {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "small"},
         {"op": "add", "path": image, "value": "mine:2"},
+        {"op": "remove", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-gpus"},
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-cpus", "value": "2"},
     ]);
     assert_eq!(json!(patch), written);
 }
