@@ -82,8 +82,11 @@ impl ClusterStatus {
 
     /// What is said of it at the beginning of that, where what was said before is of no interest any more.
     pub const fn reason_during(kind: ActionKind) -> Option<&'static str> {
-        match kind {
-            ActionKind::ClusterDelete => Some("Deletion in progress"),
+        match Self::during(kind) {
+            Some(Self::Deleting) => Some("Deletion in progress"),
+            Some(Self::Updating) => Some("Update in progress"),
+            Some(Self::Resizing) => Some("Resize in progress"),
+            Some(Self::Recovering) => Some("Recovery in progress"),
             _ => None,
         }
     }
@@ -286,6 +289,15 @@ impl Cluster {
     }
 }
 
+/// What nodes are made from, as a spec of record says it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Made {
+    /// The image.
+    pub image: String,
+    /// What each is given.
+    pub shape: Shape,
+}
+
 /// What was last seen of a cluster; absent means never seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -304,6 +316,9 @@ pub struct ObservedSummary {
     /// Groups whose size somebody's autoscaler decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscaled: Vec<String>,
+    /// What the workers of its groups are made from, as that object last said.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub made: BTreeMap<String, Made>,
     /// The last of what others told of its objects that has an event here.
     #[serde(skip_serializing_if = "is_none_yet")]
     pub heard: u64,

@@ -104,9 +104,20 @@ impl NodeRecipe {
         serde_json::to_value(self).map(|value| Map::from_iter([(NODE.to_owned(), value)])).unwrap_or_default()
     }
 
+    /// What a group keeps, without its shape.
+    pub fn kept(group: &WorkerGroup) -> Self {
+        group.spec.get(NODE).and_then(|own| Self::deserialize(own).ok()).unwrap_or_default()
+    }
+
+    /// Has a group keep this, whatever it kept before.
+    pub fn keep_in(self, group: &mut WorkerGroup) {
+        group.spec.remove(NODE);
+        group.spec.extend(self.into_spec());
+    }
+
     /// What a group says of its own: its recipe, then its shape.
     fn of_group(group: &WorkerGroup) -> Self {
-        let own = group.spec.get(NODE).and_then(|own| Self::deserialize(own).ok()).unwrap_or_default();
+        let own = Self::kept(group);
         let Shape { cpu, memory, gpu, .. } = group.shape;
         own.or(Self { cpu, memory, gpu, ..Self::default() })
     }

@@ -224,6 +224,10 @@ impl Drive {
         }
         self.memory.acknowledged = true;
         work.cluster = task.intend(&work.cluster, &work.action)?;
+        if task.goal.recipe {
+            // What is seen next is what was just written.
+            work.cluster.observed.made.clear();
+        }
         if called {
             work.cluster.observed.fence = work.cluster.observed.fence.max(work.action.fence);
         }

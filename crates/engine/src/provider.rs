@@ -79,6 +79,8 @@ pub struct Capabilities {
     ///
     /// [`Place`]: muster_core::placement::Place
     pub places: bool,
+    /// It is known how the machines below nodes are.
+    pub tells_machines: bool,
 }
 
 /// The reason of nodes that end while they start.
@@ -150,6 +152,8 @@ pub struct NodeResult {
 pub struct Observed {
     /// Individual: nodes that have rows.
     pub nodes: HashMap<NodeId, Seen>,
+    /// Individual: nodes whose machine is certainly not well, and why; told by a check only.
+    pub machines: HashMap<NodeId, String>,
     /// Delegated: every member there is. One that is not in this list is gone; whoever has no complete list says that
     /// it cannot tell.
     pub members: Vec<SeenMember>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_core::action::Fence;
-use muster_core::cluster::Cluster;
+use muster_core::cluster::{Cluster, Made};
 use muster_core::node::NodeRole;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::provider::{Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
@@ -137,6 +137,7 @@ fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> SeenGroup {
         desired: group.desired,
         bounds: bounds.map(|(min, max)| Bounds { min, max }),
         autoscaled: autoscaler.is_some(),
+        made: Some(Made { image: group.made_from.image.clone(), shape: group.made_from.shape.clone() }),
     }
 }
 

@@ -170,6 +170,7 @@ impl Provider for Operated {
             // As far as its head can be reached from here; where it cannot, nobody can tell, and it counts as used.
             tells_activity: true,
             places: false,
+            tells_machines: false,
         })
     }
 

@@ -3,6 +3,7 @@
 mod machines;
 mod manifest;
 mod start;
+mod strayed;
 mod table;
 
 use std::collections::{HashMap, HashSet};
@@ -74,6 +75,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     adopt: true,
     tells_activity: false,
     places: true,
+    tells_machines: true,
 };
 
 impl Pods {
@@ -99,8 +101,8 @@ impl Pods {
         Self { instance, namespaces, client, certain, writer, fences, table, changes }
     }
 
-    fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let pods = self.table.of_all(nodes)?;
+    async fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let pods = self.find_all(nodes).await?;
         let seen =
             |(node, pod): (&Node, Option<OwnPod>)| (node.id, pod.map_or(Seen::Absent, |pod| pod.seen()));
         Ok(Observed { nodes: nodes.iter().zip(pods).map(seen).collect(), ..Observed::default() })
@@ -158,12 +160,12 @@ impl Provider for Pods {
     }
 
     async fn observe(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.seen(nodes)
+        self.seen(nodes).await
     }
 
     /// Nodes whose machines are not ready are not well.
     async fn check(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let mut observed = self.seen(nodes)?;
+        let mut observed = self.seen(nodes).await?;
         let pods = self.table.of_all(nodes)?;
         let names = pods.iter().flatten().filter_map(|pod| pod.facts.machine.clone());
         let unready = machines::unready(&self.client, names.collect()).await;
@@ -171,6 +173,7 @@ impl Provider for Pods {
             let machine = pod.as_ref().and_then(|pod| pod.facts.machine.as_ref());
             if let Some(why) = machine.and_then(|machine| unready.get(machine)) {
                 observed.nodes.insert(node.id, Seen::Exited { reason: why.clone() });
+                observed.machines.insert(node.id, why.clone());
             }
         }
         Ok(observed)

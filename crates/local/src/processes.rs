@@ -133,6 +133,7 @@ impl Provider for Processes {
             adopt: false,
             tells_activity: framework.is_some(),
             places: false,
+            tells_machines: false,
         })
     }
 

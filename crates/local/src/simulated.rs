@@ -85,6 +85,7 @@ impl<C: Clock> Provider for Simulated<C> {
             adopt: true,
             tells_activity: true,
             places: false,
+            tells_machines: false,
         })
     }
 

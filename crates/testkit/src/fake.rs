@@ -154,5 +154,6 @@ pub(crate) const fn capabilities(head: bool) -> Capabilities {
         adopt: false,
         tells_activity: true,
         places: false,
+        tells_machines: false,
     }
 }

@@ -71,6 +71,7 @@ impl Provider for Operated {
             adopt: false,
             tells_activity: false,
             places: false,
+            tells_machines: false,
         })
     }
 

@@ -4,6 +4,7 @@ use muster_core::action::{Action, Milestone, Target};
 use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
 use muster_core::event::{Event, Level};
 use muster_core::node::Node;
+use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
 use muster_core::time::{Span, Timestamp};
 use muster_proto::{v1alpha2 as wire, wkt};
@@ -95,13 +96,16 @@ const fn state(status: ClusterStatus) -> &'static str {
 }
 
 pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
+    let given: wire::WorkerGroupSpec = kept(&group.spec, GROUP_SPEC);
     wire::WorkerGroupSpec {
+        // Others may have changed it since it was given.
+        image: NodeRecipe::kept(group).image.unwrap_or_else(|| given.image.clone()),
         group_name: group.name.clone(),
         replicas: number(group.desired),
         min_replicas: Some(number(group.min)),
         max_replicas: group.max.map(number),
         shape: (group.shape != Shape::default()).then(|| shape(&group.shape)),
-        ..kept(&group.spec, GROUP_SPEC)
+        ..given
     }
 }
 

@@ -65,10 +65,10 @@ impl Progress {
 
 fn seen(cluster: &Cluster, event: &str) -> String {
     let counts = crate::table::workers(cluster);
-    // In a change the reason is still that of the change before, except in the first and the last.
+    // Of what works there is nothing to be said, and while it is looked at the reason is still that of before.
     let reason = match cluster.state.as_str() {
-        "CREATING" | "DELETING" | "WARNING" | "ERROR" | "CRITICAL" => cluster.status_reason.as_str(),
-        _ => "",
+        "ACTIVE" | "CHECKING" | "OPERATING" => "",
+        _ => cluster.status_reason.as_str(),
     };
     let why = if event.is_empty() { reason } else { event };
     let why = harmless(why.lines().next().unwrap_or_default());

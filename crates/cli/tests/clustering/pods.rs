@@ -180,32 +180,73 @@ async fn a_pod_is_an_orphan_joins_leaves_and_is_adopted() {
     assert!(house.namespace.api::<Pod>().get_opt("theirs").await.expect("an answer").is_none());
 }
 
+/// A machine for just one test, and what pods need to run there and nowhere else.
+struct Machine {
+    machines: Api<Node>,
+    name: String,
+    spec: Value,
+}
+
+impl Machine {
+    async fn add(house: &House) -> Self {
+        let machines: Api<Node> = Api::all(house.kubernetes.client());
+        let name = house.namespace.name().to_owned();
+        let machine: Node = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name},
+                "annotations": {"kwok.x-k8s.io/node": "fake"}},
+            "spec": {"taints": [{"key": "muster.test/own", "effect": "NoSchedule", "value": name}]},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+                "capacity": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+        }))
+        .expect("a machine");
+        machines.create(&PostParams::default(), &machine).await.expect("it is made");
+        let tolerations = json!([{"key": "muster.test/own", "operator": "Exists"},
+            {"key": "node.kubernetes.io/unreachable", "operator": "Exists"},
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]);
+        let spec = json!({"nodeSelector": {"kubernetes.io/hostname": name}, "tolerations": tolerations});
+        Self { machines, name, spec }
+    }
+
+    async fn remove(&self) {
+        self.machines.delete(&self.name, &DeleteParams::default()).await.expect("it goes");
+    }
+}
+
 #[tokio::test]
 async fn a_pod_whose_machine_is_gone_is_not_well() {
     let Some(house) = House::open().await else { return };
-    let machines: Api<Node> = Api::all(house.kubernetes.client());
-    let name = house.namespace.name();
-    let machine: Node = serde_json::from_value(json!({
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name},
-            "annotations": {"kwok.x-k8s.io/node": "fake"}},
-        "spec": {"taints": [{"key": "muster.test/own", "effect": "NoSchedule", "value": name}]},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
-            "capacity": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    }))
-    .expect("a machine");
-    machines.create(&PostParams::default(), &machine).await.expect("it is made");
-    let tolerations = json!([{"key": "muster.test/own", "operator": "Exists"},
-        {"key": "node.kubernetes.io/unreachable", "operator": "Exists"},
-        {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]);
-    let spec = json!({"nodeSelector": {"kubernetes.io/hostname": name}, "tolerations": tolerations});
-    let profile = house.profile("own", spec).await;
+    let machine = Machine::add(&house).await;
+    let profile = house.profile("own", machine.spec.clone()).await;
     let made = house.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
     house.service.ended(&made.action()).await;
     house.service.until("/nodes/lone", "node", "ACTIVE").await;
-    machines.delete(name, &DeleteParams::default()).await.expect("it goes");
+    machine.remove().await;
     let checked = house.service.post("/nodes/lone/actions", json!({"check": {}})).await;
     assert_eq!(checked.status, 202, "{}", checked.body);
     house.service.ended(&checked.action()).await;
     let shown = house.service.get("/nodes/lone").await.body["node"].clone();
     assert_eq!(shown["status"], "ERROR", "{shown}");
+}
+
+#[tokio::test]
+async fn a_health_policy_that_asks_for_machines_recovers_what_was_on_one_that_is_gone() {
+    let Some(house) = House::open().await else { return };
+    let machine = Machine::add(&house).await;
+    let profile = house.profile("own", machine.spec.clone()).await;
+    let cluster = house.service.cluster("c", json!({"profile_id": profile, "desired_capacity": 1})).await;
+    assert_eq!(cluster["status"], "ACTIVE", "{cluster}");
+    let polling = json!({
+        "detection": {"interval": 1, "detection_modes": [{"type": "HYPERVISOR_STATUS_POLLING"}]},
+        "recovery": {"actions": [{"name": "RECREATE"}]},
+    });
+    let spec = json!({"type": "senlin.policy.health", "version": "1.1", "properties": polling});
+    let attached = house.service.attached(&cluster, "machines", spec).await;
+    assert_eq!(attached["status"], "SUCCEEDED", "{attached}");
+    machine.remove().await;
+    let node = cluster["nodes"][0].as_str().expect("a node");
+    house.service.until(&format!("/nodes/{node}"), "node", "RECOVERING").await;
+    let events = house.service.get("/events").await.body["events"].clone();
+    let why = format!("its machine '{}' is gone", machine.name);
+    let told = |event: &Value| event["status_reason"].as_str().is_some_and(|said| said.contains(&why));
+    assert!(events.as_array().expect("events").iter().any(told), "{events:#}");
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::cluster::{Cluster, Made, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
+use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
 use muster_core::status::{self, HeadState};
 use muster_core::time::Timestamp;
@@ -116,6 +117,8 @@ impl Mirror {
         }
         let mut differences = Vec::new();
         let mut groups = Vec::with_capacity(spec.groups.len());
+        let made = spec.groups.iter().filter_map(|seen| Some((seen.name.clone(), seen.made.clone()?)));
+        let made_before = std::mem::replace(&mut known.made, made.collect());
         for seen in &spec.groups {
             let present = self.cluster.group(&seen.name).cloned();
             if present.is_none() {
@@ -123,6 +126,9 @@ impl Mirror {
             }
             let mut group = present.unwrap_or_else(|| unknown_group(&seen.name));
             follow(&mut group, seen, &mut differences);
+            if let (Some(before), Some(made), false) = (made_before.get(&seen.name), &seen.made, ours) {
+                follow_made(&mut group, before, made, &mut differences);
+            }
             groups.push(group);
         }
         let left =
@@ -387,7 +393,7 @@ fn unknown_group(name: &str) -> WorkerGroup {
 }
 
 fn follow(group: &mut WorkerGroup, seen: &SeenGroup, differences: &mut Vec<String>) {
-    let SeenGroup { name, desired, bounds, autoscaled: _ } = seen;
+    let SeenGroup { name, desired, bounds, autoscaled: _, made: _ } = seen;
     if group.desired != *desired {
         differences.push(format!("group '{name}' shall have {desired} workers, not {}", group.desired));
         group.desired = *desired;
@@ -397,6 +403,32 @@ fn follow(group: &mut WorkerGroup, seen: &SeenGroup, differences: &mut Vec<Strin
         differences.push(format!("group '{name}' has the bounds {}, not {}", words(bounds), words(present)));
         (group.min, group.max) = (bounds.min, bounds.max);
     }
+}
+
+/// What workers are made from, where others have changed that since it was last seen.
+fn follow_made(group: &mut WorkerGroup, before: &Made, made: &Made, differences: &mut Vec<String>) {
+    let name = group.name.clone();
+    if before.image != made.image {
+        differences.push(format!("group '{name}' is made from image {}, not {}", made.image, before.image));
+        NodeRecipe { image: Some(made.image.clone()), ..NodeRecipe::kept(group) }.keep_in(group);
+    }
+    if before.shape != made.shape {
+        let (now, then) = (amounts(&made.shape), amounts(&before.shape));
+        differences.push(format!("workers of group '{name}' have {now}, not {then}"));
+        let Shape { cpu, memory, gpu, .. } = made.shape;
+        NodeRecipe { cpu: None, memory: None, gpu: None, ..NodeRecipe::kept(group) }.keep_in(group);
+        group.shape = Shape { cpu, memory, gpu, ..group.shape.clone() };
+    }
+}
+
+fn amounts(Shape { cpu, memory, gpu, .. }: &Shape) -> String {
+    let amounts = [
+        cpu.map(|cpu| format!("cpu {cpu}")),
+        memory.map(|memory| format!("memory {memory}")),
+        gpu.map(|gpu| format!("gpu {gpu}")),
+    ];
+    let amounts: Vec<String> = amounts.into_iter().flatten().collect();
+    if amounts.is_empty() { "no amounts".to_owned() } else { amounts.join(", ") }
 }
 
 fn words(bounds: Bounds) -> String {

@@ -150,6 +150,7 @@ pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp
 fn without_object(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp) -> Verdict {
     match goal.write {
         Write::Create if !memory.acknowledged => call(memory, now),
+        Write::Create => unreachable("the cluster was deleted elsewhere"),
         Write::Delete if seen.members.is_empty() && seen.left.is_empty() => Verdict::Reached,
         Write::Delete => Verdict::Wait(None, left(seen)),
         Write::Nothing if goal.complete == Complete::Groups(Vec::new()) => Verdict::Reached,

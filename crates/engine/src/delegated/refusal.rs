@@ -123,6 +123,7 @@ mod tests {
             adopt: false,
             tells_activity: able,
             places: false,
+            tells_machines: false,
         }
     }
 

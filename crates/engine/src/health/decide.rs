@@ -31,6 +31,11 @@ pub(super) fn by_provider(node: &Node, seen: &Seen) -> Found {
     }
 }
 
+/// What is known of the machine below a node.
+pub(super) const fn by_machine(unwell: bool) -> Found {
+    if unwell { Found::Dead } else { Found::Well }
+}
+
 /// What a node says of itself.
 pub(super) const fn by_url(polled: &Polled, options: &PollUrl) -> Found {
     match polled {

@@ -13,7 +13,7 @@ use muster_core::policy::health::{ModeType, PollUrl, Settings};
 use muster_core::time::{Span, Timestamp};
 use muster_store::StoreError;
 
-use super::decide::{Found, by_provider, by_url, is_settled, needs_recovery};
+use super::decide::{Found, by_machine, by_provider, by_url, is_settled, needs_recovery};
 use super::{Polled, recover};
 use crate::engine::Inner;
 use crate::provider::{Call, Observed, Provider};
@@ -106,6 +106,7 @@ async fn check(
         // Nobody can tell how it is: the last word stays.
         let Ok(seen) = provider.check(call, &its).await else { return Ok(None) };
         observed.nodes.extend(seen.nodes);
+        observed.machines.extend(seen.machines);
         observed.members.extend(seen.members);
     }
     Ok(Some(observed))
@@ -116,13 +117,15 @@ async fn check(
 struct Sight {
     /// What each way to look found.
     found: Vec<Found>,
-    /// What it said of itself that is not well; what the provider sees is told elsewhere.
+    /// What it said of itself that is not well, or what is wrong with its machine; what else the provider sees is told
+    /// elsewhere.
     why: Option<String>,
 }
 
 /// Looks in all ways.
 async fn sight(inner: &Inner, node: &Node, observed: &Observed, settings: &Settings) -> Sight {
-    let mut sight = Sight::default();
+    let machine = observed.machines.get(&node.id);
+    let mut sight = Sight { why: machine.cloned(), ..Sight::default() };
     for mode in &settings.detection.detection_modes {
         sight.found.push(match mode.kind {
             ModeType::LifecycleEvents | ModeType::NodeStatusPolling => {
@@ -138,8 +141,7 @@ async fn sight(inner: &Inner, node: &Node, observed: &Observed, settings: &Setti
                 }
                 found
             }
-            // Refused at the attachment where it cannot be asked.
-            ModeType::HypervisorStatusPolling => Found::Well,
+            ModeType::HypervisorStatusPolling => by_machine(machine.is_some()),
         });
     }
     sight

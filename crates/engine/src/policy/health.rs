@@ -32,7 +32,8 @@ impl PolicyType for Health {
             return Err(format!("nodes of {kind} are recovered by RECREATE, not by {operation}"));
         }
         let modes = || settings.detection.detection_modes.iter().map(|mode| mode.kind);
-        if modes().any(|mode| mode == ModeType::HypervisorStatusPolling) {
+        let asked = modes().any(|mode| mode == ModeType::HypervisorStatusPolling);
+        if asked && !context.capabilities.tells_machines {
             return Err(format!(
                 "the machines below nodes of {kind} cannot be asked for: use another mode than HYPERVISOR_STATUS_POLLING"
             ));

@@ -1,6 +1,7 @@
 //! What a provider says of clusters whose members an operator makes.
 
 use muster_core::action::Fence;
+use muster_core::cluster::Made;
 use muster_core::node::{Node, NodeRole, Seen};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,8 @@ pub struct SeenGroup {
     pub bounds: Option<Bounds>,
     /// Somebody's autoscaler decides how many, between the bounds: Muster writes only those.
     pub autoscaled: bool,
+    /// What its workers are made from, if that can be told.
+    pub made: Option<Made>,
 }
 
 /// The bounds of a group.

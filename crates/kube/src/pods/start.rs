@@ -18,7 +18,7 @@ impl Pods {
     /// Makes the pod of a node, unless it is there, and waits until it works; what it is there.
     pub(super) async fn start_one(&self, call: Call<'_>, node: &Node) -> Result<String, ProviderError> {
         let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
-        if let Some(pod) = self.table.of(node)? {
+        if let Some(pod) = self.find(node).await? {
             self.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
             if pod.facts.leaving || matches!(pod.facts.seen, Seen::Exited { .. }) {
                 // It is one of before: what was lost, or was being stopped.
@@ -43,7 +43,7 @@ impl Pods {
 
     /// Deletes the pod of a node and waits until it is gone.
     pub(super) async fn stop_one(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
-        let Some(pod) = self.table.of(node)? else { return Ok(()) };
+        let Some(pod) = self.find(node).await? else { return Ok(()) };
         self.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
         self.remove(&pod).await?;
         self.until_gone(node, &pod).await

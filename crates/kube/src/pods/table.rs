@@ -126,7 +126,7 @@ impl Table {
     }
 
     /// A pod is so now.
-    fn take(&self, pod: LeanPod, tell: bool) {
+    pub(super) fn take(&self, pod: LeanPod, tell: bool) {
         let namespace = pod.namespace().to_owned();
         let facts = pod.of_node();
         let place = (namespace.clone(), facts.name.clone());

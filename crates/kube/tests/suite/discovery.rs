@@ -4,6 +4,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework};
 use muster_core::principal::Owner;
+use muster_core::recipe::NodeRecipe;
 use muster_testkit::Operator;
 use serde_json::{Value, json};
 
@@ -50,6 +51,19 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     assert_eq!(house.cluster(found.id).await.desired(), 3);
     let told = house.told(found.id, "ChangedElsewhere").await;
     assert_eq!(told[0].message, "group 'g' shall have 3 workers, not 1");
+
+    // They have its workers made from another image.
+    let image = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/template/spec/containers/0/image", "value": "mine:2"}]);
+    let image: json_patch::Patch = serde_json::from_value(image).unwrap();
+    objects.patch("theirs", &PatchParams::default(), &Patch::<()>::Json(image)).await.unwrap();
+    let words = "group 'g' is made from image mine:2, not rayproject/ray:2.46.0";
+    let told = async || {
+        let told = house.told(found.id, "ChangedElsewhere").await;
+        told.into_iter().find(|event| event.message == words)
+    };
+    house.until("told of the image", told).await;
+    let row = house.cluster(found.id).await;
+    assert_eq!(NodeRecipe::kept(&row.groups[0]).image.as_deref(), Some("mine:2"));
 
     // A user of ours scales it.
     let action = house.resized(&found, 2).await;

@@ -72,6 +72,43 @@ async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_mark_somebody_takes_away_is_the_node_that_it_was() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(house) = Fixture::on(kubernetes).await else { return };
+    let new = of_pods(&house, 1);
+    let action = house.try_create(&new).await.unwrap();
+    assert_eq!(house.ended(action).await.status, ActionStatus::Succeeded);
+    let before = house.workers(new.0.id).await.remove(0);
+    let (api, name) = (house.namespace.api::<Pod>(), pods(&house).await.remove(0));
+    let unmark = Patch::Merge(json!({"metadata": {"labels": {"muster.dev/node": null}}}));
+    api.patch(&name, &PatchParams::default(), &unmark).await.unwrap();
+    let marked = async || {
+        let pod = api.get(&name).await.unwrap();
+        pod.metadata.labels.unwrap_or_default().get("muster.dev/node").cloned()
+    };
+    let patience = std::time::Duration::from(crate::fixture::PATIENCE);
+    let again = async {
+        loop {
+            match marked().await {
+                Some(mark) => return mark,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let mark = tokio::time::timeout(patience, again).await.expect("it is marked again");
+    assert_eq!(mark, before.id.to_string());
+    let resized = house.resized(&new.0, 2).await;
+    assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
+    let after = house.workers(new.0.id).await;
+    let same = after.iter().find(|node| node.id == before.id).expect("it is a member");
+    assert_eq!((same.status, &same.physical_id), (NodeStatus::Active, &before.physical_id));
+    api.patch(&name, &PatchParams::default(), &unmark).await.unwrap();
+    let deleted = house.done(ActionKind::ClusterDelete, &new.0, json!({})).await;
+    assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+    assert_eq!(pods(&house).await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_misspelt_in_a_template_is_named_and_makes_no_pod() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(house) = Fixture::on(kubernetes).await else { return };

@@ -22,13 +22,13 @@ async fn created(world: &Fixture, engine: EngineId, number: u128, limits: Limits
     let mut accept = creation(number);
     let new = accept.cluster.take().expect("a cluster");
     accept.cluster = Some(NewCluster { cluster: Cluster { limits, ..new.cluster.clone() }, ..new });
-    world.store.accept(accept).await.expect("a new cluster");
+    Box::pin(world.store.accept(accept)).await.expect("a new cluster");
     let claimed = world.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut end = record(&claimed);
     let cluster = stored(world, number).await;
     end.cluster = Some(Cluster { updated_at: Some(now(2_000)), ..cluster });
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
-    world.store.record(end).await.expect("an end");
+    Box::pin(world.store.record(end)).await.expect("an end");
     stored(world, number).await
 }
 

@@ -74,6 +74,7 @@ impl State {
             desired: group.desired,
             bounds: Some(Bounds { min: group.min, max: group.max }),
             autoscaled: false,
+            made: None,
         });
         let spec = Spec {
             identity: format!("object-{}", self.made),

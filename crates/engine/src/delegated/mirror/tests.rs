@@ -15,7 +15,7 @@ fn cluster(desired: u32) -> Cluster {
 
 fn spec(desired: u32) -> Spec {
     let bounds = Some(Bounds { min: 0, max: None });
-    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false };
+    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, made: None };
     Spec { identity: "o".to_owned(), fence: Fence(5), groups: vec![group], ..Spec::default() }
 }
 
@@ -198,6 +198,38 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_and_told() {
     assert_eq!(mirror.cluster.generation, before.generation + 1);
     let words = "group 'default' shall have 4 workers, not 2; group 'default' has the bounds 1 to 8, not 0 to any number";
     assert_eq!(mirror.told, [Told::ChangedElsewhere(words.to_owned())]);
+}
+
+#[rstest]
+#[case::by_others(
+    Fence(5),
+    Some(
+        "group 'default' is made from image b:2, not a:1; workers of group 'default' have cpu 2, not cpu 1"
+    )
+)]
+#[case::by_ourselves(Fence(6), None)]
+fn what_workers_are_made_from_is_followed_where_others_change_it(
+    #[case] fence: Fence,
+    #[case] told: Option<&str>,
+) {
+    let made = |image: &str, cpu: &str| {
+        let shape = Shape { cpu: cpu.parse().ok(), ..Shape::default() };
+        Some(Made { image: image.to_owned(), shape })
+    };
+    let with = |fence, made| {
+        let mut spec = Spec { fence, ..spec(2) };
+        spec.groups[0].made = made;
+        spec
+    };
+    let first = look(&cluster(2), &[], Vec::new(), &with(Fence(5), made("a:1", "1")));
+    assert_eq!(first.told, [], "what is seen for the first time is not a change");
+    assert_eq!(first.cluster.groups, cluster(2).groups);
+    let changed = look(&first.cluster, &[], Vec::new(), &with(fence, made("b:2", "2")));
+    let words: Vec<Told> = told.map(|told| Told::ChangedElsewhere(told.to_owned())).into_iter().collect();
+    assert_eq!(changed.told, words);
+    let group = &changed.cluster.groups[0];
+    let image = NodeRecipe::kept(group).image;
+    assert_eq!((image.as_deref(), group.shape.cpu), (told.map(|_| "b:2"), told.and("2".parse().ok())));
 }
 
 #[test]

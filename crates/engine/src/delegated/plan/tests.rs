@@ -17,7 +17,7 @@ fn sized(desired: u32) -> Goal {
 
 fn object(desired: u32, fence: i64) -> Spec {
     let bounds = Some(Bounds { min: 0, max: None });
-    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false };
+    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, made: None };
     Spec { identity: "o".to_owned(), fence: Fence(fence), groups: vec![group], ..Spec::default() }
 }
 
@@ -279,9 +279,12 @@ fn a_look_ends_whatever_is_seen() {
 
 #[test]
 fn what_was_never_made_is_said_to_be_so() {
-    let goal = Goal { unmade: true, ..sized(5) };
-    let verdict = plan(&goal, &seen(Object::Absent, Vec::new()), &fresh(), NOW);
+    let unmade = Goal { unmade: true, ..sized(5) };
+    let verdict = plan(&unmade, &seen(Object::Absent, Vec::new()), &fresh(), NOW);
     assert!(words(&verdict).starts_with("it was never made"), "{verdict:?}");
+    let made = Goal { unmade: true, ..goal(Write::Create) };
+    let verdict = plan(&made, &seen(Object::Absent, Vec::new()), &called(true), NOW);
+    assert_eq!(words(&verdict), "the cluster was deleted elsewhere", "it was there");
 }
 
 #[rstest]

@@ -45,6 +45,7 @@ impl World {
                 adopt: true,
                 tells_activity: false,
                 places: false,
+                tells_machines: false,
             },
             recipe_made: Box::new(|_| Timestamp::default()),
             probe: None,

@@ -97,7 +97,7 @@ async fn size_and_bounds_are_one_write(#[case] kind: Kind) {
     let resize = world.submit(ActionKind::ClusterResize, &cluster, inputs).await;
     assert_eq!(world.ended(resize).await.status, ActionStatus::Succeeded);
     let bounds = Some(Bounds { min: 1, max: Some(6) });
-    let group = SeenGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false };
+    let group = SeenGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false, made: None };
     assert_eq!(world.operators.group(cluster.id), Some(group));
     let row = world.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.min_size(), row.max_size()), (4, 1, Some(6)));
