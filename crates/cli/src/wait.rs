@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use muster_api::error::ACTION_HEADER;
+use muster_core::action::ActionKind;
 use muster_proto::v1alpha2::{
     Action, Cluster, GetActionRequest, ListEventsRequest, WatchClustersRequest, WatchClustersResponse,
 };
@@ -23,8 +24,8 @@ use progress::Progress;
 const SAFETY_NET: Duration = Duration::from_secs(2);
 
 /// The actions by which clusters come and go.
-const CREATE: &str = "CLUSTER_CREATE";
-const DELETE: &str = "CLUSTER_DELETE";
+const CREATE: &str = ActionKind::ClusterCreate.as_str();
+const DELETE: &str = ActionKind::ClusterDelete.as_str();
 
 /// Whether to wait, and how long.
 #[derive(Debug, Clone, Parser)]

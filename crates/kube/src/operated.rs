@@ -34,7 +34,6 @@ use crate::connect::{Connection, Options};
 use crate::describe;
 use crate::details::details;
 use crate::facts::PodFacts;
-use crate::fences::Fences;
 use crate::installed::Installed;
 use crate::labels;
 use crate::logs::{self, LastWords, Lines};
@@ -57,7 +56,6 @@ pub(crate) struct Operated {
     installed: Arc<Installed>,
     namespaces: Arc<Namespaces>,
     writer: Writer,
-    fences: Fences,
     client: Client,
     last_words: LastWords,
     http: Http,
@@ -80,10 +78,9 @@ impl Operated {
         tokio::spawn(certain.clone().then(follow, stop.clone()));
         installed.follow_events(certain, stop);
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
-        let (writer, fences) = (Writer::new(client.clone(), fences.clone()), fences.clone());
-        let http = Http::new(options.names);
+        let (writer, http) = (Writer::new(client.clone(), fences.clone()), Http::new(options.names));
         let last_words = LastWords::default();
-        Self { instance, certain, installed, namespaces, writer, fences, client, last_words, http, changes }
+        Self { instance, certain, installed, namespaces, writer, client, last_words, http, changes }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -260,7 +257,7 @@ impl Provider for Operated {
         let Some(root) = site.root.map(|root| root.value).filter(|root| root.stands_for(call.cluster)) else {
             return Ok(());
         };
-        self.fences.refuse_older(call.fence, root.fence.as_ref())?;
+        self.writer.fences.refuse_older(call.fence, root.fence.as_ref())?;
         match self.writer.delete(root.kind, &root.namespace, &root.name, &root.uid).await? {
             Deleted::Gone => stand.sites.bury(&stand.key, &root.uid),
             Deleted::Leaving => {
@@ -327,7 +324,7 @@ impl Provider for Operated {
         let site = stand.look()?;
         self.ask_for_last_words(&stand, &site, call.cluster.id);
         let others = Others {
-            fences: &self.fences,
+            fences: &self.writer.fences,
             heard: &|uid| self.installed.happenings.of(uid),
             last_words: &|uid| self.last_words.of(uid),
             now: SystemClock.now(),

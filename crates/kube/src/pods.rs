@@ -28,7 +28,6 @@ use tokio_util::sync::CancellationToken;
 use crate::connect::Connection;
 use crate::details::details;
 use crate::facts::NodePod;
-use crate::fences::Fences;
 use crate::follow::{self, api_in};
 use crate::installed::places;
 use crate::logs::{self, Lines};
@@ -52,7 +51,6 @@ pub(crate) struct Pods {
     client: Client,
     certain: Certain,
     writer: Writer,
-    fences: Fences,
     table: Arc<Table>,
     changes: broadcast::Sender<Change>,
 }
@@ -97,16 +95,16 @@ impl Pods {
             tokio::spawn(certain.clone().then(follow, stop.clone()));
         }
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
-        let (writer, fences) = (Writer::new(client.clone(), fences.clone()), fences.clone());
-        Self { instance, namespaces, client, certain, writer, fences, table, changes }
+        let writer = Writer::new(client.clone(), fences.clone());
+        Self { instance, namespaces, client, certain, writer, table, changes }
     }
+}
 
-    async fn seen(&self, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let pods = self.find_all(nodes).await?;
-        let seen =
-            |(node, pod): (&Node, Option<OwnPod>)| (node.id, pod.map_or(Seen::Absent, |pod| pod.seen()));
-        Ok(Observed { nodes: nodes.iter().zip(pods).map(seen).collect(), ..Observed::default() })
-    }
+/// How nodes are, by their pods.
+fn seen(nodes: &[Node], pods: &[Option<OwnPod>]) -> Observed {
+    let seen =
+        |(node, pod): (&Node, &Option<OwnPod>)| (node.id, pod.as_ref().map_or(Seen::Absent, OwnPod::seen));
+    Observed { nodes: nodes.iter().zip(pods).map(seen).collect(), ..Observed::default() }
 }
 
 #[async_trait]
@@ -160,13 +158,13 @@ impl Provider for Pods {
     }
 
     async fn observe(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.seen(nodes).await
+        Ok(seen(nodes, &self.find_all(nodes).await?))
     }
 
     /// Nodes whose machines are not ready are not well.
     async fn check(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let mut observed = self.seen(nodes).await?;
-        let pods = self.table.of_all(nodes)?;
+        let pods = self.find_all(nodes).await?;
+        let mut observed = seen(nodes, &pods);
         let names = pods.iter().flatten().filter_map(|pod| pod.facts.machine.clone());
         let unready = machines::unready(&self.client, names.collect()).await;
         for (node, pod) in nodes.iter().zip(&pods) {

@@ -45,7 +45,8 @@ pub(crate) enum Deleted {
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
-    fences: Fences,
+    /// Which fences are ours.
+    pub(crate) fences: Fences,
 }
 
 impl Writer {

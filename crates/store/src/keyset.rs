@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::value::{Row, Value};
 
@@ -90,6 +91,15 @@ impl Filter {
         let places: Vec<String> = values.into_iter().map(|value| self.place(value)).collect();
         if !places.is_empty() {
             self.add(format!("{column} IN ({})", places.join(", ")));
+        }
+    }
+
+    /// The same as one argument, however many they are: of many places each number would be another statement.
+    pub(crate) fn any_of_ids<T: ToString + Serialize>(&mut self, dialect: Dialect, column: &str, ids: &[T]) {
+        if !ids.is_empty() {
+            let (condition, argument) = dialect.any_of(column, &self.next_place(), ids);
+            self.add(condition);
+            self.arguments.push(argument);
         }
     }
 

@@ -114,12 +114,8 @@ impl CoreApi {
         recipe::check_variables(&given.envs)?;
         if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
             recipe::check_node(&head.image, &head.environment)?;
-            let named = [
-                ("compute_template", head.compute_template.as_str()),
-                ("image_template", &head.image_template),
-                ("machine_group", &head.machine_group),
-                ("machine_type", &head.machine_type),
-            ];
+            let named =
+                [&head.compute_template, &head.image_template, &head.machine_group, &head.machine_type];
             recipe::check_named("head_group_spec", named)?;
         }
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
@@ -208,12 +204,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
     recipe::check_node(&given.image, &given.environment)?;
-    let named = [
-        ("compute_template", given.compute_template.as_str()),
-        ("image_template", &given.image_template),
-        ("machine_group", &given.machine_group),
-        ("machine_type", &given.machine_type),
-    ];
+    let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
     let count = |what: &str, value: i32| {
         let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: from 0 up is possible"));

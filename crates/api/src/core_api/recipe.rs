@@ -112,8 +112,9 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
 }
 
 /// Refuses names of what this server does not have: nodes would be made without it, and nobody would know.
-pub(super) fn check_named(whose: &str, named: [(&str, &str); 4]) -> Result<(), ApiError> {
-    match named.into_iter().find(|(_, name)| !name.is_empty()) {
+pub(super) fn check_named(whose: &str, named: [&String; 4]) -> Result<(), ApiError> {
+    const FIELDS: [&str; 4] = ["compute_template", "image_template", "machine_group", "machine_type"];
+    match FIELDS.into_iter().zip(named).find(|(_, name)| !name.is_empty()) {
         Some((field, name)) => {
             let instead = if field.starts_with("image") { "an image" } else { "a shape (cpu, memory, gpu)" };
             Err(ApiError::invalid(format!(

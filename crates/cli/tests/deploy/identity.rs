@@ -11,7 +11,7 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
 
 use crate::release;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, refused};
 
 const WHOAMI: &str = "/apis/v1alpha2/admin/whoami";
 
@@ -104,21 +104,9 @@ async fn a_server_that_may_not_ask_who_is_calling_says_so_at_its_start() {
     let token = release::token(&namespace, "robot").await;
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = release::kubeconfig(&kubernetes, &folder, &token);
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_muster"));
-    command.args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--grpc-listen",
-        "127.0.0.1:0",
-        "--auth",
-        "kubernetes",
-    ]);
-    command.arg("--data-dir").arg(folder.path().join("data")).arg("--kubeconfig").arg(&kubeconfig);
-    let ended = tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await;
-    let ended = ended.expect("it ends in time").expect("it runs");
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(2), "{said}");
+    let kubeconfig = kubeconfig.to_str().expect("a plain path");
+    let (code, said) = refused(&folder, &["--auth", "kubernetes", "--kubeconfig", kubeconfig]).await;
+    assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("auth is 'kubernetes', and it cannot be asked who is calling"), "{said}");
     assert!(said.contains("cannot create resource \"tokenreviews\""), "{said}");
 }

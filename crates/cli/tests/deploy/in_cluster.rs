@@ -7,7 +7,7 @@ use muster_testkit::Kubernetes;
 use serde_json::Value;
 
 use crate::house::{House, of_framework};
-use crate::server::Server;
+use crate::server::{Server, refused};
 
 /// Where the files of a pod's account are mounted; the client of Kubernetes looks nowhere else.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -60,23 +60,11 @@ async fn a_server_in_a_pod_finds_kubernetes_and_its_account() {
     house.delete("fred").await;
 }
 
-#[test]
-fn elsewhere_there_is_no_account_of_a_pod() {
+#[tokio::test]
+async fn elsewhere_there_is_no_account_of_a_pod() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-    command.args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--grpc-listen",
-        "127.0.0.1:0",
-        "--in-cluster",
-        "--data-dir",
-    ]);
-    command.arg(folder.path()).env_remove("KUBERNETES_SERVICE_HOST");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let (code, said) = refused(&folder, &["--in-cluster"]).await;
+    assert_eq!(code, Some(1), "{said}");
     assert!(
         said.contains("there is no account of a pod here") && said.contains("use --kubeconfig"),
         "{said}"

@@ -1,5 +1,6 @@
 //! A `muster serve` of the test's own.
 
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -19,6 +20,24 @@ pub(crate) struct Server {
     pub(crate) token: String,
 }
 
+/// Has a command that runs the binary serve on free ports; where its data is.
+fn serve(command: &mut Command, folder: &tempfile::TempDir, arguments: &[&str]) -> PathBuf {
+    let data = folder.path().join("data");
+    command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
+    command.arg(&data).args(arguments);
+    data
+}
+
+/// What a server ends with that cannot start outside of a pod: its exit code, and what it says.
+pub(crate) async fn refused(folder: &tempfile::TempDir, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    serve(command.env_remove("KUBERNETES_SERVICE_HOST"), folder, arguments);
+    let mut command = tokio::process::Command::from(command);
+    let ended = tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await;
+    let ended = ended.expect("it ends in time").expect("it runs");
+    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
 impl Server {
     /// With a folder for its data, and these arguments. Callers have the token of its user unless they are given another.
     pub(crate) async fn start(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
@@ -32,9 +51,7 @@ impl Server {
         arguments: &[&str],
     ) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
-        let data = folder.path().join("data");
-        command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(&data).args(arguments);
+        let data = serve(&mut command, &folder, arguments);
         let process = Process::spawn("muster", &command);
         process.wait_for_line("serving", PATIENCE).await;
         let announced = std::fs::read(data.join("server.json")).expect("an announcement");

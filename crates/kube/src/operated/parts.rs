@@ -40,7 +40,7 @@ impl Operated {
         if stand.flavor.missing(&stand.key.name, &site.words()).is_empty() {
             return Ok(());
         }
-        self.fences.refuse_older(call.fence, root.fence.as_ref())?;
+        self.writer.fences.refuse_older(call.fence, root.fence.as_ref())?;
         let owner = self.writer.read(root.kind, &root.namespace, &root.name).await?;
         let Some(owner) = owner.filter(|owner| owner["metadata"]["uid"] == root.uid.as_str()) else {
             let message = format!("'{}/{}' was deleted in the meantime", root.namespace, root.name);
@@ -49,7 +49,7 @@ impl Operated {
         let recipe = recipe_of(call.profile)?;
         let manifests = stand.flavor.manifests(Plan { cluster: before, recipe: &recipe }).map_err(invalid)?;
         // The fence of this write would say that what follows was written, too.
-        let fence = self.fences.read(root.fence.as_ref()).unwrap_or(Fence(0));
+        let fence = self.writer.fences.read(root.fence.as_ref()).unwrap_or(Fence(0));
         for manifest in manifests.into_iter().filter(|manifest| manifest.owned) {
             let (kind, name) = (manifest.kind, manifest.body["metadata"]["name"].as_str());
             if name.is_some_and(|name| site.object(kind.kind, name).is_none()) {

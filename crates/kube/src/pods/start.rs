@@ -19,7 +19,7 @@ impl Pods {
     pub(super) async fn start_one(&self, call: Call<'_>, node: &Node) -> Result<String, ProviderError> {
         let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
         if let Some(pod) = self.find(node).await? {
-            self.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
+            self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
             if pod.facts.leaving || matches!(pod.facts.seen, Seen::Exited { .. }) {
                 // It is one of before: what was lost, or was being stopped.
                 self.remove(&pod).await?;
@@ -44,7 +44,7 @@ impl Pods {
     /// Deletes the pod of a node and waits until it is gone.
     pub(super) async fn stop_one(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
         let Some(pod) = self.find(node).await? else { return Ok(()) };
-        self.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
+        self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
         self.remove(&pod).await?;
         self.until_gone(node, &pod).await
     }

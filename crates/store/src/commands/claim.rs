@@ -46,7 +46,7 @@ const OPEN: &str = "a.status IN ('READY', 'RUNNING', 'WAITING', 'SUSPENDED', 'IN
                     AND a.parent_id IS NULL";
 
 /// The words of the index of running actions by their engines.
-const RUNNING: &str = "a.status = 'RUNNING' AND a.parent_id IS NULL";
+pub(super) const RUNNING: &str = "a.status = 'RUNNING' AND a.parent_id IS NULL";
 
 impl Command for Claim {
     type Output = Vec<Claimed>;

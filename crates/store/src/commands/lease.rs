@@ -4,6 +4,7 @@ use futures::future::BoxFuture;
 use muster_core::ids::{EngineId, InstanceId};
 use muster_core::time::Span;
 
+use super::claim::RUNNING;
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::transaction::{Command, Touched, Transaction};
@@ -69,7 +70,11 @@ impl Command for Heartbeat {
             let until = now.saturating_add(self.lease.micros());
             let renewed = tx.execute(RENEW, args![self.engine.to_string(), until, now]).await?;
             serve(tx, &self.instances, now).await?;
-            tx.execute(FORGET_DEAD, args![now - FORGET.micros()]).await?;
+            let forget = format!(
+                "DELETE FROM engines WHERE lease_until < $1 \
+                 AND NOT EXISTS (SELECT 1 FROM actions a WHERE {RUNNING} AND a.owner = engines.id)"
+            );
+            tx.execute(forget, args![now - FORGET.micros()]).await?;
             Ok(renewed > 0)
         })
     }
@@ -77,8 +82,6 @@ impl Command for Heartbeat {
 
 /// How long a dead engine stays listed: until then, and until others have taken what it had.
 const FORGET: Span = Span::from_secs(24 * 3600);
-const FORGET_DEAD: &str = "DELETE FROM engines WHERE lease_until < $1 AND NOT EXISTS \
-                           (SELECT 1 FROM actions a WHERE a.status = 'RUNNING' AND a.parent_id IS NULL AND a.owner = engines.id)";
 
 /// An engine ends; its actions may be taken at once.
 #[derive(Debug, Clone)]

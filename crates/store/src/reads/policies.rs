@@ -10,7 +10,7 @@ use crate::keyset::{Direction, Filter, SortColumn, order_by};
 use crate::paging::Listing;
 use crate::rows::policies;
 use crate::store::Store;
-use crate::value::{IntoValue as _, args};
+use crate::value::args;
 
 /// What policies can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,24 +127,16 @@ impl Store {
         instance: Option<&InstanceId>,
         among: Option<&[ClusterId]>,
     ) -> Result<HashMap<ClusterId, Binding>, StoreError> {
-        const HEALTH: &str =
-            "WHERE b.enabled = 1 AND p.type >= 'senlin.policy.health-' AND p.type < 'senlin.policy.health.'";
-        let found = self.read(async |tx| {
-            let (mut rest, mut arguments) = (HEALTH.to_owned(), Vec::new());
-            if let Some(instance) = instance {
-                rest.push_str(" AND (SELECT c.instance FROM clusters c WHERE c.id = b.cluster_id) = $1");
-                arguments.push(instance.as_str().into_value());
-            }
-            // One list, however long: of many places each number would be another statement.
-            if let Some(ids) = among.filter(|ids| !ids.is_empty()) {
-                let place = format!("${}", arguments.len() + 1);
-                let (these, ids) = tx.dialect().any_of("b.cluster_id", &place, ids);
-                rest = format!("{rest} AND {these}");
-                arguments.push(ids);
-            }
-            policies::fetch_bindings(tx, &format!("{rest} ORDER BY b.id"), arguments).await
-        });
-        let found = found.await?;
+        let mut filter = Filter::default();
+        filter
+            .add("b.enabled = 1 AND p.type >= 'senlin.policy.health-' AND p.type < 'senlin.policy.health.'");
+        if let Some(instance) = instance {
+            let place = filter.place(instance.as_str());
+            filter.add(format!("(SELECT c.instance FROM clusters c WHERE c.id = b.cluster_id) = {place}"));
+        }
+        filter.any_of_ids(self.dialect(), "b.cluster_id", among.unwrap_or_default());
+        let rest = format!("{} ORDER BY b.id", filter.to_where());
+        let found = self.read(async |tx| policies::fetch_bindings(tx, &rest, filter.arguments).await).await?;
         Ok(found.into_iter().map(|binding| (binding.cluster_id, binding)).collect())
     }
 
