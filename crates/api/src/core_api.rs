@@ -23,7 +23,7 @@ use std::sync::Arc;
 use muster_core::shape::NamedShape;
 use muster_core::time::Timestamp;
 use muster_engine::Engine;
-use muster_engine::frameworks::Frameworks;
+use muster_engine::ports::frameworks::Frameworks;
 use muster_proto::rest::Endpoint;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;

@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 
 use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
 use muster_core::time::Timestamp;
-use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_proto::wkt;
 
 use crate::output::harmless;

@@ -1,6 +1,6 @@
 //! Asking a framework by HTTP what only it can tell.
 
-mod names;
+pub(crate) mod names;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioExecutor;
 use muster_core::limits::Activity;
 use muster_frameworks::{Ask, Contact, LiveWorker, LocalFramework, Method};
 
-use names::Names;
+use crate::ask::names::Names;
 
 /// How long an answer may take: a scheduler that is busy with a large graph may need seconds.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use muster_core::principal::Door;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::fresh::new_id;
+use crate::ids::new_id;
 
 /// Words that stand in events, status reasons, metrics and docs alike.
 pub(crate) mod reason {

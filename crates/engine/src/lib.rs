@@ -1,48 +1,43 @@
-//! Durable actions over one store: all behaviour over time, and the ports to the world.
+//! Durable actions over one store: everything that happens over time, and the ports to the world.
 //!
-//! The engine knows no provider and no door. Doors call it; providers implement its ports.
+//! The engine knows no provider and no API. The service layer submits changes to it; providers implement its ports.
+//!
+//! The folders are layers, listed here from the ground up; imports point down only (`tests/layers.rs` checks that).
+//! Start reading at `admission/submit.rs` (how a change becomes an action) or `scheduler/runner.rs` (how it is run).
 
-mod abandon;
-pub mod adopt;
-mod again;
-pub mod ask;
-pub mod clock;
+// Ground: no behaviour over time.
 mod config;
-mod delegated;
-mod dispatcher;
-mod ears;
-mod engine;
 mod events;
-pub mod frameworks;
-mod fresh;
-mod handlers;
-mod hands;
-pub mod health;
-pub mod hooks;
-mod hub;
-pub mod identity;
-mod inquire;
-mod janitor;
-mod limits;
-mod members;
+mod ids;
+mod lease;
 mod metrics;
-mod naming;
-mod observer;
-mod orphan;
-mod placements;
-mod plan;
-pub mod policy;
-pub mod provider;
-mod room;
-mod runner;
-mod submit;
-mod told;
-mod unfinished;
-mod work;
+mod notify;
+pub mod ports;
 
+// Pure decisions.
+mod intent;
+pub mod policy;
+
+// One action.
+mod actions;
+mod context;
+mod reconcile;
+mod run;
+
+// Many actions.
+pub mod admission;
+pub mod ask;
+mod queries;
+mod scheduler;
+mod watchers;
+
+mod start;
+mod supervise;
+
+pub use admission::{Caller, Change, Conflict, NewNode, NodeChange, Recipe, SubmitError};
 pub use config::Config;
-pub use engine::{Engine, Parts};
-pub use fresh::new_id;
-pub use inquire::{InquiryError, Lines};
+pub use context::Engine;
+pub use ids::new_id;
 pub use metrics::Metrics;
-pub use submit::{Caller, Change, Gate, NewNode, NodeChange, Recipe, SubmitError};
+pub use queries::{InquiryError, Lines};
+pub use start::Parts;

@@ -1,17 +1,16 @@
 //! Policies: what is asked before an action acts, and told after it has.
 
-mod affinity;
-mod batch;
-mod coming;
-mod cooling;
-mod deletion;
-mod effects;
-mod going;
-mod health;
-mod loadbalance;
-mod placement;
-mod scaling;
-mod victims;
+pub(crate) mod affinity;
+pub(crate) mod batch;
+pub(crate) mod coming;
+pub(crate) mod deletion;
+pub(crate) mod effects;
+pub(crate) mod going;
+pub(crate) mod health;
+pub(crate) mod loadbalance;
+pub(crate) mod placement;
+pub(crate) mod scaling;
+pub(crate) mod victims;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,12 +24,12 @@ use muster_core::policy::{self, Binding, PolicyKind};
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-pub use effects::Effects;
-pub(crate) use effects::keep;
+pub use crate::policy::effects::Effects;
+pub(crate) use crate::policy::effects::keep;
 
-use crate::health::Probe;
-use crate::hooks::Hooks;
-use crate::provider::Capabilities;
+use crate::ports::probe::Probe;
+use crate::ports::provider::Capabilities;
+use crate::ports::webhook::Hooks;
 
 /// What a policy sees of an action.
 pub struct PolicyContext<'a> {

@@ -6,7 +6,7 @@ use muster_core::cluster::WorkerGroup;
 use muster_core::profile::ProfileType;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
-use muster_engine::provider::Found;
+use muster_engine::ports::provider::Found;
 use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, USER, Words, groups};
 use serde_json::{Map, Value};
 

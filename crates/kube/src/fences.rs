@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use muster_core::action::Fence;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 
 /// A fence as it stands on an object.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_engine::provider::Heard;
+use muster_engine::ports::provider::Heard;
 
 use crate::facts::LeanEvent;
 use crate::follow::Takes;

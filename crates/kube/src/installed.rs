@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use muster_core::cluster::Framework;
-use muster_engine::provider::Change;
+use muster_engine::ports::provider::Change;
 use muster_frameworks::kubernetes::{Flavor, Kind, Part, Watched, flavors};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};

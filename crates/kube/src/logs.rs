@@ -9,7 +9,7 @@ use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, Client};
-use muster_engine::provider::{LogQuery, ProviderError};
+use muster_engine::ports::provider::{LogQuery, ProviderError};
 
 use crate::facts::Crashed;
 use crate::refusal;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use muster_engine::provider::{NO_NAMESPACE, ProviderError};
+use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
 
 /// How long an answer holds. A namespace that goes within it is missed by the write itself.
 const HOLDS: Duration = Duration::from_secs(10);

@@ -6,7 +6,9 @@ use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, Made};
 use muster_core::node::NodeRole;
 use muster_core::time::{Span, Timestamp};
-use muster_engine::provider::{Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
+use muster_engine::ports::provider::{
+    Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec,
+};
 use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words, groups};
 
 use crate::facts::{ObjectFacts, PodFacts};

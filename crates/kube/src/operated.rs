@@ -19,8 +19,8 @@ use muster_core::node::{Node, NodeRole, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ask::{AskError, Http};
-use muster_engine::clock::{Clock as _, SystemClock};
-use muster_engine::provider::{
+use muster_engine::ports::clock::{Clock as _, SystemClock};
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, Found, INVALID, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
     Operator, Provider, ProviderError,
 };

@@ -17,7 +17,7 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::provider::{
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, INVALID, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::POD;

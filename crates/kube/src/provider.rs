@@ -10,7 +10,7 @@ use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::provider::{
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, Found, LogQuery, MemberId, NodeResult, Observed, Provider, ProviderError,
 };
 use serde_json::{Map, Value};

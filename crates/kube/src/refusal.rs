@@ -3,7 +3,7 @@
 use kube::Error;
 use kube::core::Status;
 use kube::runtime::watcher;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 
 /// What a refused request comes to.
 pub(crate) fn of(doing: &str, error: Error) -> ProviderError {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
-use muster_engine::provider::{Change, ProviderError};
+use muster_engine::ports::provider::{Change, ProviderError};
 use muster_frameworks::kubernetes::{Flavor, Part, Watched};
 use serde_json::Value;
 use tokio::sync::broadcast;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use muster_engine::identity::{CannotTell, Identity, Vouched};
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::identity::{CannotTell, Identity, Vouched};
+use muster_engine::ports::provider::ProviderError;
 
 use crate::connect::{self, CannotConnect, Options};
 use crate::refusal;

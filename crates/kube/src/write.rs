@@ -9,7 +9,7 @@ use kube::core::response::Status;
 use kube::{Api, Client, Error};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_engine::provider::{NO_NAMESPACE, ProviderError};
+use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
 use muster_frameworks::kubernetes::{Kind, Manifest, POD};
 use serde::Deserialize;
 use serde_json::{Value, json};

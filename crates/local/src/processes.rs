@@ -39,7 +39,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ask::Http;
-use muster_engine::provider::{
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError, Updated,
 };
 use muster_frameworks::LocalFramework;

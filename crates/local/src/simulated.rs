@@ -16,8 +16,8 @@ use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::clock::Clock;
-use muster_engine::provider::{
+use muster_engine::ports::clock::Clock;
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, Membership, NodeResult, Observed, Operation, Provider, ProviderError,
     RECREATE, Updated,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_core::time::{Span, Timestamp};
-use muster_engine::clock::{Clock, SystemClock};
+use muster_engine::ports::clock::{Clock, SystemClock};
 use tokio::sync::watch;
 
 /// A clock that stands still. Clones show the same time.

@@ -13,7 +13,7 @@ use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::provider::{
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, Membership, NodeResult, Observed, Operation, Provider, ProviderError,
     RECREATE,
 };

@@ -12,7 +12,7 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::provider::{
+use muster_engine::ports::provider::{
     Call, Capabilities, Change, MemberId, Membership, NodeResult, Observed, Operator, Provider, ProviderError,
 };
 

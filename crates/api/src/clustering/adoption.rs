@@ -2,7 +2,7 @@
 
 use muster_core::profile::ProfileType;
 use muster_core::profile_types;
-use muster_engine::adopt::{Adopted, Adoptee, NewName};
+use muster_engine::admission::adopt::{Adopted, Adoptee, NewName};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;

@@ -103,7 +103,7 @@ impl Fault {
 
     /// Why something was not accepted; what is in the way is told in the words that clients know.
     pub(super) fn submitted(error: SubmitError, kind: ActionKind, target: Target) -> Self {
-        match error.gate(kind, target) {
+        match error.conflict(kind, target) {
             Some(gate) if gate.locked => Self::conflict("ResourceIsLocked", gate.to_string()),
             Some(gate) => Self::conflict("ActionConflict", gate.to_string()),
             None => error.into(),

@@ -5,7 +5,7 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
-use muster_engine::provider::Operation;
+use muster_engine::ports::provider::Operation;
 use muster_store::reads::NodeQuery;
 use serde_json::{Map, Value, json};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use muster_core::cluster::Framework;
-use muster_engine::frameworks::{Found, Frameworks, Installation, Installing, Lacking};
+use muster_engine::ports::frameworks::{Found, Frameworks, Installation, Installing, Lacking};
 use muster_proto::v1alpha2 as wire;
 use muster_proto::v1alpha2::framework_service_server::FrameworkService;
 use muster_proto::v1alpha2::{

@@ -5,7 +5,7 @@ use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
 use muster_core::node::{Node, NodeRole};
 use muster_engine::InquiryError;
-use muster_engine::provider::{LogQuery, ProviderError};
+use muster_engine::ports::provider::{LogQuery, ProviderError};
 use muster_proto::v1alpha2::{GetLogsRequest, LogChunk};
 use muster_proto::wkt;
 use tonic::Status;

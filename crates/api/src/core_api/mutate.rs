@@ -6,7 +6,7 @@ use muster_core::action::{Action, ActionStatus, Milestone};
 use muster_core::cluster::Cluster;
 use muster_core::principal::Door;
 use muster_core::time::Span;
-use muster_engine::provider::NO_NAMESPACE;
+use muster_engine::ports::provider::NO_NAMESPACE;
 use muster_engine::{Caller, SubmitError};
 use muster_proto::wkt;
 use prost::Message;

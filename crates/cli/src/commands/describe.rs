@@ -1,7 +1,7 @@
 //! One cluster for people.
 
 use muster_core::time::{Span, Timestamp};
-use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_proto::v1alpha2::{Cluster, ListNodesRequest};
 
 use crate::connect::Client;

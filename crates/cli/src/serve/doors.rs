@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use muster_api::ServerInfo;
 use muster_api::auth::{Accounts, Authenticators, KUBERNETES_SCHEME, Local, Nobody, OsUser, Tokens};
 use muster_api::server::Ports;
-use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

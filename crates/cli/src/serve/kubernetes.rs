@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
-use muster_engine::clock::SystemClock;
-use muster_engine::identity::{CannotTell, Identity as _};
+use muster_engine::ports::clock::SystemClock;
+use muster_engine::ports::identity::{CannotTell, Identity as _};
 use muster_kube::{CannotConnect, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;

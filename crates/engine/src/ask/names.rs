@@ -14,12 +14,12 @@ use tower_service::Service;
 
 /// Looks names up where they are given, and elsewhere as everybody does.
 #[derive(Clone)]
-pub(super) struct Names {
+pub(crate) struct Names {
     given: Arc<HashMap<String, IpAddr>>,
 }
 
 impl Names {
-    pub(super) fn new(given: HashMap<String, IpAddr>) -> Self {
+    pub(crate) fn new(given: HashMap<String, IpAddr>) -> Self {
         Self { given: Arc::new(given) }
     }
 }

@@ -6,12 +6,12 @@ use muster_core::placement::ServerGroup;
 use muster_core::policy::Binding;
 use muster_core::policy::affinity::Settings;
 
-use super::coming::{self, Change};
-use super::placement::refuse_unplaced;
-use super::{PolicyContext, PolicyType};
-use crate::placements;
+use crate::intent::placements;
+use crate::policy::coming::{self, Change};
+use crate::policy::placement::refuse_unplaced;
+use crate::policy::{PolicyContext, PolicyType};
 
-pub(super) struct Affinity;
+pub(crate) struct Affinity;
 
 #[async_trait]
 impl PolicyType for Affinity {

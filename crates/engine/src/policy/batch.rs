@@ -7,10 +7,10 @@ use muster_core::policy::Binding;
 use muster_core::policy::batch::Settings;
 use serde_json::json;
 
-use super::{PolicyContext, PolicyType};
-use crate::provider::Membership;
+use crate::policy::{PolicyContext, PolicyType};
+use crate::ports::provider::Membership;
 
-pub(super) struct Batch;
+pub(crate) struct Batch;
 
 #[async_trait]
 impl PolicyType for Batch {

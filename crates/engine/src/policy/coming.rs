@@ -4,12 +4,12 @@ use muster_core::action::ActionKind;
 use muster_core::candidates;
 use muster_core::cluster::{Cluster, WorkerGroup};
 
-use super::{PolicyContext, going};
-use crate::handlers::resize::{self, Request};
-use crate::handlers::update;
+use crate::actions::resize::{self, Request};
+use crate::actions::update;
+use crate::policy::{PolicyContext, going};
 
 /// Whether an action of this kind may add members.
-pub(super) const fn adds(kind: ActionKind) -> bool {
+pub(crate) const fn adds(kind: ActionKind) -> bool {
     matches!(
         kind,
         ActionKind::ClusterScaleOut
@@ -22,16 +22,16 @@ pub(super) const fn adds(kind: ActionKind) -> bool {
 
 /// How the sizes of a cluster change.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(crate) struct Change {
     /// So many come, in all groups.
-    pub(super) coming: u32,
+    pub(crate) coming: u32,
     /// So many go, by group.
-    pub(super) going: Vec<(String, usize)>,
+    pub(crate) going: Vec<(String, usize)>,
 }
 
 impl Change {
     /// What an action is about to do. What will be refused is nothing: whoever does it says why.
-    pub(super) fn of(context: &PolicyContext<'_>) -> Self {
+    pub(crate) fn of(context: &PolicyContext<'_>) -> Self {
         let mut change = Self::default();
         let Some(after) = after(context) else { return change };
         for group in &after.groups {

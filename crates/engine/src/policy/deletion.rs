@@ -8,11 +8,11 @@ use muster_core::policy::Binding;
 use muster_core::policy::deletion::{HookType, Settings};
 use serde_json::json;
 
-use super::scaling::say;
-use super::{PolicyContext, PolicyType, going, victims};
-use crate::provider::Membership;
+use crate::policy::scaling::say;
+use crate::policy::{PolicyContext, PolicyType, going, victims};
+use crate::ports::provider::Membership;
 
-pub(super) struct Deletion;
+pub(crate) struct Deletion;
 
 #[async_trait]
 impl PolicyType for Deletion {

@@ -7,8 +7,8 @@ use muster_core::resize::{Resize, Sizes};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::PolicyContext;
-use crate::handlers::update;
+use crate::actions::update;
+use crate::policy::PolicyContext;
 
 #[derive(Debug, Deserialize)]
 struct Inputs {
@@ -17,12 +17,12 @@ struct Inputs {
 }
 
 /// Whether an update is about sizes too.
-pub(super) fn changes_sizes(inputs: &Value) -> bool {
+pub(crate) fn changes_sizes(inputs: &Value) -> bool {
     ["groups", "resize"].iter().any(|key| inputs.get(key).is_some())
 }
 
 /// How many members go, by group. What cannot be read is nothing: whoever does it says why.
-pub(super) fn going(context: &PolicyContext<'_>) -> Vec<(String, usize)> {
+pub(crate) fn going(context: &PolicyContext<'_>) -> Vec<(String, usize)> {
     let PolicyContext { action, cluster, .. } = context;
     if action.kind == ActionKind::ClusterUpdate {
         let mut after = (*cluster).clone();
@@ -54,7 +54,7 @@ pub(super) fn going(context: &PolicyContext<'_>) -> Vec<(String, usize)> {
 }
 
 /// The group that an action is about: the one that it names, else the first.
-pub(super) fn group<'c>(context: &PolicyContext<'c>) -> Option<&'c WorkerGroup> {
+pub(crate) fn group<'c>(context: &PolicyContext<'c>) -> Option<&'c WorkerGroup> {
     match context.action.inputs.get("group").and_then(Value::as_str) {
         Some(name) => context.cluster.group(name),
         None => context.cluster.groups.first(),
@@ -62,7 +62,7 @@ pub(super) fn group<'c>(context: &PolicyContext<'c>) -> Option<&'c WorkerGroup> 
 }
 
 /// A group's members, and its bounds.
-pub(super) fn sizes(context: &PolicyContext<'_>, group: &WorkerGroup) -> Sizes {
+pub(crate) fn sizes(context: &PolicyContext<'_>, group: &WorkerGroup) -> Sizes {
     let members = candidates::workers(context.nodes, Some(&group.name)).count();
     Sizes { size: u32::try_from(members).unwrap_or(u32::MAX), min: group.min, max: group.max }
 }

@@ -5,9 +5,9 @@ use muster_core::action::ActionKind;
 use muster_core::policy::Binding;
 use muster_core::policy::health::{ModeType, Operation, Settings};
 
-use super::{PolicyContext, PolicyType};
+use crate::policy::{PolicyContext, PolicyType};
 
-pub(super) struct Health;
+pub(crate) struct Health;
 
 #[async_trait]
 impl PolicyType for Health {

@@ -8,9 +8,9 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::policy::Binding;
 use serde_json::{Map, Value, json};
 
-use super::scaling::say;
-use super::{PolicyContext, PolicyType, going};
-use crate::fresh::new_id;
+use crate::ids::new_id;
+use crate::policy::scaling::say;
+use crate::policy::{PolicyContext, PolicyType, going};
 
 /// Where a node keeps its membership.
 const MEMBER: &str = "lb_member";
@@ -21,7 +21,7 @@ const SERVICES: &str = "loadbalancers";
 /// The address of a simulated service whose policy names none: of a network that is for examples only.
 const ADDRESS: &str = "192.0.2.1";
 
-pub(super) struct LoadBalance;
+pub(crate) struct LoadBalance;
 
 #[async_trait]
 impl PolicyType for LoadBalance {
@@ -134,7 +134,7 @@ fn leaving(context: &mut PolicyContext<'_>) -> Vec<NodeId> {
     for (group, count) in going::going(context).into_iter().filter(|(_, count)| *count > 0) {
         let members: Vec<&Node> = candidates::workers(context.nodes, Some(&group)).collect();
         let age = members.first().map(|node| (context.recipe_made)(node)).unwrap_or_default();
-        leaving.extend(crate::handlers::resize::victims(&members, count, &[], age));
+        leaving.extend(crate::actions::resize::victims(&members, count, &[], age));
     }
     if !leaving.is_empty() {
         say(context.data, "deletion", "count", json!(leaving.len()));

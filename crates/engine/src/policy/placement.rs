@@ -8,16 +8,16 @@ use muster_core::placement::{Axis, Place, Share, grow, shrink};
 use muster_core::policy::{Binding, placement};
 use serde_json::json;
 
-use super::coming::{self, Change};
-use super::scaling::say;
-use super::{PolicyContext, PolicyType, victims};
-use crate::placements;
+use crate::intent::placements;
+use crate::policy::coming::{self, Change};
+use crate::policy::scaling::say;
+use crate::policy::{PolicyContext, PolicyType, victims};
 
 /// Said where caps leave no room.
 const NO_PLAN: &str = "There is no feasible plan to handle all nodes.";
 
 /// Over regions, or over zones.
-pub(super) struct Spread(pub(super) Axis);
+pub(crate) struct Spread(pub(crate) Axis);
 
 #[async_trait]
 impl PolicyType for Spread {
@@ -84,7 +84,7 @@ impl Spread {
 }
 
 /// Whoever cannot say where nodes run cannot be asked to.
-pub(super) fn refuse_unplaced(binding: &Binding, context: &PolicyContext<'_>) -> Result<(), String> {
+pub(crate) fn refuse_unplaced(binding: &Binding, context: &PolicyContext<'_>) -> Result<(), String> {
     if context.capabilities.places {
         return Ok(());
     }

@@ -7,9 +7,9 @@ use muster_core::policy::Binding;
 use muster_core::policy::scaling::Settings;
 use serde_json::{Map, Value, json};
 
-use super::{PolicyContext, PolicyType, going};
+use crate::policy::{PolicyContext, PolicyType, going};
 
-pub(super) struct Scaling;
+pub(crate) struct Scaling;
 
 #[async_trait]
 impl PolicyType for Scaling {
@@ -72,7 +72,7 @@ fn has_changed(context: &PolicyContext<'_>, succeeded: bool) -> bool {
 }
 
 /// Says one thing among others under a key.
-pub(super) fn say(data: &mut Map<String, Value>, under: &str, key: &str, value: Value) {
+pub(crate) fn say(data: &mut Map<String, Value>, under: &str, key: &str, value: Value) {
     let said = data.entry(under).or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(said) = said {
         said.insert(key.to_owned(), value);

@@ -7,11 +7,11 @@ use muster_core::ids::NodeId;
 use muster_core::placement::{self, Axis, Place, Quota};
 use serde::Deserialize as _;
 
-use super::PolicyContext;
-use crate::handlers::resize::lot;
+use crate::actions::resize::lot;
+use crate::policy::PolicyContext;
 
 /// Those that the request names.
-pub(super) fn named(context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
+pub(crate) fn named(context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
     let inputs = &context.action.inputs;
     let named = inputs.get("candidates").or_else(|| inputs.get("nodes"));
     let named: Option<Vec<NodeId>> = named.and_then(|named| Vec::deserialize(named).ok());
@@ -19,7 +19,7 @@ pub(super) fn named(context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
 }
 
 /// So many of each group: by the criterion, from the regions and zones that policies before have named.
-pub(super) fn chosen(
+pub(crate) fn chosen(
     context: &PolicyContext<'_>,
     going: &[(String, usize)],
     criterion: Criterion,

@@ -4,7 +4,7 @@ use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_engine::Change;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_store::reads::{ActionQuery, EventQuery};
 use muster_testkit::fake::{FAKE_CLUSTER, Verb};

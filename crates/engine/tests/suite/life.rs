@@ -6,7 +6,7 @@ use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_engine::SubmitError;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::{ActionQuery, ClusterQuery};
 use muster_testkit::fake::{FAKE_NODE, Verb};
 use rstest::rstest;

@@ -4,7 +4,7 @@ use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::Profile;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_engine::{NewNode, NodeChange, SubmitError};
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, Verb};
 use rstest::rstest;
@@ -310,7 +310,7 @@ async fn deleting_a_node_cancels_what_is_done_to_it(#[case] kind: Kind) {
     world.world.begun(Verb::Operate, 1).await;
     let check = change(ActionKind::NodeCheck, json!({}), OnConflict::Reject);
     let refused = world.engine.submit_node(check, caller()).await.unwrap_err();
-    let gate = refused.gate(ActionKind::NodeCheck, muster_core::action::Target::Node(node.id)).unwrap();
+    let gate = refused.conflict(ActionKind::NodeCheck, muster_core::action::Target::Node(node.id)).unwrap();
     assert_eq!(
         gate.to_string(),
         format!("NODE_CHECK for node '{}' cannot be completed because it is already locked.", node.id)

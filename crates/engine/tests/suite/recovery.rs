@@ -5,7 +5,7 @@ use muster_core::ids::ActionId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Span;
 use muster_engine::NodeChange;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_testkit::ManualClock;
 use muster_testkit::fake::Verb;
 use rstest::rstest;

@@ -5,7 +5,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::time::Span;
 use muster_engine::Config;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::{FAKE_NODE, Verb};
 use rstest::rstest;

@@ -8,7 +8,7 @@ use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::sample;
 use muster_engine::policy::Policies;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::InsertProfile;
 use muster_testkit::fake::Verb;
 use rstest::rstest;

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use muster_core::time::Timestamp;
-use muster_engine::provider::Heard;
+use muster_engine::ports::provider::Heard;
 use serde::Deserialize;
 
 /// An event as it is read.

@@ -2,7 +2,7 @@
 
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 use muster_frameworks::kubernetes::Plan;
 
 use super::stand::Stand;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_engine::provider::{INVALID, ProviderError};
+use muster_engine::ports::provider::{INVALID, ProviderError};
 use muster_frameworks::kubernetes::{Flavor, Kind};
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim, groups};
 use serde_json::{Map, Value, json};
 

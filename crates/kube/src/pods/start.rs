@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_core::node::{Node, Seen};
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 use muster_frameworks::kubernetes::POD;
 
 use super::Pods;

@@ -1,7 +1,7 @@
 //! Pods of ours whose mark others took away: they are no less ours, and nobody else would remove them.
 
 use muster_core::node::Node;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_frameworks::kubernetes::POD;
 use serde_json::{Value, json};
 

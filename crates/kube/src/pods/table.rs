@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, Seen};
-use muster_engine::provider::{Change, ProviderError};
+use muster_engine::ports::provider::{Change, ProviderError};
 use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use muster_engine::provider::Provider as _;
+use muster_engine::ports::provider::Provider as _;
 use muster_kube::{Kubernetes, Options};
 use muster_testkit::Operator;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use muster_engine::frameworks::{Installation, Installing};
+use muster_engine::ports::frameworks::{Installation, Installing};
 use muster_frameworks::LocalFramework;
 use sha2::{Digest as _, Sha256};
 

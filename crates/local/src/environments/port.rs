@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use muster_core::cluster::Framework;
-use muster_engine::frameworks::{Found, Frameworks, Installation, Lacking};
+use muster_engine::ports::frameworks::{Found, Frameworks, Installation, Lacking};
 
 use super::require::Unmet;
 use super::{Environment, Environments, Missing};

@@ -2,7 +2,7 @@
 
 use muster_core::limits::Activity;
 use muster_engine::ask::AskError;
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 
 use super::Inner;
 use super::kind::Kind;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 
 use super::on_disk;
 use crate::shim::{NodeFolder, Outcome};

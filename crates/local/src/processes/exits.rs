@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::BoxStream;
 use muster_core::ids::NodeId;
-use muster_engine::provider::Change;
+use muster_engine::ports::provider::Change;
 use tokio::sync::broadcast;
 
 use crate::shim::{Outcome, Running, Shims};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole};
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 use muster_frameworks::{Contact, Endpoints, LocalFramework, Ports, Secret};
 use serde::{Deserialize, Serialize};
 

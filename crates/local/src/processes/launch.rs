@@ -7,7 +7,7 @@ use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 use muster_frameworks::{LocalFramework, Seat as Place};
 use tokio::sync::Mutex;
 

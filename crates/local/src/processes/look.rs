@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use muster_core::node::{Node, NodeRole, Seen};
-use muster_engine::provider::{Call, Observed, ProviderError};
+use muster_engine::ports::provider::{Call, Observed, ProviderError};
 
 use super::ending::with_log;
 use super::head::Head;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_frameworks::{LocalFramework, Ports, Whereabouts};
 use tokio::time::Instant;
 

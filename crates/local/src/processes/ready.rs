@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::node::{Node, NodeRole};
-use muster_engine::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{Call, ProviderError};
 use muster_frameworks::{Endpoints, LiveWorker, LocalFramework, Whereabouts};
 use tokio::sync::Mutex;
 use tokio::time::Instant;

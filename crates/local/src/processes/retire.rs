@@ -9,7 +9,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::Node;
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ask::AskError;
-use muster_engine::provider::Call;
+use muster_engine::ports::provider::Call;
 use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell};
 use tokio::process::Command;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
-use muster_engine::provider::{Call, NodeResult, ProviderError};
+use muster_engine::ports::provider::{Call, NodeResult, ProviderError};
 use muster_frameworks::{LocalFramework, Names};
 
 use super::ending::{ended, with_log};

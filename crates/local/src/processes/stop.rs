@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt as _};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_engine::provider::{Call, NodeResult, ProviderError};
+use muster_engine::ports::provider::{Call, NodeResult, ProviderError};
 use muster_frameworks::Leaving;
 
 use super::kind::Kind;

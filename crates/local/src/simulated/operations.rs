@@ -3,7 +3,7 @@
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
 use muster_core::spec::{Property, Schema};
-use muster_engine::provider::{Operation, ProviderError};
+use muster_engine::ports::provider::{Operation, ProviderError};
 use serde_json::{Map, Value, json};
 
 /// What recoveries do, and nobody asks for by this name.

@@ -10,7 +10,7 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
 use muster_core::placement::Place;
-use muster_engine::provider::{Call, Change, Observed, ProviderError};
+use muster_engine::ports::provider::{Call, Change, Observed, ProviderError};
 use tokio::sync::{broadcast, watch};
 
 /// What a provider is told to do.

@@ -6,7 +6,7 @@ use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole, Seen};
-use muster_engine::provider::{
+use muster_engine::ports::provider::{
     Bounds, Call, MemberId, Object, Observed, ProviderError, SeenGroup, SeenMember, Spec,
 };
 

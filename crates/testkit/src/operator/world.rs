@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::{NodeRole, Seen};
-use muster_engine::provider::{Call, Change, Object, Observed, ProviderError, SeenGroup, SeenMember};
+use muster_engine::ports::provider::{Call, Change, Object, Observed, ProviderError, SeenGroup, SeenMember};
 use tokio::sync::{broadcast, watch};
 
 use super::state::{Deed, State, Verb};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Parser;
 use muster_core::time::Span;
-use muster_engine::clock::SystemClock;
 use muster_engine::policy::Policies;
+use muster_engine::ports::clock::SystemClock;
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_store::Store;
 use tokio::net::UnixListener;
@@ -73,7 +73,7 @@ impl Args {
             store: store.context("the database does not open")?,
             providers: vec![Arc::new(WorldProvider::new(&world))],
             policies: Policies::standard(),
-            hooks: Arc::new(muster_engine::hooks::Nowhere),
+            hooks: Arc::new(muster_engine::ports::webhook::Nowhere),
             clock: Arc::new(SystemClock),
             config: Config {
                 lease: Span::from_millis(lease),

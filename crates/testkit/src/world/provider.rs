@@ -9,8 +9,8 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::provider as port;
-use muster_engine::provider::{
+use muster_engine::ports::provider as port;
+use muster_engine::ports::provider::{
     Capabilities, Change, NodeResult, Observed, Operation, Provider, ProviderError, Updated,
 };
 

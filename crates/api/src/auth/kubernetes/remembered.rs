@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_core::time::{Span, Timestamp};
-use muster_engine::clock::Clock;
-use muster_engine::identity::Vouched;
+use muster_engine::ports::clock::Clock;
+use muster_engine::ports::identity::Vouched;
 
 /// How long an answer holds, good or bad: as long as a token that was taken back may still be good.
 pub(super) const HOLDS: Span = Span::from_secs(5);

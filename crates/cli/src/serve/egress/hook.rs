@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use muster_engine::hooks::Hooks;
+use muster_engine::ports::webhook::Hooks;
 use serde_json::Value;
 
 use super::destination::{admit, place};

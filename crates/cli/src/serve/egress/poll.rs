@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_core::policy::health::PollUrl;
-use muster_engine::health::{Polled, Probe};
+use muster_engine::ports::probe::{Polled, Probe};
 use regex::bytes::{Regex, RegexBuilder};
 use reqwest::Response;
 

@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 
 use muster_core::policy::health::PollUrl;
-use muster_engine::health::{Polled, Probe as _};
-use muster_engine::hooks::Hooks as _;
+use muster_engine::ports::probe::{Polled, Probe as _};
+use muster_engine::ports::webhook::Hooks as _;
 use rstest::rstest;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::policy::Effects;
-use crate::provider::{Capabilities, Membership};
+use crate::ports::provider::{Capabilities, Membership};
 
 /// A cluster of three, as an action sees it.
 struct World {
@@ -49,7 +49,7 @@ impl World {
             },
             recipe_made: Box::new(|_| Timestamp::default()),
             probe: None,
-            hooks: &crate::hooks::Nowhere,
+            hooks: &crate::ports::webhook::Nowhere,
             limit: 100,
             data: &mut self.data,
             effects: &mut self.effects,

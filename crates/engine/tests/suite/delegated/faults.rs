@@ -4,7 +4,7 @@ use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::NodeStatus;
 use muster_engine::Config;
-use muster_engine::provider::ProviderError;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_testkit::operator::{Lie, OPERATED_CLUSTER, Verb};
 use rstest::rstest;

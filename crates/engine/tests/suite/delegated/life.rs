@@ -4,7 +4,7 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_engine::Change;
-use muster_engine::provider::{Bounds, ProviderError, SeenGroup};
+use muster_engine::ports::provider::{Bounds, ProviderError, SeenGroup};
 use muster_store::reads::ActionQuery;
 use muster_testkit::operator::{OPERATED_CLUSTER, PLAIN_OPERATED, ROLLING, Verb};
 use rstest::rstest;

@@ -1,7 +1,7 @@
 //! Installations with a Python that does as told.
 
 use futures::StreamExt as _;
-use muster_engine::frameworks::{Found, Frameworks, Installation, Installing};
+use muster_engine::ports::frameworks::{Found, Frameworks, Installation, Installing};
 use rstest::rstest;
 
 use super::*;

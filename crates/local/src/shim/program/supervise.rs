@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};

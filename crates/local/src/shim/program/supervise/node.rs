@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_engine::clock::{Clock as _, SystemClock};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use rustix::process::Signal;
 use tokio::time::Instant;
 

@@ -1,0 +1,158 @@
+//! Orphans that become members: a change of rows, once no other action has them.
+
+use std::collections::{HashMap, HashSet};
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus};
+use muster_core::time::Span;
+use muster_store::StoreError;
+use muster_store::commands::{End, Record};
+
+use crate::intent::naming;
+use crate::run::succeeded;
+use crate::run::{ActionRun, Stop};
+
+/// How often it is looked whether a node is free that another action has.
+const LOOK_AGAIN: Span = Span::from_millis(200);
+
+/// A node that comes, perhaps for one that goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Join {
+    pub(crate) node: NodeId,
+    pub(crate) instead_of: Option<NodeId>,
+}
+
+/// What can be done for a node now.
+enum Turn {
+    /// It comes in.
+    Free(Box<Node>),
+    /// Another action has it.
+    Busy,
+    /// It cannot come any more.
+    Never(String),
+}
+
+/// Takes all of them in, waiting for those that are busy; why some did not come.
+pub(crate) async fn all(
+    run: &mut ActionRun,
+    joins: Vec<Join>,
+    group: &str,
+    intent: bool,
+) -> Result<Vec<String>, Stop> {
+    let member = |run: &ActionRun, join: &Join| run.node(join.node).is_some();
+    let mut waiting: Vec<Join> = joins.into_iter().filter(|join| !member(run, join)).collect();
+    let ids: Vec<NodeId> = waiting.iter().map(|join| join.node).collect();
+    begin(run, &ids, intent).await?;
+    let mut failed: Vec<String> = run.given_up.values().cloned().collect();
+    waiting.retain(|join| !run.given_up.contains_key(&join.node));
+    let mut busy: HashSet<NodeId> = HashSet::new();
+    while !waiting.is_empty() {
+        run.check()?;
+        let rows = run.context.store.nodes_of(&nodes_of(&waiting)).await?;
+        let mut rows: HashMap<NodeId, Node> = rows.into_iter().map(|node| (node.id, node)).collect();
+        let (mut free, mut later) = (Vec::new(), Vec::new());
+        for join in waiting {
+            let turn = if busy.contains(&join.node) { Turn::Busy } else { turn(rows.remove(&join.node)) };
+            match turn {
+                Turn::Free(node) => free.push((join, *node)),
+                Turn::Busy => later.push(join),
+                Turn::Never(why) => failed.push(give_up(run, join.node, &why)),
+            }
+        }
+        busy.clear();
+        match commit(run, &free, group).await {
+            Ok(()) => {}
+            Err(StoreError::NotFree(others)) => {
+                busy.extend(others);
+                later.extend(free.into_iter().map(|(join, _)| join));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        waiting = later;
+        if !waiting.is_empty() && waiting.iter().all(|join| busy.contains(&join.node)) {
+            busy.clear();
+            run.pause_until(run.now().after(LOOK_AGAIN)).await?;
+        }
+    }
+    Ok(failed)
+}
+
+fn nodes_of(joins: &[Join]) -> Vec<NodeId> {
+    joins.iter().map(|join| join.node).collect()
+}
+
+/// The commit before the first step: the intent, and a part for each that is to come.
+async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), Stop> {
+    let children = run.children_for(ActionKind::NodeJoin, ids);
+    if children.is_empty() && !intent {
+        return Ok(());
+    }
+    run.note_created(ids);
+    run.commit_with(children, true).await
+}
+
+fn turn(row: Option<Node>) -> Turn {
+    let Some(node) = row else { return Turn::Never("it is not there any more".to_owned()) };
+    match (node.cluster_id, node.status) {
+        (Some(cluster), _) => Turn::Never(format!("it is in cluster {cluster} by now")),
+        (None, NodeStatus::Active) => Turn::Free(Box::new(node)),
+        (None, NodeStatus::Error | NodeStatus::Warning) => {
+            Turn::Never(format!("it does not run: {}", node.status_reason))
+        }
+        (None, _) => Turn::Busy,
+    }
+}
+
+fn give_up(run: &mut ActionRun, node: NodeId, why: &str) -> String {
+    let reason = format!("{node}: {why}");
+    run.end_child(node, End { status: ActionStatus::Failed, reason: why.to_owned() });
+    reason
+}
+
+/// One commit for all that are free: they are members, and those that they replace are not any more.
+async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Result<(), StoreError> {
+    if joins.is_empty() {
+        return Ok(());
+    }
+    let now = run.now();
+    let mut cluster: Cluster = run.cluster.clone();
+    let (mut members, mut leavers, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
+    for (Join { instead_of, .. }, node) in joins {
+        let old = instead_of.and_then(|old| run.node(old).cloned());
+        let group = old.as_ref().and_then(|old| old.group.clone()).unwrap_or_else(|| group.to_owned());
+        let index = cluster.next_index;
+        cluster.next_index = index.saturating_add(1);
+        members.push(Node { updated_at: Some(now), ..naming::seated(&cluster, node.clone(), &group, index) });
+        if let Some(old) = old {
+            leaves.push(old.id);
+            leavers.push(Node { updated_at: Some(now), ..old.orphaned() });
+        }
+    }
+    let mut record = Record::new(run.ticket(), now);
+    record.children = run.children_for(ActionKind::NodeLeave, &leaves);
+    let joined = joins.iter().filter_map(|(join, _)| run.children.get(&join.node).copied()).collect();
+    let left = leaves.iter().filter_map(|id| run.children.get(id).copied()).collect();
+    record.ended_children = vec![
+        (succeeded("Node successfully joined cluster."), joined),
+        (succeeded("Node successfully left cluster."), left),
+    ];
+    record.ended_children.retain(|(_, children)| !children.is_empty());
+    record.joining = joins.iter().map(|(join, _)| join.node).collect();
+    record.moved_nodes = members.iter().chain(&leavers).cloned().collect();
+    record.cluster = Some(cluster.clone());
+    record.applied = true;
+    let written = run.context.store.record(record).await;
+    for id in &leaves {
+        run.children.remove(id);
+    }
+    written?;
+    for (join, _) in joins {
+        run.children.remove(&join.node);
+    }
+    run.cluster = cluster;
+    run.add_nodes(members);
+    run.remove_nodes(&leaves.into_iter().collect());
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Looking at nodes, and writing what is seen.
+
+use muster_core::action::ActionKind;
+use muster_core::event::Level;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus, Seen};
+use muster_store::commands::ForgetChecks;
+use serde_json::Value;
+
+use crate::actions::node::{target, target_id};
+use crate::events::{self, reason};
+use crate::ports::provider::Observed;
+use crate::reconcile::individual::plan::HOST_RESTARTED;
+use crate::run::succeeded;
+use crate::run::{ActionRun, Stop};
+
+/// Looks at one node.
+pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
+    let node = target(run)?;
+    if node.physical_id.is_none() {
+        return Err(Stop::Failed(
+            "Node check failed. It was never made, or is not there any more.".to_owned(),
+        ));
+    }
+    let seen = checked(run, Some(node.id)).await?;
+    if let Seen::Unknown { reason } = seen.of(node.id) {
+        return Err(Stop::Requeue(reason));
+    }
+    note(run, node.id, &seen);
+    Ok(())
+}
+
+/// Looks at all members, each by a part of the action.
+pub(crate) async fn check_all(run: &mut ActionRun) -> Result<(), Stop> {
+    if run.stored && run.action.inputs.get("delete_check_action").is_some_and(is_true) {
+        run.context.store.forget_checks(ForgetChecks { cluster: run.cluster.id }).await?;
+    }
+    let ids: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+    let children = run.children_for(ActionKind::NodeCheck, &ids);
+    if !children.is_empty() {
+        run.commit_with(children, false).await?;
+    }
+    let seen = look_at_all(run).await?;
+    for id in ids {
+        let words = match seen.of(id) {
+            Seen::Unknown { reason } => {
+                format!("It is left as it was, since nobody can tell how it is: {reason}")
+            }
+            Seen::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
+            _ => "Node check succeeded.".to_owned(),
+        };
+        run.end_child(id, succeeded(&words));
+    }
+    Ok(())
+}
+
+fn is_true(given: &Value) -> bool {
+    given.as_bool() == Some(true) || given.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"))
+}
+
+/// Looks at all members, on the way to something else.
+pub(crate) async fn look_at_all(run: &mut ActionRun) -> Result<Observed, Stop> {
+    let seen = checked(run, None).await?;
+    let ids: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+    for id in ids {
+        note(run, id, &seen);
+    }
+    run.cluster.observed.endpoints.clone_from(&seen.endpoints);
+    Ok(seen)
+}
+
+/// Who is well now; an action whose provider cannot tell is tried again.
+pub(crate) async fn checked(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
+    let seen = run.call_provider(run.ask_whether_well(only)).await?;
+    seen.map_err(|error| Stop::Requeue(error.message))
+}
+
+/// What is seen now; an action whose provider cannot tell is tried again.
+pub(crate) async fn sighted(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
+    debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action looks at one");
+    let seen = run.call_provider(run.look(only)).await?;
+    seen.map_err(|error| Stop::Requeue(error.message))
+}
+
+/// Writes how a node is. One that is begun and does not run yet, or that nobody can tell of, stays as it was.
+fn note(run: &mut ActionRun, id: NodeId, seen: &Observed) {
+    let now = run.now();
+    let (status, words, why) = match seen.of(id) {
+        Seen::Running { .. } => (NodeStatus::Active, "Check: Node is ACTIVE.", None),
+        Seen::Exited { reason } => (NodeStatus::Error, "Check: Node is not ACTIVE.", Some(reason)),
+        Seen::HostRestarted => {
+            (NodeStatus::Error, "Check: Node is not ACTIVE.", Some(HOST_RESTARTED.to_owned()))
+        }
+        Seen::Absent => (NodeStatus::Error, "Check: Node is not ACTIVE.", Some("it is not there".to_owned())),
+        Seen::Starting { .. } | Seen::Unknown { .. } => return,
+    };
+    let absent = seen.of(id) == Seen::Absent;
+    let Some(node) = run.node_mut(id) else { return };
+    let worked = matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
+    if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
+        node.status = status;
+    }
+    words.clone_into(&mut node.status_reason);
+    node.updated_at = Some(now);
+    if absent {
+        node.physical_id = None;
+    }
+    // The words are always the same; why they are said is told once.
+    if let Some(why) = why.filter(|_| worked) {
+        let node: Node = node.clone();
+        let event = events::of_node(Some(&run.action), &node, Level::Warn, reason::NODE_LOST, &why, now);
+        run.events.push(event);
+    }
+}

@@ -1,0 +1,98 @@
+//! Bringing a node back.
+
+use std::collections::HashSet;
+
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::actions::node::check::{checked, look_at_all};
+use crate::actions::node::operate::{self, Deed};
+use crate::actions::node::recreate::{self, Patience};
+use crate::actions::node::target;
+use crate::actions::resize::surplus;
+use crate::actions::restart;
+use crate::ports::provider::RECREATE;
+use crate::reconcile::individual::Aim;
+use crate::run::{ActionRun, Stop};
+
+/// What can be said about how.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Inputs {
+    operation: Option<String>,
+    operation_params: Option<Map<String, Value>>,
+    check: Option<bool>,
+    check_capacity: Option<bool>,
+    #[serde(flatten)]
+    patience: Patience,
+}
+
+/// Brings one node back: as its type can, or by making it anew. A head is restarted.
+pub(crate) async fn recover(run: &mut ActionRun) -> Result<(), Stop> {
+    let node = target(run)?;
+    if node.role == NodeRole::Head {
+        return restart(run).await;
+    }
+    let Inputs { operation, operation_params, check, check_capacity: _, patience } = run.inputs()?;
+    let begun = run.action.applied_at.is_some();
+    if check == Some(true) && !begun && works(run, &node).await? {
+        return Ok(());
+    }
+    let Some(word) = self::operation(run, operation.as_deref())? else {
+        return recreate::recreate(run, &node, patience).await;
+    };
+    if node.physical_id.is_none() {
+        run.settle(node.id, NodeStatus::Error, "Recovery failed");
+        return Err(Stop::Failed(format!("the node was never made, and {word} makes none: use {RECREATE}")));
+    }
+    by_operation(run, vec![node.id], &word, operation_params).await
+}
+
+/// Whether the node works after all; it is then as it should be.
+async fn works(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
+    let seen = checked(run, Some(node.id)).await?;
+    let Seen::Running { .. } = seen.of(node.id) else { return Ok(false) };
+    run.settle(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.");
+    Ok(true)
+}
+
+/// The operation that a recovery asks for, other than making anew; refused where the type has none such.
+fn operation(run: &ActionRun, asked: Option<&str>) -> Result<Option<String>, Stop> {
+    let Some(word) = asked.map(str::to_uppercase).filter(|word| word != RECREATE) else { return Ok(None) };
+    let known = run.provider.recoveries(&run.profile.kind);
+    if known.contains(&word.as_str()) {
+        return Ok(Some(word));
+    }
+    let (kind, known) = (&run.profile.kind, known.join(", "));
+    Err(Stop::Failed(format!("nodes of type {kind} cannot be recovered by {word}: use {known}")))
+}
+
+async fn by_operation(
+    run: &mut ActionRun,
+    nodes: Vec<NodeId>,
+    word: &str,
+    params: Option<Map<String, Value>>,
+) -> Result<(), Stop> {
+    let operation = word.to_lowercase();
+    operate::operate_nodes(run, Deed { operation, params, nodes: Some(nodes), recovers: true }).await
+}
+
+/// Brings back what is lost of a cluster, and, unless it is told not to, its size to what it should be.
+pub(crate) async fn recover_all(run: &mut ActionRun) -> Result<(), Stop> {
+    let inputs: Inputs = run.inputs()?;
+    let asked = operation(run, inputs.operation.as_deref())?;
+    if inputs.check == Some(true) && run.action.applied_at.is_none() {
+        look_at_all(run).await?;
+    }
+    if let Some(word) = asked {
+        let bad = |node: &&Node| node.status != NodeStatus::Active && node.physical_id.is_some();
+        let bad = run.nodes.iter().filter(bad).map(|node| node.id).collect();
+        by_operation(run, bad, &word, inputs.operation_params).await?;
+    }
+    let keep_size = inputs.check_capacity == Some(false);
+    // What an action before left half removed is not brought back beyond the size.
+    let leaving = if keep_size { HashSet::new() } else { surplus(run) };
+    run.reach(&Aim { leaving, start: true, keep_size, ..Aim::default() }).await
+}

@@ -1,0 +1,105 @@
+//! Changing a node.
+
+use std::collections::HashMap;
+
+use muster_core::ids::ProfileId;
+use muster_core::node::{Node, NodeStatus};
+use muster_core::profile::Profile;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::actions::node::target;
+use crate::actions::update::merge;
+use crate::ports::provider::{Call, Updated};
+use crate::reconcile::individual::Aim;
+use crate::run::{ActionRun, Stop};
+
+/// Where an action keeps what a node was before it was made anew.
+const KEY: &str = "update";
+
+/// What can be changed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Inputs {
+    name: Option<String>,
+    role: Option<String>,
+    metadata: Option<Map<String, Value>>,
+    tainted: Option<bool>,
+    profile_id: Option<ProfileId>,
+}
+
+/// Changes what is said of a node, and what it is made from.
+pub(crate) async fn update(run: &mut ActionRun) -> Result<(), Stop> {
+    let before = target(run)?;
+    let inputs: Inputs = run.inputs()?;
+    if before.physical_id.is_none() && run.action.applied_at.is_none() {
+        return Err(Stop::Failed(
+            "Node update failed. It was never made, or is not there any more.".to_owned(),
+        ));
+    }
+    let profile = inputs.profile_id;
+    change(run, &before, inputs);
+    let new = |profile: &ProfileId| *profile != before.profile_id || run.data.contains_key(KEY);
+    if let Some(profile) = profile.filter(new) {
+        follow(run, &before, profile).await?;
+    }
+    run.settle(before.id, NodeStatus::Active, "Update succeeded");
+    Ok(())
+}
+
+fn change(run: &mut ActionRun, node: &Node, inputs: Inputs) {
+    let Inputs { name, role, metadata, tainted, profile_id: _ } = inputs;
+    let Some(node) = run.node_mut(node.id) else { return };
+    node.name = name.unwrap_or_else(|| std::mem::take(&mut node.name));
+    node.user_role = role.unwrap_or_else(|| std::mem::take(&mut node.user_role));
+    node.tainted = tainted.unwrap_or(node.tainted);
+    merge(&mut node.metadata, metadata);
+}
+
+/// Has a node follow another recipe: in place where that is possible, else by making it anew.
+async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), Stop> {
+    let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
+    let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
+    let before = run.profile_of(node).clone();
+    if profile.kind != before.kind {
+        let why = "Cannot update a node to a different profile type, operation aborted.";
+        return Err(Stop::Failed(why.to_owned()));
+    }
+    if run.data.contains_key(KEY) {
+        // Found to need it by an engine before us: the row follows already, and nothing would differ any more.
+        return make_anew(run, node, profile).await;
+    }
+    run.settle(node.id, NodeStatus::Updating, "Update in progress");
+    run.commit(false).await?;
+    let updated = {
+        let call = Call { profile: &profile, ..run.call() };
+        run.call_provider(run.provider.update_node(call, node, &before)).await?
+    };
+    match updated {
+        Ok(Updated::InPlace) => {
+            run.follow_recipe(node.id, profile);
+            Ok(())
+        }
+        Ok(Updated::MakeAnew) => make_anew(run, node, profile).await,
+        Err(error) => {
+            if !error.transient {
+                run.settle(node.id, NodeStatus::Error, &format!("Update failed: {}", error.message));
+            }
+            Err(error.into())
+        }
+    }
+}
+
+async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
+    run.follow_recipe(node.id, profile);
+    if !run.data.contains_key(KEY) {
+        if let Some(node) = run.node_mut(node.id) {
+            node.starts.clear();
+        }
+        run.data.insert(KEY.to_owned(), json!({"old": node.physical_id}));
+        run.commit(false).await?;
+    }
+    let old = run.data.get(KEY).and_then(|kept| kept.get("old")).and_then(Value::as_str);
+    let again: HashMap<_, _> = old.map(|old| (node.id, old.to_owned())).into_iter().collect();
+    run.reach(&Aim { start: true, only: Some(node.id), again, ..Aim::default() }).await
+}

@@ -1,0 +1,172 @@
+//! Binding policies to a cluster, and letting go of them.
+
+use muster_core::action::ActionKind;
+use muster_core::ids::{BindingId, PolicyId};
+use muster_core::policy::{self, Binding, Policy};
+use muster_store::commands::BindingChange;
+use serde::Deserialize;
+
+use crate::ids::new_id;
+use crate::policy::{Effects, PolicyContext, keep};
+use crate::run::{ActionRun, Stop};
+
+/// Which policy, and whether it acts.
+#[derive(Debug, Deserialize)]
+struct Inputs {
+    policy_id: PolicyId,
+    enabled: Option<bool>,
+}
+
+/// Whether an action is about policies, and not about members.
+pub(crate) const fn is_about_policies(kind: ActionKind) -> bool {
+    matches!(
+        kind,
+        ActionKind::ClusterAttachPolicy | ActionKind::ClusterDetachPolicy | ActionKind::ClusterUpdatePolicy
+    )
+}
+
+/// Does it, and says how it went.
+pub(crate) async fn run(run: &mut ActionRun) -> Result<String, Stop> {
+    let inputs: Inputs = run.inputs()?;
+    match run.action.kind {
+        ActionKind::ClusterAttachPolicy => attach(run, inputs).await,
+        ActionKind::ClusterDetachPolicy => detach(run, inputs.policy_id).await,
+        _ => enable(run, inputs),
+    }
+}
+
+async fn attach(run: &mut ActionRun, Inputs { policy_id, enabled }: Inputs) -> Result<String, Stop> {
+    if bound(run, policy_id).is_ok() {
+        return Ok("Policy already attached.".to_owned());
+    }
+    let missing = || Stop::Failed(format!("The specified policy '{policy_id}' could not be found."));
+    let policy = run.context.store.policy(policy_id).await?.ok_or_else(missing)?;
+    check(run, &policy).map_err(Stop::Failed)?;
+    let priority = policy::find(&policy.kind).map_or(0, |(kind, _)| kind.priority);
+    let unknown = || Stop::Failed(format!("this server knows no policies of type '{}'", policy.kind));
+    let acting = run.context.policies.get(&policy.kind).ok_or_else(unknown)?;
+    let mut binding = Binding {
+        id: BindingId::from_uuid(new_id()),
+        cluster_id: run.cluster.id,
+        policy,
+        enabled: enabled.unwrap_or(true),
+        priority,
+        data: serde_json::Map::new(),
+        last_op: None,
+    };
+    let mut effects = Effects::default();
+    let mut data = std::mem::take(&mut run.data);
+    let attached = acting.attach(&mut binding, &mut run.policy_context(&mut data, &mut effects)).await;
+    run.data = data;
+    attached.map_err(Stop::Failed)?;
+    effects.put(binding);
+    run.take_effects(effects);
+    Ok("Policy attached.".to_owned())
+}
+
+/// Whether a policy can be bound to a cluster beside those that it has.
+fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
+    let Some((kind, _)) = policy::find(&policy.kind) else { return Ok(()) };
+    let profile_type = &run.cluster.profile_type;
+    if !kind.applies_to(profile_type) {
+        let others = kind.profile_types.unwrap_or_default().join(", ");
+        return Err(format!(
+            "Policy not applicable on profile type: {profile_type}. Policies of type {} act on {others} only.",
+            policy.kind
+        ));
+    }
+    let another = run.bindings.iter().find(|binding| binding.policy.kind == policy.kind);
+    match another.filter(|_| kind.singleton) {
+        None => Ok(()),
+        Some(another) => Err(format!(
+            "Only one instance of policy type ({}) can be attached to a cluster, but another instance ({}) is found \
+             attached to the cluster ({}) already.",
+            policy.kind, another.policy.id, run.cluster.id
+        )),
+    }
+}
+
+async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<String, Stop> {
+    let binding = bound(run, policy)?;
+    let_go(run, &binding).await.map_err(Stop::Failed)?;
+    Ok("Policy detached.".to_owned())
+}
+
+/// Lets go of all policies before their cluster goes.
+pub(crate) async fn detach_all(run: &mut ActionRun) -> Result<(), Stop> {
+    for binding in run.bindings.clone() {
+        if let Err(why) = let_go(run, &binding).await {
+            tracing::warn!(policy = %binding.policy.id, why, "cannot be detached");
+            return Err(Stop::Failed(format!("Unable to detach policy {} before deletion.", binding.id)));
+        }
+        run.bindings.retain(|other| other.id != binding.id);
+    }
+    Ok(())
+}
+
+async fn let_go(run: &mut ActionRun, binding: &Binding) -> Result<(), String> {
+    let mut effects = Effects::default();
+    if let Some(acting) = run.context.policies.get(&binding.policy.kind) {
+        let mut data = std::mem::take(&mut run.data);
+        let detached = acting.detach(binding, &mut run.policy_context(&mut data, &mut effects)).await;
+        run.data = data;
+        detached?;
+    }
+    effects.bindings.push(BindingChange::Remove(binding.id));
+    run.take_effects(effects);
+    Ok(())
+}
+
+fn enable(run: &mut ActionRun, Inputs { policy_id, enabled }: Inputs) -> Result<String, Stop> {
+    let binding = bound(run, policy_id)?;
+    let enabled = enabled.unwrap_or(binding.enabled);
+    if enabled == binding.enabled {
+        return Ok("No update is needed.".to_owned());
+    }
+    run.effects.put(Binding { enabled, ..binding });
+    Ok("Policy updated.".to_owned())
+}
+
+fn bound(run: &ActionRun, policy: PolicyId) -> Result<Binding, Stop> {
+    let bound = run.bindings.iter().find(|binding| binding.policy.id == policy);
+    bound.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
+}
+
+impl ActionRun {
+    /// What a policy sees of this action.
+    pub(crate) fn policy_context<'w>(
+        &'w self,
+        data: &'w mut serde_json::Map<String, serde_json::Value>,
+        effects: &'w mut Effects,
+    ) -> PolicyContext<'w> {
+        PolicyContext {
+            action: &self.action,
+            cluster: &self.cluster,
+            nodes: &self.nodes,
+            capabilities: self.capabilities,
+            recipe_made: Box::new(|node| self.profile_of(node).created_at),
+            probe: self.context.policies.probe(),
+            hooks: self.context.hooks.as_ref(),
+            limit: self.context.config.max_nodes_per_cluster,
+            data,
+            effects,
+            now: self.now(),
+        }
+    }
+
+    /// Takes in what a policy changes; it is written with the next commits, bindings with the last one.
+    pub(crate) fn take_effects(&mut self, effects: Effects) {
+        let Effects { bindings, node_data, cluster_data } = effects;
+        self.effects.bindings.extend(bindings);
+        for (id, key, value) in node_data {
+            // Nothing to take away leaves the row as it is.
+            let known = self.node(id).is_some_and(|node| value.is_some() || node.data.contains_key(key));
+            if known && let Some(node) = self.node_mut(id) {
+                keep(&mut node.data, key, value);
+            }
+        }
+        for (key, value) in cluster_data {
+            keep(&mut self.cluster.data, key, value);
+        }
+    }
+}

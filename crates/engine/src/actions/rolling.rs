@@ -1,0 +1,244 @@
+//! Members follow their cluster's new recipe, some at a time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::ids::{NodeId, ProfileId};
+use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::profile::Profile;
+use muster_core::time::{Span, Timestamp};
+use muster_store::commands::End;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::ports::provider::{Call, ProviderError, Updated};
+use crate::reconcile::individual::Aim;
+use crate::run::{ActionRun, Stop};
+use crate::run::{succeeded, summarize};
+
+/// Where batch policies and steps leave for each other what is known of an update.
+const KEY: &str = "update";
+
+/// Nodes that are updated at once, whatever the batch.
+const AT_ONCE: usize = 32;
+
+/// What nodes say that follow the new recipe.
+const UPDATED: &str = "Update succeeded";
+
+/// What is kept of it with the action.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Rolling {
+    /// Who is updated when; all at once if no policy says anything.
+    plan: Option<Vec<Vec<NodeId>>>,
+    /// What the cluster was made from before.
+    before: Option<ProfileId>,
+    /// Seconds of rest after each batch.
+    pause_time: u64,
+    /// There are as many members as there should be: what is left is that they follow.
+    begun: bool,
+    /// Batches that are behind us.
+    batches_done: usize,
+    /// Until when it rests.
+    rests_until: Option<Timestamp>,
+}
+
+impl Rolling {
+    fn of(run: &ActionRun) -> Self {
+        let kept = run.data.get(KEY).cloned().unwrap_or_default();
+        serde_json::from_value(kept).unwrap_or_default()
+    }
+
+    fn pause(&self) -> Span {
+        Span::from_secs(u32::try_from(self.pause_time).unwrap_or(u32::MAX))
+    }
+
+    fn keep(&self, run: &mut ActionRun) {
+        // These are plain strings and numbers: there is nothing that could fail.
+        run.data.insert(KEY.to_owned(), serde_json::to_value(self).unwrap_or(Value::Null));
+    }
+}
+
+/// The cluster is made from another recipe from now on. Its head follows with it, and with a new head those workers
+/// that cannot be without the old one; all of that is written with the intent.
+pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
+    let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
+    let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
+    if profile.kind != run.profile.kind {
+        let why = "Cannot update a cluster to a different profile type, operation aborted.";
+        return Err(Stop::Failed(why.to_owned()));
+    }
+    let mut rolling = Rolling::of(run);
+    rolling.before = Some(run.profile.id);
+    rolling.keep(run);
+    run.change_recipe(profile);
+    let Some(head) = run.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
+        return Ok(());
+    };
+    let before = run.recipe_of_row(&head).clone();
+    let updated = run.call_provider(run.provider.update_node(run.call(), &head, &before)).await?;
+    if updated? == Updated::MakeAnew {
+        run.cluster.incarnation += 1;
+        let alone = run.capabilities.workers_outlive_head;
+        let followers: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+        for follower in followers.into_iter().filter(|id| !alone || *id == head.id) {
+            run.follow_cluster(follower);
+        }
+    } else {
+        run.follow_cluster(head.id);
+    }
+    Ok(())
+}
+
+/// An update that did not reach all members did not change the cluster's recipe, and can be asked for again; who follows
+/// the new one goes on with it, where members have recipes of their own.
+pub(crate) fn give_back(run: &mut ActionRun) {
+    if let Some(before) = Rolling::of(run).before.filter(|_| run.capabilities.orphans) {
+        run.cluster.profile_id = before;
+    }
+}
+
+/// Whether an engine, this one or one before it, has begun to make members follow.
+pub(crate) fn has_begun(run: &ActionRun) -> bool {
+    Rolling::of(run).begun
+}
+
+/// Has the workers follow, batch by batch; the first batch in which one cannot is the last.
+pub(crate) async fn run(run: &mut ActionRun) -> Result<(), Stop> {
+    let mut rolling = Rolling::of(run);
+    let plan = rolling.plan.get_or_insert_with(|| vec![workers(run)]).clone();
+    rest(run, &rolling).await?;
+    for (place, batch) in plan.iter().enumerate().skip(rolling.batches_done) {
+        let failures = update(run, &mut rolling, batch).await?;
+        if !failures.is_empty() {
+            return Err(Stop::Failed(format!("Failed in updating nodes. {}", summarize(&failures))));
+        }
+        rolling.batches_done = place + 1;
+        rolling.rests_until = Some(run.now().after(rolling.pause()));
+        rolling.keep(run);
+        run.commit(false).await?;
+        rest(run, &rolling).await?;
+    }
+    Ok(())
+}
+
+fn workers(run: &ActionRun) -> Vec<NodeId> {
+    run.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
+}
+
+async fn rest(run: &ActionRun, rolling: &Rolling) -> Result<(), Stop> {
+    match rolling.rests_until.filter(|until| *until > run.now()) {
+        Some(until) => run.pause_until(until).await,
+        None => Ok(()),
+    }
+}
+
+/// One batch; who could not follow, and why.
+async fn update(run: &mut ActionRun, rolling: &mut Rolling, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
+    let mut failures: Vec<String> = batch.iter().filter_map(|id| run.given_up.get(id).cloned()).collect();
+    let behind = |node: &Node| node.profile_id != run.profile.id || run.children.contains_key(&node.id);
+    let open = |id: &NodeId| !run.done.contains(id) && !run.given_up.contains_key(id);
+    let nodes: Vec<NodeId> =
+        batch.iter().copied().filter(open).filter(|id| run.node(*id).is_some_and(behind)).collect();
+    if nodes.is_empty() {
+        return Ok(failures);
+    }
+    note(run, rolling, &nodes).await?;
+    // Whose row follows already was found to need it by an engine before us; the old recipe is nowhere any more.
+    let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.profile.id);
+    let (mut anew, open): (Vec<_>, Vec<_>) = nodes.into_iter().partition(follows);
+    let mut failed = Vec::new();
+    for (id, updated) in call_each(run, &open).await? {
+        match updated {
+            Ok(Updated::InPlace) => {
+                run.follow_cluster(id);
+                run.settle(id, NodeStatus::Active, UPDATED);
+                run.end_child(id, succeeded(UPDATED));
+            }
+            Ok(Updated::MakeAnew) => {
+                run.follow_cluster(id);
+                anew.push(id);
+            }
+            Err(error) if error.transient => return Err(Stop::Requeue(error.message)),
+            Err(error) => failed.push((id, format!("Update failed: {}", error.message))),
+        }
+    }
+    if !anew.is_empty() {
+        failures.extend(make_anew(run, &anew).await?);
+    }
+    for (id, words) in failed {
+        let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
+        run.settle(id, NodeStatus::Error, &words);
+        failures.push(format!("{name}: {words}"));
+        run.end_child(id, End { status: ActionStatus::Failed, reason: words });
+    }
+    Ok(failures)
+}
+
+/// The commit before nodes are touched: a part for each.
+async fn note(run: &mut ActionRun, rolling: &mut Rolling, nodes: &[NodeId]) -> Result<(), Stop> {
+    let mut children = run.children_for(ActionKind::NodeUpdate, nodes);
+    for child in &mut children {
+        child.inputs = json!({"new_profile_id": run.profile.id});
+    }
+    for id in nodes {
+        run.settle(*id, NodeStatus::Updating, "Update in progress");
+    }
+    rolling.begun = true;
+    rolling.keep(run);
+    run.commit_with(children, true).await
+}
+
+type Outcome = (NodeId, Result<Updated, ProviderError>);
+
+/// Tells the provider of the new recipe of each.
+async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> {
+    let fence = run.action.fence;
+    let shared = Arc::new((Arc::clone(&run.provider), run.cluster.clone(), run.profile.clone()));
+    let mut recipes: HashMap<ProfileId, Arc<Profile>> = HashMap::new();
+    let mut each: Vec<BoxFuture<'static, Outcome>> = Vec::new();
+    for node in nodes.iter().filter_map(|id| run.node(*id)).cloned() {
+        let before = recipes.entry(node.profile_id);
+        let before = Arc::clone(before.or_insert_with(|| Arc::new(run.recipe_of_row(&node).clone())));
+        let shared = Arc::clone(&shared);
+        each.push(Box::pin(async move {
+            let (provider, cluster, profile) = shared.as_ref();
+            let call = Call { cluster, profile, fence };
+            (node.id, provider.update_node(call, &node, &before).await)
+        }));
+    }
+    tokio::select! {
+        biased;
+        done = futures::stream::iter(each).buffer_unordered(AT_ONCE).collect() => Ok(done),
+        stop = run.interrupted() => Err(stop),
+    }
+}
+
+/// Nodes that cannot be changed as they run are made anew; who did not come back, and why.
+///
+/// What a node was stands in its row until its part has ended: whoever goes on stops just that.
+async fn make_anew(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+    for id in nodes {
+        if let Some(node) = run.node_mut(*id) {
+            // It is not restarted because it crashed.
+            node.starts.clear();
+        }
+    }
+    run.flush().await?;
+    let old = |id: &NodeId| Some((*id, run.node(*id)?.physical_id.clone()?));
+    let again = nodes.iter().filter_map(old).collect();
+    let reached = run.reach(&Aim { start: true, keep_size: true, again, ..Aim::default() }).await;
+    for id in nodes {
+        if run.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
+            run.settle(*id, NodeStatus::Active, UPDATED);
+        }
+    }
+    match reached {
+        Ok(()) => Ok(Vec::new()),
+        Err(Stop::Failed(why)) => Ok(vec![why]),
+        Err(stop) => Err(stop),
+    }
+}

@@ -1,0 +1,16 @@
+//! How changes become actions: validation, tenancy, conflicts, capacity, quota, cooldown, adoption.
+
+mod abandon;
+pub mod adopt;
+pub(crate) mod capacity;
+mod conflict;
+mod cooldown;
+pub(crate) mod delegated;
+mod nodes;
+mod recipe;
+mod request;
+pub(crate) mod submit;
+
+pub use conflict::Conflict;
+pub use nodes::{NewNode, NodeChange};
+pub use request::{Caller, Change, Recipe, SubmitError};

@@ -1,0 +1,117 @@
+//! Nodes that others made, and that become ours.
+
+use muster_core::event::{Event, Level};
+use muster_core::ids::{InstanceId, NodeId, ProfileId};
+use muster_core::node::{Node, NodeStatus};
+use muster_core::profile::{Profile, ProfileType};
+use muster_store::commands::Adopt;
+use serde_json::{Map, Value};
+
+use crate::admission::request::{Caller, SubmitError};
+use crate::context::Engine;
+use crate::events;
+use crate::ids::new_id;
+use crate::intent::naming;
+
+/// Something that others made.
+#[derive(Debug, Clone)]
+pub struct Adoptee {
+    /// Where it is.
+    pub instance: InstanceId,
+    /// What kind of node it becomes.
+    pub kind: ProfileType,
+    /// What it is there.
+    pub identity: String,
+    /// Properties that count instead of those that are read from it.
+    pub overrides: Map<String, Value>,
+}
+
+/// How it shall be called here.
+#[derive(Debug, Clone)]
+pub struct NewName {
+    /// What people call it; otherwise as nodes are called that nobody named.
+    pub name: Option<String>,
+    /// What a user calls its role.
+    pub role: String,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone)]
+pub enum Adopted {
+    /// It is ours now.
+    Now(Box<Node>),
+    /// It was before, as this node.
+    Before(NodeId),
+}
+
+impl Engine {
+    /// The recipe that a node would have; nothing is stored.
+    pub async fn adopt_preview(&self, adoptee: &Adoptee, caller: &Caller) -> Result<Profile, SubmitError> {
+        let Adoptee { instance, kind, identity, overrides } = adoptee;
+        let provider =
+            self.provider(instance).ok_or_else(|| SubmitError::NoProvider(instance.to_string()))?;
+        let can = provider.capabilities(kind, None).is_some_and(|capabilities| capabilities.adopt);
+        if !can {
+            let why = format!("nodes of type {kind} cannot be adopted: only Muster makes them");
+            return Err(SubmitError::NotSupported(why));
+        }
+        let found = provider.adopt(kind, identity).await;
+        let mut properties = found.map_err(|error| SubmitError::Invalid(error.message))?;
+        properties.extend(overrides.clone());
+        let profile = Profile {
+            id: ProfileId::from_uuid(new_id()),
+            name: String::new(),
+            kind: kind.clone(),
+            project: caller.principal.project.clone(),
+            user: caller.principal.id.clone(),
+            properties,
+            envelope: Map::new(),
+            metadata: Map::new(),
+            implicit: false,
+            created_at: self.now(),
+            updated_at: None,
+        };
+        provider.check_profile(&profile).map_err(SubmitError::Invalid)?;
+        Ok(profile)
+    }
+
+    /// Takes a node in, with a recipe of its own. It works already, so there is nothing to be done, and no action.
+    pub async fn adopt(
+        &self,
+        adoptee: &Adoptee,
+        named: NewName,
+        caller: Caller,
+    ) -> Result<Adopted, SubmitError> {
+        let NewName { name, role, metadata } = named;
+        let profile = self.adopt_preview(adoptee, &caller).await?;
+        if let Some(provider) = self.provider(&adoptee.instance) {
+            let taken = provider.take_in(&adoptee.kind, &adoptee.identity).await;
+            taken.map_err(|error| SubmitError::Invalid(error.message))?;
+        }
+        let name = name.unwrap_or_else(naming::unnamed);
+        let profile = Profile { name: format!("prof-{name}"), ..profile };
+        let now = self.now();
+        let (id, instance) = (NodeId::from_uuid(new_id()), adoptee.instance.clone());
+        let node = Node {
+            user_role: role,
+            name,
+            physical_id: Some(adoptee.identity.clone()),
+            user: profile.user.clone(),
+            status: NodeStatus::Active,
+            status_reason: "Node adopted successfully".to_owned(),
+            metadata,
+            created_at: Some(now),
+            ..Node::new(id, &profile.project, instance, profile.id, now)
+        };
+        let message = format!("'{}' became a node", adoptee.identity);
+        let reason = events::reason::NODE_ADOPTED;
+        let event = events::of_node(None, &node, Level::Info, reason, &message, now);
+        let event = Event { user: node.user.clone(), door: caller.door, ..event };
+        match self.context.store.adopt(Adopt { profile, node: node.clone(), event }).await? {
+            Some(known) => Ok(Adopted::Before(known)),
+            None => Ok(Adopted::Now(Box::new(node))),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether a machine has room for what is asked of it.
+
+use muster_core::action::{Action, ActionKind};
+use muster_core::capacity::{Capacity, demands};
+use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level};
+use muster_core::profile::Profile;
+use muster_core::recipe::ClusterRecipe;
+use muster_core::shape::Shape;
+use serde_json::{Map, Value};
+
+use crate::actions::{resize, update};
+use crate::events::{self, reason};
+
+/// What is asked of a machine for one cluster, before it is accepted.
+pub(crate) struct Room<'a> {
+    /// What the machine has.
+    pub(crate) capacity: Capacity,
+    /// The cluster as it should become.
+    pub(crate) cluster: &'a Cluster,
+    /// The recipe of its nodes.
+    pub(crate) profile: &'a Profile,
+}
+
+impl Room<'_> {
+    /// Why one of its nodes could never run there; nothing if each could.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.demands().iter().find_map(|demand| self.capacity.refuses(demand))
+    }
+
+    /// That all its nodes together ask for more than there is; nothing if they do not.
+    pub(crate) fn warning(&self, action: &Action) -> Option<Event> {
+        let sum = self.capacity.exceeded(&self.demands())?;
+        let message = format!("{sum}: they have to share it");
+        let at = action.created_at;
+        Some(events::of_cluster(Some(action), self.cluster, Level::Warn, reason::OVERCOMMITTED, &message, at))
+    }
+
+    fn demands(&self) -> Vec<muster_core::capacity::Demand> {
+        // Types that are no framework's say it for each group, or not at all.
+        let recipe = ClusterRecipe::of(&self.profile.properties).unwrap_or_default();
+        demands(self.cluster, &recipe)
+    }
+}
+
+/// The cluster as an action would leave it, if that asks for more than the cluster does now.
+pub(crate) fn grown(cluster: &Cluster, kind: ActionKind, inputs: &Value, limit: u32) -> Option<Cluster> {
+    let mut after = cluster.clone();
+    match kind {
+        ActionKind::ClusterUpdate => update::apply_changes(&mut after, inputs).ok()?,
+        ActionKind::ClusterResize | ActionKind::ClusterScaleOut => {
+            let request = resize::Request::read(kind, &Map::new(), inputs).ok()?;
+            let members = |group: &muster_core::cluster::WorkerGroup| group.desired as usize;
+            resize::apply(&mut after, members, &request, limit).ok()?;
+        }
+        _ => return None,
+    }
+    let shapes = |cluster: &Cluster| -> Vec<Shape> {
+        cluster.groups.iter().map(|group| group.shape.clone()).collect()
+    };
+    (after.desired() > cluster.desired() || shapes(&after) != shapes(cluster)).then_some(after)
+}

@@ -1,0 +1,116 @@
+//! Why an action is not accepted beside another one, in the words that existing clients compare.
+
+use std::fmt;
+
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Target};
+use muster_core::ids::{ActionId, ClusterId, NodeId};
+use muster_store::StoreError;
+use muster_store::reads::ActionQuery;
+
+use crate::admission::request::SubmitError;
+use crate::context::Engine;
+
+/// What stands in the way of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// What was asked for.
+    pub kind: ActionKind,
+    /// Of what.
+    pub target: Target,
+    /// What is under way.
+    pub actions: Vec<ActionId>,
+    /// Whether one of these has the target already; otherwise they wait for it.
+    pub locked: bool,
+}
+
+impl Conflict {
+    fn new(kind: ActionKind, target: Target, holders: &[Action]) -> Self {
+        Self {
+            kind,
+            target,
+            actions: holders.iter().map(|action| action.id).collect(),
+            // Who has begun has its locks, also while it is suspended or between two tries.
+            locked: holders.iter().any(|action| action.started_at.is_some()),
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, target, actions, locked } = self;
+        let (what, id) = match target {
+            Target::Cluster(id) => ("cluster", id.to_string()),
+            Target::Node(id) => ("node", id.to_string()),
+        };
+        if *locked {
+            return write!(f, "{kind} for {what} '{id}' cannot be completed because it is already locked.");
+        }
+        let actions: Vec<String> = actions.iter().map(ActionId::to_string).collect();
+        let actions = actions.join(",");
+        write!(f, "The {kind} action for target {id} conflicts with the following action(s): {actions}")
+    }
+}
+
+impl Engine {
+    /// Whether somebody's action on a cluster, or on a node or its cluster, is under way; what Muster does by itself gives
+    /// way.
+    pub async fn somebody_changes(
+        &self,
+        cluster: Option<ClusterId>,
+        node: Option<NodeId>,
+    ) -> Result<bool, StoreError> {
+        let targets = cluster.map(|id| id.to_string()).into_iter().chain(node.map(|id| id.to_string()));
+        let open = ActionQuery {
+            targets: targets.collect(),
+            statuses: ActionStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
+            top_level: true,
+            ..ActionQuery::default()
+        };
+        let actions = self.store().actions(&open).await?.items;
+        Ok(actions.iter().any(|action| action.cause != Cause::Healing))
+    }
+}
+
+impl SubmitError {
+    /// What stands in the way, if that is why it was refused.
+    pub fn conflict(&self, kind: ActionKind, target: Target) -> Option<Conflict> {
+        match self {
+            Self::Store(StoreError::Conflict(holders)) => Some(Conflict::new(kind, target, holders)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::ids::ClusterId;
+    use muster_core::sample;
+    use muster_core::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_target_is_locked_once_its_action_has_begun() {
+        let cluster = ClusterId::from_uuid(Uuid::from_u128(0xc1));
+        let waiting = sample::action(1, ActionKind::ClusterResize, cluster);
+        let begun = Action { started_at: Some(Timestamp::from_micros(1)), ..waiting.clone() };
+        let told = |holders: Vec<Action>| {
+            let error = SubmitError::Store(StoreError::Conflict(holders));
+            error.conflict(ActionKind::ClusterCheck, Target::Cluster(cluster)).unwrap().to_string()
+        };
+        assert_eq!(
+            told(vec![waiting.clone()]),
+            format!(
+                "The CLUSTER_CHECK action for target {cluster} conflicts with the following action(s): {}",
+                waiting.id
+            )
+        );
+        assert_eq!(
+            told(vec![begun]),
+            format!(
+                "CLUSTER_CHECK for cluster '{cluster}' cannot be completed because it is already locked."
+            )
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! Whether a cluster rests from having been scaled.
+
+use muster_core::action::ActionKind;
+use muster_core::ids::ClusterId;
+use muster_core::policy::scaling::{KIND, Settings};
+use muster_core::policy::{Policy, find};
+use muster_store::StoreError;
+
+use crate::context::Engine;
+
+impl Engine {
+    /// The policy for whose sake a cluster is not scaled again yet; none if it may be.
+    pub async fn cooling(&self, cluster: ClusterId, event: ActionKind) -> Result<Option<Policy>, StoreError> {
+        let now = self.now();
+        let bindings = self.store().bindings(cluster).await?;
+        let rests = bindings.into_iter().filter(|binding| binding.enabled).find(|binding| {
+            let scaling = find(&binding.policy.kind).is_some_and(|(kind, _)| kind.name == KIND.name);
+            let settings = scaling.then(|| binding.policy.settings::<Settings>().ok()).flatten();
+            settings
+                .is_some_and(|settings| settings.event == event && settings.is_cooling(binding.last_op, now))
+        });
+        Ok(rests.map(|binding| binding.policy))
+    }
+}

@@ -1,0 +1,170 @@
+//! The way in for nodes: members, and those that are in no cluster.
+
+use muster_core::action::{Action, ActionKind, OnConflict, Target};
+use muster_core::cluster::Cluster;
+use muster_core::ids::{InstanceId, NodeId};
+use muster_core::membership::HEAD_STAYS;
+use muster_core::node::{Node, NodeRole};
+use muster_core::profile::Profile;
+use muster_core::time::Span;
+use muster_store::StoreError;
+use muster_store::commands::{Accept, Accepted};
+use serde_json::{Map, Value};
+
+use crate::admission::recipe::admit;
+use crate::admission::request::{Caller, SubmitError};
+use crate::admission::submit::log_accepted;
+use crate::context::Engine;
+use crate::events;
+use crate::ids::new_id;
+use crate::intent::naming;
+use crate::intent::orphan;
+use crate::ports::provider::Membership;
+
+/// A node that does not exist yet.
+#[derive(Debug, Clone)]
+pub struct NewNode {
+    /// What people shall call it; members are named by their cluster.
+    pub name: String,
+    /// What it is made from.
+    pub profile: Profile,
+    /// The cluster that it becomes a member of, if any.
+    pub cluster: Option<Cluster>,
+    /// Where it runs; a member runs where its cluster does.
+    pub instance: InstanceId,
+    /// What a user calls its role.
+    pub role: String,
+    /// What users keep with it.
+    pub metadata: Map<String, Value>,
+}
+
+/// A change of a node.
+#[derive(Debug, Clone)]
+pub struct NodeChange {
+    /// What to do.
+    pub kind: ActionKind,
+    /// To which node, as it was read.
+    pub node: Node,
+    /// What exactly.
+    pub inputs: Value,
+    /// What if another action has the node.
+    pub on_conflict: OnConflict,
+    /// How long it may take; none is what its cluster says, or an hour.
+    pub timeout: Option<Span>,
+}
+
+impl Engine {
+    /// Accepts a new node, alone or as a member; with the action, the node as it is stored.
+    pub async fn create_node(&self, new: NewNode, caller: Caller) -> Result<(Accepted, Node), SubmitError> {
+        let NewNode { name, profile, cluster, instance, role, metadata } = new;
+        let instance = cluster.as_ref().map_or(instance, |cluster| cluster.instance.clone());
+        self.admit_node(&profile, cluster.as_ref(), &instance).await?;
+        let now = self.now();
+        let project = cluster.as_ref().map_or(&caller.principal.project, |cluster| &cluster.project).clone();
+        let node = Node {
+            user_role: role,
+            name,
+            user: caller.principal.id.clone(),
+            status_reason: "Initializing".to_owned(),
+            metadata,
+            ..Node::new(NodeId::from_uuid(new_id()), project, instance, profile.id, now)
+        };
+        let node =
+            cluster.as_ref().map_or_else(|| node.clone(), |cluster| naming::candidate(cluster, node.clone()));
+        let place =
+            cluster.unwrap_or_else(|| orphan::cluster(&node, &profile, &self.context.config.projects));
+        let action = self.node_action(ActionKind::NodeCreate, &node, &place, &caller);
+        let nodes = vec![node.clone()];
+        let accept = Accept { nodes, ..accept(action, &node, OnConflict::Queue, &caller) };
+        let accepted = log_accepted(Box::pin(self.context.store.accept(accept)).await?);
+        let stored = match accepted.action.target {
+            Target::Node(id) if id != node.id => self.context.store.node(id).await?.unwrap_or(node),
+            _ => node,
+        };
+        Ok((accepted, stored))
+    }
+
+    /// Whether nodes can be made from this there, and whether they can be in that cluster.
+    async fn admit_node(
+        &self,
+        profile: &Profile,
+        cluster: Option<&Cluster>,
+        instance: &InstanceId,
+    ) -> Result<(), SubmitError> {
+        let provider =
+            self.provider(instance).ok_or_else(|| SubmitError::NoProvider(instance.to_string()))?;
+        let kind = &profile.kind;
+        let flavor = cluster.and_then(|cluster| cluster.flavor.as_deref());
+        let unknown =
+            || SubmitError::UnknownType { provider: instance.provider().to_owned(), kind: kind.to_string() };
+        if cluster.is_some_and(|cluster| cluster.profile_type != *kind) {
+            let why = "Node and cluster have different profile type, operation aborted.";
+            return Err(SubmitError::Invalid(why.to_owned()));
+        }
+        let capabilities = provider.capabilities(kind, flavor).ok_or_else(unknown)?;
+        match cluster {
+            None if !capabilities.orphans => {
+                return Err(SubmitError::NotSupported(format!(
+                    "nodes of type {kind} are always in a cluster: name it in cluster_id"
+                )));
+            }
+            Some(_) if matches!(capabilities.membership, Membership::Delegated(_)) => {
+                return Err(SubmitError::NotSupported(format!(
+                    "clusters of type {kind} cannot add single nodes: they are made by the group; resize it instead"
+                )));
+            }
+            _ => {}
+        }
+        admit(provider.as_ref(), profile, flavor).await
+    }
+
+    /// Accepts a change of a node.
+    pub async fn submit_node(&self, change: NodeChange, caller: Caller) -> Result<Accepted, SubmitError> {
+        let NodeChange { kind, node, inputs, on_conflict, timeout } = change;
+        if node.role == NodeRole::Head && kind == ActionKind::NodeDelete {
+            return Err(SubmitError::NotSupported(HEAD_STAYS.to_owned()));
+        }
+        let cluster = match node.cluster_id {
+            Some(id) => self.context.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()),
+            None => None,
+        };
+        let place = match cluster {
+            Some(cluster) => {
+                if let Some(refusal) = self.refusal(kind, &cluster, Some(node.id), &inputs).await? {
+                    return Err(SubmitError::NotSupported(refusal));
+                }
+                cluster
+            }
+            None => {
+                let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
+                let profile = self.context.store.profile(node.profile_id).await?.ok_or_else(missing)?;
+                orphan::cluster(&node, &profile, &self.context.config.projects)
+            }
+        };
+        self.admit_recipe(&node.instance, None, node.profile_id, &inputs).await?;
+        let mut action = self.node_action(kind, &node, &place, &caller);
+        action.inputs = inputs;
+        action.timeout = timeout.unwrap_or(action.timeout);
+        let accept = accept(action, &node, on_conflict, &caller);
+        Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
+    }
+
+    fn node_action(&self, kind: ActionKind, node: &Node, place: &Cluster, caller: &Caller) -> Action {
+        let action = self.context.action(kind, place, Some(node.id), caller);
+        Action { cluster_id: node.cluster_id, ..action }
+    }
+}
+
+/// An action of a node, with the event of its beginning.
+fn accept(action: Action, node: &Node, on_conflict: OnConflict, caller: &Caller) -> Accept {
+    let begun = events::of_node_action(&action, node, "start", &action.id.short(), action.created_at);
+    Accept {
+        events: vec![begun],
+        action,
+        on_conflict,
+        cluster: None,
+        nodes: Vec::new(),
+        depends_on: Vec::new(),
+        request: caller.request_key(),
+    }
+}

@@ -1,0 +1,109 @@
+//! Requests: who asks, for what, and why it may be refused.
+
+use muster_core::action::{ActionKind, OnConflict};
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::principal::{Door, Principal};
+use muster_core::profile::Profile;
+use muster_core::time::Span;
+use muster_store::StoreError;
+use muster_store::commands::RequestKey;
+use serde_json::Value;
+
+use crate::ports::provider::ProviderError;
+
+/// Who asks, through which door, and whether it was asked before.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// Through which door.
+    pub door: Door,
+    /// In words, why; may be empty.
+    pub reason: String,
+    /// The caller's own name for the request, with a digest of it.
+    pub request: Option<(String, String)>,
+}
+
+impl Caller {
+    pub(crate) fn request_key(&self) -> Option<RequestKey> {
+        let (request_id, digest) = self.request.clone()?;
+        let principal = format!("{}/{}", self.principal.scheme, self.principal.id);
+        Some(RequestKey { principal, request_id, digest })
+    }
+}
+
+/// A change of something that exists.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What to do.
+    pub kind: ActionKind,
+    /// To which cluster.
+    pub cluster: Cluster,
+    /// To which of its nodes, if to one only.
+    pub node: Option<NodeId>,
+    /// What exactly.
+    pub inputs: Value,
+    /// What if another action has the cluster.
+    pub on_conflict: OnConflict,
+    /// How long it may take; none is what the cluster says.
+    pub timeout: Option<Span>,
+}
+
+/// What a new cluster is made from.
+#[derive(Debug, Clone)]
+pub enum Recipe {
+    /// A profile of its own, stored with it.
+    New(Profile),
+    /// A profile that is stored already.
+    Kept(Profile),
+}
+
+impl Recipe {
+    pub(crate) const fn profile(&self) -> &Profile {
+        match self {
+            Self::New(profile) | Self::Kept(profile) => profile,
+        }
+    }
+
+    pub(crate) fn into_new(self) -> Option<Profile> {
+        match self {
+            Self::New(profile) => Some(profile),
+            Self::Kept(_) => None,
+        }
+    }
+}
+
+/// Why a request was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// The store refused it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody here serves the place where it would have to run.
+    #[error("no provider serves '{0}' here: start one, or choose another")]
+    NoProvider(String),
+    /// The provider does not know the type.
+    #[error("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")]
+    UnknownType {
+        /// The provider.
+        provider: String,
+        /// The type.
+        kind: String,
+    },
+    /// The provider cannot do this with that type.
+    #[error("{0}")]
+    NotSupported(String),
+    /// A value is not possible.
+    #[error("{0}")]
+    Invalid(String),
+    /// No machine there could hold a node of it.
+    #[error("{0}")]
+    TooLarge(String),
+    /// It would have to stand in a namespace that is not there.
+    #[error("{0}")]
+    NoNamespace(String),
+    /// What it needs is not there.
+    #[error(transparent)]
+    Missing(ProviderError),
+}

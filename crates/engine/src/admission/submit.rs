@@ -1,0 +1,286 @@
+//! The way in: every change of a cluster or node becomes a durable action here.
+
+use std::time::Duration;
+
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
+use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level};
+use muster_core::ids::{ActionId, NodeId};
+use muster_core::principal::{Door, Principal};
+use muster_core::time::Span;
+use muster_store::StoreError;
+use muster_store::commands::{
+    Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
+};
+use serde_json::{Map, Value};
+
+use crate::admission::capacity::{self, Room};
+use crate::admission::delegated;
+use crate::admission::recipe;
+use crate::admission::request::{Caller, Change, Recipe, SubmitError};
+use crate::context::{Context, Engine};
+use crate::events;
+use crate::ids::new_id;
+use crate::notify::Topic;
+
+/// When an action is looked at that nothing is heard of.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+
+impl Engine {
+    /// Accepts a new cluster.
+    pub async fn create_cluster(
+        &self,
+        cluster: Cluster,
+        from: Recipe,
+        unique_name: bool,
+        caller: Caller,
+    ) -> Result<Accepted, SubmitError> {
+        let provider = self
+            .provider(&cluster.instance)
+            .ok_or_else(|| SubmitError::NoProvider(cluster.instance.to_string()))?;
+        let flavor = cluster.flavor.clone().or_else(|| provider.default_flavor(&cluster.profile_type));
+        let cluster = Cluster { flavor, ..cluster };
+        let profile = from.profile();
+        recipe::admit(provider.as_ref(), profile, cluster.flavor.as_deref()).await?;
+        let kind = &cluster.profile_type;
+        let unknown = || SubmitError::UnknownType {
+            provider: cluster.instance.provider().to_owned(),
+            kind: kind.to_string(),
+        };
+        let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
+        if cluster.groups.len() > 1 && !capabilities.several_groups {
+            let groups = cluster.groups.len();
+            return Err(SubmitError::NotSupported(format!(
+                "clusters of type {kind} have one worker group, and {groups} were given: leave out the others"
+            )));
+        }
+        if cluster.limits.idle_timeout.is_some() && !capabilities.tells_activity {
+            return Err(SubmitError::NotSupported(never_idle(&cluster)));
+        }
+        let limit = self.context.config.max_nodes_per_cluster;
+        if cluster.desired() > limit {
+            let desired = cluster.desired();
+            return Err(SubmitError::Invalid(format!(
+                "{desired} workers are more than the {limit} that a cluster may have: ask for less"
+            )));
+        }
+        let cluster = Cluster { has_head: capabilities.head, ..cluster };
+        recipe::admit_cluster(provider.as_ref(), &cluster, profile).await?;
+        let action = self.context.action(ActionKind::ClusterCreate, &cluster, None, &caller);
+        let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
+        if let Some(capacity) = provider.capacity() {
+            let room = Room { capacity, cluster: &cluster, profile };
+            room.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
+            accept.events.extend(room.warning(&accept.action));
+        }
+        let quota = Some(self.context.config.max_clusters_per_project);
+        let profile = from.into_new();
+        let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
+        let accept = Accept { cluster, ..accept };
+        Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
+    }
+
+    /// The action that the same request made when it first came: whoever asks again is not asked anything else.
+    pub async fn replayed(&self, caller: &Caller) -> Result<Option<Action>, StoreError> {
+        match caller.request_key() {
+            Some(key) => self.context.store.request(&key).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Accepts a change of a cluster or node.
+    pub async fn submit(&self, change: Change, caller: Caller) -> Result<Accepted, SubmitError> {
+        let Change { kind, cluster, node, inputs, on_conflict, timeout } = change;
+        if cluster.deleted_at.is_some() {
+            return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
+        }
+        if let Some(refusal) = self.refusal(kind, &cluster, node, &inputs).await? {
+            return Err(SubmitError::NotSupported(refusal));
+        }
+        self.check_change(kind, &cluster, &inputs)?;
+        self.admit_recipe(&cluster.instance, cluster.flavor.as_deref(), cluster.profile_id, &inputs).await?;
+        let mut action = self.context.action(kind, &cluster, node, &caller);
+        action.inputs = inputs;
+        action.timeout = timeout.unwrap_or(action.timeout);
+        let warning = self.room_for(&action, &cluster).await?;
+        let mut accept = accept(action, &cluster, on_conflict, caller.request_key());
+        accept.events.extend(warning);
+        Ok(log_accepted(self.context.store.accept(accept).await?))
+    }
+
+    /// Refuses a change by which no node could run any more; tells of one by which they get too many.
+    async fn room_for(&self, action: &Action, cluster: &Cluster) -> Result<Option<Event>, SubmitError> {
+        let limit = self.context.config.max_nodes_per_cluster;
+        let capacity = self.provider(&cluster.instance).and_then(|provider| provider.capacity());
+        let grown = capacity::grown(cluster, action.kind, &action.inputs, limit);
+        let Some((capacity, cluster)) = capacity.zip(grown) else { return Ok(None) };
+        let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(None) };
+        let room = Room { capacity, cluster: &cluster, profile: &profile };
+        room.refusal().map_or_else(|| Ok(room.warning(action)), |why| Err(SubmitError::TooLarge(why)))
+    }
+
+    /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.
+    pub(crate) async fn refusal(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        node: Option<NodeId>,
+        inputs: &Value,
+    ) -> Result<Option<String>, StoreError> {
+        let provider = self.provider(&cluster.instance);
+        let flavor = cluster.flavor.as_deref();
+        let Some(capabilities) =
+            provider.and_then(|provider| provider.capabilities(&cluster.profile_type, flavor))
+        else {
+            return Ok(None);
+        };
+        let sets_idle = |limits: &Value| limits.get("idle_timeout").is_some_and(|limit| !limit.is_null());
+        if inputs.get("limits").is_some_and(sets_idle) && !capabilities.tells_activity {
+            return Ok(Some(never_idle(cluster)));
+        }
+        let role = match node {
+            Some(id) => self.context.store.node(id).await?.map(|node| node.role),
+            None => None,
+        };
+        Ok(delegated::refusal(capabilities, cluster, kind, role, inputs))
+    }
+
+    /// Tells an action to end, to stop for a while, or to go on.
+    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
+        self.context.store.signal(Signal { id, kind, now: self.now() }).await
+    }
+
+    /// Says the word that a part of an action waits for before its node goes; said again it changes nothing.
+    pub async fn complete_lifecycle(&self, token: ActionId) -> Result<Action, StoreError> {
+        self.context.store.complete_lifecycle(CompleteLifecycle { token, now: self.now() }).await
+    }
+
+    /// Waits until an action has reached a milestone or ended, at most so long; tells how it then is.
+    pub async fn wait(
+        &self,
+        id: ActionId,
+        milestone: Milestone,
+        at_most: Span,
+    ) -> Result<Action, StoreError> {
+        // An end is waited for without a look at every step towards it.
+        let reached = milestone == Milestone::Reached;
+        let topic = if reached { Topic::Action(id) } else { Topic::Progress(id) };
+        let follow = self.context.notifier.subscribe(topic);
+        // What was accepted a moment ago is being worked at: there will be word of it. What came before we listened is
+        // not waited for.
+        let _ = tokio::time::timeout(FIRST_LOOK.min(at_most.into()), follow.changed_since(follow.version()))
+            .await;
+        let deadline = tokio::time::sleep(at_most.into());
+        tokio::pin!(deadline);
+        loop {
+            let version = follow.version();
+            let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
+            let action = self.context.store.action(id).await?.ok_or_else(missing)?;
+            if action.status.is_final() || action.has_reached(milestone) {
+                return Ok(action);
+            }
+            tokio::select! {
+                () = follow.changed_since(version) => {}
+                () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
+                () = &mut deadline => return Ok(action),
+            }
+        }
+    }
+}
+
+impl Context {
+    pub(crate) fn action(
+        &self,
+        kind: ActionKind,
+        cluster: &Cluster,
+        node: Option<NodeId>,
+        caller: &Caller,
+    ) -> Action {
+        let now = self.clock.now();
+        Action {
+            id: ActionId::from_uuid(new_id()),
+            kind,
+            version: 1,
+            target: node.map_or(Target::Cluster(cluster.id), Target::Node),
+            cluster_id: Some(cluster.id),
+            instance: cluster.instance.clone(),
+            parent: None,
+            cause: Cause::Request,
+            door: caller.door,
+            reason: caller.reason.clone(),
+            // Whoever asked, it is the business of the cluster's project.
+            principal: Principal { project: cluster.project.clone(), ..caller.principal.clone() },
+            inputs: Value::Object(Map::new()),
+            outputs: Value::Object(Map::new()),
+            data: Value::Object(Map::new()),
+            status: ActionStatus::Ready,
+            status_reason: String::new(),
+            control: None,
+            owner: None,
+            fence: Fence(0),
+            tries: 0,
+            not_before: None,
+            timeout: cluster.timeout,
+            suspended_for: Span::default(),
+            created_at: now,
+            started_at: None,
+            applied_at: None,
+            ended_at: None,
+            updated_at: now,
+        }
+    }
+}
+
+/// Why a cluster cannot have an idle timeout: it would never be over.
+fn never_idle(cluster: &Cluster) -> String {
+    let kind = &cluster.profile_type;
+    format!(
+        "clusters of type {kind} cannot tell whether they are used: leave idle_timeout out, and use max_lifetime instead"
+    )
+}
+
+/// The first word of an action in the log; its id is in every later one, down to the provider's.
+pub(crate) fn log_accepted(accepted: Accepted) -> Accepted {
+    let Action { id, kind, door, principal, cluster_id, .. } = &accepted.action;
+    let cluster = cluster_id.map(|id| id.to_string()).unwrap_or_default();
+    tracing::info!(action = %id, %kind, %cluster, %door, by = %principal.id, again = accepted.replayed, "accepted");
+    accepted
+}
+
+/// What deletes a cluster whose time is over, with the word and the sentence that say so.
+pub(crate) fn deletion(context: &Context, cluster: &Cluster, reason: &str, message: &str) -> Accept {
+    let caller = Caller {
+        principal: Principal::engine(),
+        door: Door::Engine,
+        reason: reason.to_owned(),
+        request: None,
+    };
+    let action = context.action(ActionKind::ClusterDelete, cluster, None, &caller);
+    let told = events::of_cluster(Some(&action), cluster, Level::Info, reason, message, action.created_at);
+    let mut accept = accept(action, cluster, OnConflict::Preempt, None);
+    accept.events.insert(0, told);
+    accept
+}
+
+/// What brings back what is lost, unless something is under way already.
+pub(crate) fn healing(context: &Context, cluster: &Cluster) -> Accept {
+    let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
+    let caller =
+        Caller { principal, door: Door::Engine, reason: events::reason::NODE_LOST.to_owned(), request: None };
+    let mut action = context.action(ActionKind::ClusterRecover, cluster, None, &caller);
+    action.cause = Cause::Healing;
+    accept(action, cluster, OnConflict::Queue, None)
+}
+
+/// An action of a cluster that is there, with the event of its beginning.
+fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: Option<RequestKey>) -> Accept {
+    Accept {
+        events: vec![events::of_action(&action, cluster, "start", &action.id.short(), action.created_at)],
+        action,
+        on_conflict,
+        cluster: None,
+        nodes: Vec::new(),
+        depends_on: Vec::new(),
+        request,
+    }
+}

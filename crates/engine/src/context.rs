@@ -1,0 +1,152 @@
+//! What every part of an engine works with: the store, the providers, the clock, the configuration, the lease.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use muster_core::ids::{EngineId, InstanceId};
+use muster_core::time::{Span, Timestamp};
+use muster_store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::lease::Lease;
+use crate::metrics::Metrics;
+use crate::notify::Notifier;
+use crate::policy::Policies;
+use crate::ports::clock::Clock;
+use crate::ports::provider::Provider;
+use crate::ports::webhook::Hooks;
+
+/// A running engine. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) context: Arc<Context>,
+}
+
+/// What the parts of an engine share.
+pub(crate) struct Context {
+    lease: RwLock<Arc<Lease>>,
+    pub(crate) store: Store,
+    pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
+    pub(crate) policies: Policies,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    pub(crate) notifier: Arc<Notifier>,
+    /// The engine was asked to stop: its actions are handed over.
+    pub(crate) stopping: CancellationToken,
+    /// Everything has ended, the heartbeat too.
+    pub(crate) stopped: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// What a context is made from, beside what it makes itself.
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
+    pub(crate) policies: Policies,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+}
+
+impl Context {
+    /// A context whose lease is not registered yet.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { store, providers, policies, hooks, clock, config, metrics } = parts;
+        Self {
+            lease: RwLock::new(Lease::new()),
+            store,
+            providers,
+            policies,
+            hooks,
+            clock,
+            config,
+            metrics,
+            notifier: Arc::default(),
+            stopping: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(crate) fn provider(&self, instance: &InstanceId) -> Option<Arc<dyn Provider>> {
+        self.providers.get(instance).cloned()
+    }
+
+    pub(crate) fn instances(&self) -> Vec<InstanceId> {
+        self.providers.keys().cloned().collect()
+    }
+
+    /// The lease that this engine has now.
+    pub(crate) fn lease(&self) -> Arc<Lease> {
+        Arc::clone(&self.lease.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn replace_lease(&self, lease: Arc<Lease>) {
+        *self.lease.write().unwrap_or_else(PoisonError::into_inner) = lease;
+    }
+}
+
+impl Engine {
+    /// Which engine this is.
+    pub fn id(&self) -> EngineId {
+        self.context.lease().id
+    }
+
+    /// The rows below, for reading.
+    pub fn store(&self) -> &Store {
+        &self.context.store
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.context.config
+    }
+
+    /// The time by the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.context.clock.now()
+    }
+
+    /// The provider of an instance.
+    pub fn provider(&self, instance: &InstanceId) -> Option<Arc<dyn Provider>> {
+        self.context.provider(instance)
+    }
+
+    /// All instances that this engine serves.
+    pub fn instances(&self) -> Vec<InstanceId> {
+        self.context.instances()
+    }
+
+    /// How long ago its lease was last renewed.
+    pub fn lease_age(&self) -> Span {
+        let left = self.context.lease().expires_at().micros() - self.now().micros();
+        Span::from_micros(self.context.config.lease.micros() - left)
+    }
+
+    /// Whether it can work, or a message that says why not. It costs nothing: every renewal of the lease is a write,
+    /// and how the last write ended is known.
+    pub fn readiness(&self) -> Result<(), String> {
+        if self.context.stopping.is_cancelled() {
+            return Err("the server is stopping: its actions are handed over".to_owned());
+        }
+        if let Some(error) = self.context.store.write_failure() {
+            return Err(format!("the last write failed: {error}"));
+        }
+        let Config { lease, heartbeat, .. } = self.context.config;
+        let age = self.lease_age();
+        // One renewal may be late without anything being wrong; two are not.
+        let late = Span::from_micros(heartbeat.micros().saturating_mul(2)).min(lease);
+        if self.context.lease().lost.is_cancelled() || age >= late {
+            let (age, heartbeat) = (age.secs(), heartbeat.secs());
+            return Err(format!(
+                "the engine's lease was last renewed {age} s ago, and should be every {heartbeat} s: others may take its actions over"
+            ));
+        }
+        self.context.providers.values().try_for_each(|provider| provider.readiness())
+    }
+}

@@ -1,0 +1,29 @@
+//! The port through which health policies ask nodes by URL.
+
+use async_trait::async_trait;
+use muster_core::policy::health::PollUrl;
+
+/// The result of asking a node by its URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Polled {
+    /// It answered as a healthy node does.
+    Well,
+    /// It answered something else; the message says what.
+    Unwell(String),
+    /// It could not be reached; the message says why.
+    Unreachable(String),
+    /// An egress rule forbids the request: the node's health is unknown.
+    NotAsked,
+}
+
+/// Asks nodes by URL.
+#[async_trait]
+pub trait Probe: Send + Sync {
+    /// Checks, before a policy is accepted, whether such a URL may be asked at all; the message says why not.
+    fn check_poll(&self, _url: &str, _options: &PollUrl) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Asks once, and looks for the policy's pattern in the response. It bounds its own time.
+    async fn poll(&self, url: &str, options: &PollUrl) -> Polled;
+}

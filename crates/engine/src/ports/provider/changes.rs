@@ -1,0 +1,22 @@
+//! What providers tell of changes.
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::ports::provider::Change;
+
+impl Change {
+    /// Changes as they are sent; what was missed, before or on the way, counts as everything.
+    pub fn told(changes: broadcast::Receiver<Self>) -> BoxStream<'static, Self> {
+        let told = stream::unfold(changes, |mut changes| async {
+            match changes.recv().await {
+                Ok(change) => Some((change, changes)),
+                Err(RecvError::Lagged(_)) => Some((Self::Everything, changes)),
+                Err(RecvError::Closed) => None,
+            }
+        });
+        stream::iter([Self::Everything]).chain(told).boxed()
+    }
+}

@@ -1,0 +1,120 @@
+//! Questions that only a provider can answer, and that change nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use muster_core::action::Fence;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{NodeId, ProfileId};
+use muster_core::node::Node;
+use muster_core::profile::Profile;
+use muster_store::StoreError;
+use serde_json::{Map, Value};
+
+use crate::context::Engine;
+use crate::intent::orphan;
+use crate::ports::provider::{Call, LogQuery, ProviderError};
+
+/// Nodes that are asked about at the same time.
+const ASKED_AT_ONCE: usize = 16;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum InquiryError {
+    /// The database does not answer, or has no such recipe.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another server is nearer to it.
+    #[error("this server does not serve '{0}': ask the server that does")]
+    NotServed(String),
+    /// The provider says no.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+/// Lines of a log, as they come.
+pub type Lines = BoxStream<'static, Result<String, ProviderError>>;
+
+/// What a provider says of a node.
+type Details = Result<Map<String, Value>, ProviderError>;
+
+impl Engine {
+    /// What a node wrote.
+    pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, InquiryError> {
+        let (provider, profile) = self.source(cluster).await?;
+        let call = Call { cluster, profile: &profile, fence: Fence(0) };
+        Ok(provider.logs(call, node, query).await?)
+    }
+
+    /// What programs that use a cluster need in their environment.
+    pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, InquiryError> {
+        let (provider, profile) = self.source(cluster).await?;
+        let call = Call { cluster, profile: &profile, fence: Fence(0) };
+        let mut variables = provider.environment(call).await?;
+        variables.insert("MUSTER_CLUSTER".to_owned(), cluster.name.clone());
+        Ok(variables)
+    }
+
+    /// What its provider says of a node, in words of its own.
+    pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, InquiryError> {
+        let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
+        let profile = self.store().profile(node.profile_id).await?.ok_or_else(missing)?;
+        let cluster = match node.cluster_id {
+            Some(id) => self.store().cluster(id).await?,
+            None => None,
+        };
+        let cluster = cluster.unwrap_or_else(|| orphan::cluster(node, &profile, &self.config().projects));
+        let not_served = || InquiryError::NotServed(node.instance.to_string());
+        let provider = self.provider(&node.instance).ok_or_else(not_served)?;
+        let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
+        Ok(provider.details(call, node).await?)
+    }
+
+    /// The same of members of a cluster, as they come; those of whom it says nothing are left out.
+    pub async fn details_of(
+        &self,
+        cluster: &Cluster,
+        members: &[Node],
+    ) -> Result<HashMap<NodeId, Map<String, Value>>, InquiryError> {
+        let not_served = || InquiryError::NotServed(cluster.instance.to_string());
+        let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
+        let mut recipes: Vec<ProfileId> = members.iter().map(|node| node.profile_id).collect();
+        recipes.sort_unstable();
+        recipes.dedup();
+        let recipes: HashMap<ProfileId, Profile> = self
+            .store()
+            .profiles_of(&recipes)
+            .await?
+            .into_iter()
+            .map(|profile| (profile.id, profile))
+            .collect();
+        let mut asked: Vec<BoxFuture<'_, (NodeId, Details)>> = Vec::new();
+        for node in members.iter().filter(|node| node.physical_id.is_some()) {
+            let Some(profile) = recipes.get(&node.profile_id) else { continue };
+            let (call, provider) = (Call { cluster, profile, fence: Fence(0) }, &provider);
+            asked.push(Box::pin(async move { (node.id, provider.details(call, node).await) }));
+        }
+        let mut said = futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE);
+        let mut all = HashMap::new();
+        while let Some((id, details)) = said.next().await {
+            match details {
+                Ok(details) => drop(all.insert(id, details)),
+                Err(error) => tracing::info!(node = %id, %error, "there are no details"),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn source(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<(std::sync::Arc<dyn crate::ports::provider::Provider>, Profile), InquiryError> {
+        let not_served = || InquiryError::NotServed(cluster.instance.to_string());
+        let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
+        let missing = || StoreError::NotFound { kind: "profile", given: cluster.profile_id.to_string() };
+        let profile = self.store().profile(cluster.profile_id).await?.ok_or_else(missing)?;
+        Ok((provider, profile))
+    }
+}

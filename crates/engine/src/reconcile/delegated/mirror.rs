@@ -1,0 +1,440 @@
+//! What an observation makes of the rows of a cluster that an operator drives. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use muster_core::cluster::{Cluster, Made, WorkerGroup};
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
+use muster_core::recipe::NodeRecipe;
+use muster_core::shape::Shape;
+use muster_core::status::{self, HeadState};
+use muster_core::time::Timestamp;
+use serde_json::Map;
+
+use crate::intent::naming;
+use crate::ports::provider::{Bounds, Heard, MemberId, Observed, SeenGroup, SeenMember, Spec};
+use crate::reconcile::individual::plan::HOST_RESTARTED;
+
+/// Rows as they are once an observation is written down.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mirror {
+    /// The cluster.
+    pub(crate) cluster: Cluster,
+    /// Members that were seen for the first time.
+    pub(crate) new: Vec<Node>,
+    /// Nodes that are other than their rows said.
+    pub(crate) changed: Vec<Node>,
+    /// Nodes that are gone.
+    pub(crate) gone: Vec<NodeId>,
+    /// What is worth telling.
+    pub(crate) told: Vec<Told>,
+}
+
+/// What an observation tells, beside the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Told {
+    /// Somebody else changed what the cluster should be.
+    ChangedElsewhere(String),
+    /// A member that worked does not any more, and nobody had asked for that.
+    Lost(Box<Node>),
+    /// What others told of an object, and the node that it stands for.
+    Heard(Heard, Option<Box<Node>>),
+}
+
+impl Mirror {
+    /// Whether the rows said the same already.
+    pub(crate) fn is_same_as(&self, cluster: &Cluster) -> bool {
+        self.new.is_empty() && self.changed.is_empty() && self.gone.is_empty() && self.cluster == *cluster
+    }
+
+    /// All nodes as they are now.
+    fn nodes<'n>(&'n self, before: &'n [Node]) -> Vec<&'n Node> {
+        let changed: HashMap<NodeId, &Node> = self.changed.iter().map(|node| (node.id, node)).collect();
+        let gone: HashSet<NodeId> = self.gone.iter().copied().collect();
+        let present = before.iter().filter(|node| !gone.contains(&node.id));
+        let present = present.map(|node| *changed.get(&node.id).unwrap_or(&node));
+        present.chain(&self.new).collect()
+    }
+
+    /// How many workers work, and how the head is.
+    pub(crate) fn counts(&self, before: &[Node]) -> (u32, HeadState) {
+        let nodes = self.nodes(before);
+        let works = |node: &&&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
+        let active = u32::try_from(nodes.iter().filter(works).count()).unwrap_or(u32::MAX);
+        let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);
+        (active, status::head_state(&self.cluster, head.map_or(&[], std::slice::from_ref)))
+    }
+}
+
+/// Writes down what was seen. `expected` are nodes that may go without anybody being told.
+pub(crate) fn mirror(
+    cluster: &Cluster,
+    nodes: &[Node],
+    seen: &Observed,
+    spec: Option<&Spec>,
+    expected: impl Fn(&Node) -> bool,
+    now: Timestamp,
+) -> Mirror {
+    let mut mirror = Mirror {
+        cluster: cluster.clone(),
+        new: Vec::new(),
+        changed: Vec::new(),
+        gone: Vec::new(),
+        told: Vec::new(),
+    };
+    if let Some(spec) = spec {
+        mirror.record(spec);
+    }
+    mirror.head(nodes, &seen.members, now);
+    mirror.workers(nodes, &seen.members, now);
+    mirror.drop_placeholders(nodes);
+    mirror.tell_losses(nodes, expected);
+    mirror.hear(nodes, &seen.heard);
+    let (active, head) = mirror.counts(nodes);
+    let summary = &mut mirror.cluster.observed;
+    summary.ready_workers = Some(active);
+    summary.head_ready = cluster.has_head.then_some(head == HeadState::Up);
+    summary.endpoints.clone_from(&seen.endpoints);
+    if !mirror.is_same_as(cluster) {
+        mirror.cluster.observed.at = Some(now);
+    }
+    mirror
+}
+
+impl Mirror {
+    /// Sizes and bounds as the spec of record says them, whoever wrote them.
+    fn record(&mut self, spec: &Spec) {
+        let known = &mut self.cluster.observed;
+        // A write of Muster's own that nobody took note of: its engine died, or it was cancelled in the middle.
+        let ours = spec.fence > known.fence;
+        known.object = Some(spec.identity.clone());
+        known.fence = spec.fence;
+        let autoscaled = spec.groups.iter().filter(|group| group.autoscaled);
+        known.autoscaled = autoscaled.map(|group| group.name.clone()).collect();
+        if spec.unfinished {
+            // What is there in part only, made by whoever died or lost since, does not say how many there should be.
+            return;
+        }
+        let mut differences = Vec::new();
+        let mut groups = Vec::with_capacity(spec.groups.len());
+        let made = spec.groups.iter().filter_map(|seen| Some((seen.name.clone(), seen.made.clone()?)));
+        let made_before = std::mem::replace(&mut known.made, made.collect());
+        for seen in &spec.groups {
+            let present = self.cluster.group(&seen.name).cloned();
+            if present.is_none() {
+                differences.push(format!("there is a group '{}'", seen.name));
+            }
+            let mut group = present.unwrap_or_else(|| unknown_group(&seen.name));
+            follow(&mut group, seen, &mut differences);
+            if let (Some(before), Some(made), false) = (made_before.get(&seen.name), &seen.made, ours) {
+                follow_made(&mut group, before, made, &mut differences);
+            }
+            groups.push(group);
+        }
+        let left =
+            self.cluster.groups.iter().filter(|group| spec.groups.iter().all(|s| s.name != group.name));
+        differences.extend(left.map(|group| format!("there is no group '{}'", group.name)));
+        if differences.is_empty() {
+            return;
+        }
+        self.cluster.groups = groups;
+        self.cluster.generation += 1;
+        if !ours {
+            self.told.push(Told::ChangedElsewhere(differences.join("; ")));
+        }
+    }
+
+    /// The head keeps its id, whatever its operator makes of it.
+    fn head(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
+        let heads = || members.iter().filter(|member| member.role == NodeRole::Head && is_there(member));
+        let row = nodes.iter().find(|node| node.role == NodeRole::Head);
+        // While one goes and the next is there already, the next one counts.
+        let head = heads().find(|member| !member.leaving).or_else(|| heads().next());
+        match (row, head) {
+            (Some(row), Some(head)) => {
+                let known = MemberId::of(row);
+                let mut node = row.clone();
+                if known.as_ref() != Some(&head.id) {
+                    node.incarnation = self.cluster.incarnation;
+                }
+                take(&mut node, head, now);
+                self.change(row, node, now);
+            }
+            (Some(row), None) => {
+                let mut node = row.clone();
+                if MemberId::of(row).is_some() {
+                    MemberId::unbind(&mut node);
+                    node.physical_id = None;
+                    node.status = NodeStatus::Recovering;
+                    "it is not there".clone_into(&mut node.status_reason);
+                }
+                self.change(row, node, now);
+            }
+            (None, Some(head)) if self.cluster.has_head => {
+                let mut node = naming::head(&self.cluster, now);
+                take(&mut node, head, now);
+                self.new.push(node);
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn workers(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
+        let mut unmatched: HashMap<&str, &SeenMember> = members
+            .iter()
+            .filter(|member| member.role == NodeRole::Worker && is_there(member))
+            .map(|member| (member.id.identity.as_str(), member))
+            .collect();
+        let mut placeholders: Vec<&Node> = Vec::new();
+        for row in nodes.iter().filter(|node| node.role == NodeRole::Worker) {
+            let Some(known) = MemberId::of(row) else {
+                placeholders.push(row);
+                continue;
+            };
+            match unmatched.remove(known.identity.as_str()) {
+                Some(member) => {
+                    let mut node = row.clone();
+                    take(&mut node, member, now);
+                    self.change(row, node, now);
+                }
+                None => self.gone.push(row.id),
+            }
+        }
+        placeholders.sort_by_key(|node| node.index);
+        // What goes before it was ever seen needs no row.
+        let mut fresh: Vec<&SeenMember> = unmatched.into_values().filter(|member| !member.leaving).collect();
+        fresh.sort_by(|one, other| one.name.cmp(&other.name));
+        for member in fresh {
+            match placeholders.iter().position(|node| node.group == member.group) {
+                Some(place) => {
+                    let row = placeholders.remove(place);
+                    let mut node = row.clone();
+                    take(&mut node, member, now);
+                    self.change(row, node, now);
+                }
+                None => self.add_worker(member, now),
+            }
+        }
+    }
+
+    fn add_worker(&mut self, member: &SeenMember, now: Timestamp) {
+        let index = self.cluster.next_index;
+        self.cluster.next_index = index.saturating_add(1);
+        let group = member.group.as_deref().unwrap_or_default();
+        let mut node = naming::worker(&self.cluster, group, index, now);
+        node.group.clone_from(&member.group);
+        take(&mut node, member, now);
+        self.new.push(node);
+    }
+
+    /// Placeholders stand for what was asked for and is not there yet: never for more than that.
+    fn drop_placeholders(&mut self, before: &[Node]) {
+        let nodes = self.nodes(before);
+        let workers = || nodes.iter().filter(|node| node.role == NodeRole::Worker);
+        let mut room: HashMap<Option<&str>, u32> =
+            self.cluster.groups.iter().map(|group| (Some(group.name.as_str()), group.desired)).collect();
+        for node in workers().filter(|node| stays(node)) {
+            if let Some(room) = room.get_mut(&node.group.as_deref()) {
+                *room = room.saturating_sub(1);
+            }
+        }
+        let mut placeholders: Vec<&Node> = workers().filter(|node| is_placeholder(node)).copied().collect();
+        placeholders.sort_by_key(|node| node.index);
+        let surplus = placeholders.into_iter().filter(|node| match room.get_mut(&node.group.as_deref()) {
+            Some(room) if *room > 0 => {
+                *room -= 1;
+                false
+            }
+            _ => true,
+        });
+        let surplus: Vec<NodeId> = surplus.map(|node| node.id).collect();
+        self.gone.extend(surplus);
+    }
+
+    /// Members beyond the size go because they are too many; others are lost.
+    fn tell_losses(&mut self, before: &[Node], expected: impl Fn(&Node) -> bool) {
+        let now: HashMap<NodeId, &Node> =
+            self.nodes(before).into_iter().map(|node| (node.id, node)).collect();
+        let mut present: HashMap<Option<&str>, usize> = HashMap::new();
+        for node in before.iter().filter(|node| stays(node)) {
+            *present.entry(node.group.as_deref()).or_default() += 1;
+        }
+        let mut surplus: HashMap<Option<&str>, usize> = HashMap::new();
+        for group in &self.cluster.groups {
+            let wanted = usize::try_from(group.desired).unwrap_or(usize::MAX);
+            let present = present.get(&Some(group.name.as_str())).copied().unwrap_or(0);
+            surplus.insert(Some(group.name.as_str()), present.saturating_sub(wanted));
+        }
+        let mut lost = Vec::new();
+        let worked = |node: &&Node| matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
+        for node in before.iter().filter(worked).filter(|node| !expected(node)) {
+            let now = now.get(&node.id).copied();
+            if now.is_some_and(|now| goes_on(node, now)) {
+                continue;
+            }
+            let goes = now.is_none_or(|now| now.status == NodeStatus::Deleting);
+            if let Some(surplus) =
+                surplus.get_mut(&node.group.as_deref()).filter(|surplus| goes && **surplus > 0)
+            {
+                *surplus -= 1;
+                continue;
+            }
+            let reason = match now {
+                None => "it is not there any more",
+                Some(now) if now.status == NodeStatus::Active => "another one is there in its place",
+                Some(now) => &now.status_reason,
+            };
+            lost.push(Told::Lost(Box::new(Node { status_reason: reason.to_owned(), ..node.clone() })));
+        }
+        self.told.extend(lost);
+    }
+
+    /// What was not told before, of whom it is about.
+    fn hear(&mut self, before: &[Node], heard: &[Heard]) {
+        let known = self.cluster.observed.heard;
+        let last = heard.iter().map(|heard| heard.version).max().unwrap_or(0);
+        if last <= known {
+            return;
+        }
+        self.cluster.observed.heard = last;
+        let told: Vec<Told> = {
+            let about = |heard: &Heard| {
+                let named = |node: &&Node| node.name == heard.object;
+                self.changed.iter().chain(&self.new).find(named).or_else(|| before.iter().find(named))
+            };
+            let tell = |heard: &Heard| Told::Heard(heard.clone(), about(heard).cloned().map(Box::new));
+            heard.iter().filter(|heard| heard.version > known).map(tell).collect()
+        };
+        self.told.extend(told);
+    }
+
+    fn change(&mut self, before: &Node, mut after: Node, now: Timestamp) {
+        if after != *before {
+            after.updated_at = Some(now);
+            self.changed.push(after);
+        }
+    }
+}
+
+/// Whether a node stands for a member that nobody has seen yet.
+pub(crate) fn is_placeholder(node: &Node) -> bool {
+    node.role == NodeRole::Worker && MemberId::of(node).is_none()
+}
+
+/// Whether a node stands for a worker that is there and not on its way out.
+pub(crate) fn stays(node: &Node) -> bool {
+    node.role == NodeRole::Worker && MemberId::of(node).is_some() && node.status != NodeStatus::Deleting
+}
+
+/// Whether a node that worked does so still, or will in a moment. A head that was made anew was lost before.
+fn goes_on(before: &Node, now: &Node) -> bool {
+    if now.role == NodeRole::Head {
+        return now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(before);
+    }
+    !matches!(now.status, NodeStatus::Error | NodeStatus::Deleting)
+}
+
+fn is_there(member: &SeenMember) -> bool {
+    member.seen != Seen::Absent
+}
+
+/// A node's row as its member was seen.
+fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
+    if MemberId::of(node).as_ref() != Some(&member.id) {
+        member.id.clone().bind(node);
+    }
+    node.name.clone_from(&member.name);
+    let say = |node: &mut Node, status, reason: &str| {
+        node.status = status;
+        reason.clone_into(&mut node.status_reason);
+    };
+    if member.leaving {
+        return say(node, NodeStatus::Deleting, "it is being removed");
+    }
+    match &member.seen {
+        Seen::Running { physical_id } => {
+            let first = node.created_at.is_none();
+            node.created_at = node.created_at.or(Some(now));
+            node.physical_id = Some(physical_id.clone());
+            if node.status != NodeStatus::Active {
+                say(
+                    node,
+                    NodeStatus::Active,
+                    if first { "Creation succeeded" } else { "Recovery succeeded" },
+                );
+            }
+        }
+        Seen::Starting { physical_id } => {
+            node.physical_id.clone_from(physical_id);
+            let status =
+                if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
+            say(node, status, &member.reason);
+        }
+        Seen::Exited { reason } => say(node, NodeStatus::Error, reason),
+        Seen::HostRestarted => say(node, NodeStatus::Error, HOST_RESTARTED),
+        // Unknown changes nothing, except that somebody has its place.
+        Seen::Unknown { .. } | Seen::Absent => {
+            if node.status == NodeStatus::Init {
+                say(node, NodeStatus::Creating, &member.reason);
+            }
+        }
+    }
+}
+
+fn unknown_group(name: &str) -> WorkerGroup {
+    WorkerGroup {
+        name: name.to_owned(),
+        desired: 0,
+        min: 0,
+        max: None,
+        shape: Shape::default(),
+        spec: Map::new(),
+    }
+}
+
+fn follow(group: &mut WorkerGroup, seen: &SeenGroup, differences: &mut Vec<String>) {
+    let SeenGroup { name, desired, bounds, autoscaled: _, made: _ } = seen;
+    if group.desired != *desired {
+        differences.push(format!("group '{name}' shall have {desired} workers, not {}", group.desired));
+        group.desired = *desired;
+    }
+    let present = Bounds { min: group.min, max: group.max };
+    if let Some(bounds) = bounds.filter(|bounds| *bounds != present) {
+        differences.push(format!("group '{name}' has the bounds {}, not {}", words(bounds), words(present)));
+        (group.min, group.max) = (bounds.min, bounds.max);
+    }
+}
+
+/// What workers are made from, where others have changed that since it was last seen.
+fn follow_made(group: &mut WorkerGroup, before: &Made, made: &Made, differences: &mut Vec<String>) {
+    let name = group.name.clone();
+    if before.image != made.image {
+        differences.push(format!("group '{name}' is made from image {}, not {}", made.image, before.image));
+        NodeRecipe { image: Some(made.image.clone()), ..NodeRecipe::kept(group) }.keep_in(group);
+    }
+    if before.shape != made.shape {
+        let (now, then) = (amounts(&made.shape), amounts(&before.shape));
+        differences.push(format!("workers of group '{name}' have {now}, not {then}"));
+        let Shape { cpu, memory, gpu, .. } = made.shape;
+        NodeRecipe { cpu: None, memory: None, gpu: None, ..NodeRecipe::kept(group) }.keep_in(group);
+        group.shape = Shape { cpu, memory, gpu, ..group.shape.clone() };
+    }
+}
+
+fn amounts(Shape { cpu, memory, gpu, .. }: &Shape) -> String {
+    let amounts = [
+        cpu.map(|cpu| format!("cpu {cpu}")),
+        memory.map(|memory| format!("memory {memory}")),
+        gpu.map(|gpu| format!("gpu {gpu}")),
+    ];
+    let amounts: Vec<String> = amounts.into_iter().flatten().collect();
+    if amounts.is_empty() { "no amounts".to_owned() } else { amounts.join(", ") }
+}
+
+fn words(bounds: Bounds) -> String {
+    let max = bounds.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+    format!("{} to {max}", bounds.min)
+}
+
+#[cfg(test)]
+mod tests;

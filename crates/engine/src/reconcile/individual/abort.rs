@@ -1,0 +1,80 @@
+//! What an action leaves that ends before its goal: seen as it is, and without what nobody waits for any more.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::profile::Profile;
+
+use crate::ports::provider::{Call, Capabilities};
+use crate::run::ActionRun;
+
+/// How long the provider may take to say how things are, and to end what does not run yet. What it does not manage is
+/// left to the next action.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// What is said of a cluster whose creation did not come to its end.
+const LEFT_ALONE: &str = "Nothing is brought back unasked in a cluster whose creation did not succeed: \
+                                     restart, scale or delete it.";
+
+/// Whether nobody brings back what such a cluster has lost until somebody asks for it: whoever cancelled its creation
+/// does not want it made all the same, and what could not be made once is rarely made by trying again.
+pub(crate) fn is_left_alone(cluster: &Cluster, capabilities: &Capabilities) -> bool {
+    capabilities.heals_by_default && cluster.created_at.is_none()
+}
+
+/// The same words, and that this is so.
+pub(crate) fn left_alone(words: &str) -> String {
+    let end = if words.ends_with('.') { "" } else { "." };
+    format!("{words}{end} {LEFT_ALONE}")
+}
+
+/// What an action began to change, and did not finish.
+pub(crate) const fn is_unsettled(status: NodeStatus) -> bool {
+    !matches!(status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
+}
+
+impl ActionRun {
+    /// Nodes that run are members that run, whatever became of the action; those that do not yet are ended.
+    pub(crate) async fn let_go_of_unfinished(&mut self) {
+        let unsettled: Vec<NodeId> =
+            self.own_nodes().filter(|node| is_unsettled(node.status)).map(|node| node.id).collect();
+        // What an operator drives is as it was seen, and goes on.
+        if unsettled.is_empty() || self.is_delegated() || self.has_expired() {
+            return;
+        }
+        for (profile, nodes) in self.by_recipe(&unsettled) {
+            self.let_go_of(&profile, nodes).await;
+        }
+    }
+
+    async fn let_go_of(&mut self, profile: &Profile, unsettled: Vec<Node>) {
+        let (provider, cluster) = (std::sync::Arc::clone(&self.provider), self.cluster.clone());
+        let call = Call { cluster: &cluster, profile, fence: self.action.fence };
+        let seen = match tokio::time::timeout(WITHIN, provider.observe(call, &unsettled)).await {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(error)) => return tracing::warn!(%error, "cannot see what the action leaves"),
+            Err(_) => return tracing::warn!("nobody says what the action leaves"),
+        };
+        let (now, mut starting) = (self.now(), Vec::new());
+        for node in unsettled {
+            match seen.of(node.id) {
+                Seen::Running { physical_id } => self.started(node.id, physical_id, now),
+                // One of which nothing is seen yet may be on its way.
+                Seen::Starting { .. } | Seen::Absent => starting.push(node),
+                Seen::Exited { .. } | Seen::HostRestarted | Seen::Unknown { .. } => {}
+            }
+        }
+        let ended = provider.stop_nodes(call, starting).for_each(|stopped| {
+            if let Err(error) = stopped.result {
+                tracing::warn!(node = %stopped.node, %error, "cannot be ended");
+            }
+            std::future::ready(())
+        });
+        if tokio::time::timeout(WITHIN, ended).await.is_err() {
+            tracing::warn!("what does not run yet was not ended in time");
+        }
+    }
+}

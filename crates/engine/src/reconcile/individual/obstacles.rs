@@ -1,0 +1,69 @@
+//! Why nodes that are being started do not run yet.
+
+use std::collections::{HashMap, HashSet};
+
+use muster_core::ids::NodeId;
+
+use crate::run::summarize;
+use crate::run::{ActionRun, Stop};
+
+/// What was told of nodes, with the words that each had before.
+#[derive(Default)]
+pub(crate) struct Obstacles {
+    told: HashMap<NodeId, String>,
+    /// What the cluster said before.
+    cluster: Option<String>,
+}
+
+impl ActionRun {
+    /// Writes what is behind, and with it what these nodes wait for, as far as their provider knows that.
+    pub(crate) async fn flush_with_obstacles(
+        &mut self,
+        starting: &HashSet<NodeId>,
+        known: &mut Obstacles,
+    ) -> Result<(), Stop> {
+        let reasons = self.provider.obstacles(&self.profile.kind, starting);
+        if reasons.is_empty() && known.told.is_empty() {
+            return self.flush().await;
+        }
+        let now = self.now();
+        let over: Vec<NodeId> = known.told.keys().filter(|id| !reasons.contains_key(id)).copied().collect();
+        let over: Vec<(NodeId, String)> =
+            over.into_iter().filter_map(|id| Some((id, known.told.remove(&id)?))).collect();
+        for (id, words) in reasons.iter().map(|(id, words)| (*id, words.clone())).chain(over) {
+            let Some(node) = self.node(id).filter(|node| node.status_reason != words) else { continue };
+            if reasons.contains_key(&id) {
+                known.told.entry(id).or_insert_with(|| node.status_reason.clone());
+            } else if !starting.contains(&id) {
+                // It has ended meanwhile, and says how.
+                continue;
+            }
+            if let Some(node) = self.node_mut(id) {
+                node.status_reason = words;
+                node.updated_at = Some(now);
+            }
+        }
+        let before = known.cluster.get_or_insert_with(|| self.cluster.status_reason.clone()).clone();
+        let said = self.cluster_words(&reasons).unwrap_or(before);
+        if said == self.cluster.status_reason {
+            return self.flush().await;
+        }
+        self.cluster.status_reason = said;
+        let mut record = self.pending();
+        record.cluster = self.row();
+        self.record(record).await
+    }
+
+    /// What the cluster waits for, in the order of its nodes.
+    fn cluster_words(&self, reasons: &HashMap<NodeId, String>) -> Option<String> {
+        let mut told: Vec<String> = Vec::new();
+        for node in &self.nodes {
+            let Some(words) = reasons.get(&node.id) else { continue };
+            // Many wait for the same.
+            if told.iter().all(|known| !known.ends_with(words.as_str())) {
+                told.push(format!("{}: {words}", node.name));
+            }
+        }
+        (!told.is_empty()).then(|| summarize(&told))
+    }
+}

@@ -1,0 +1,253 @@
+//! What to do next for the members of a cluster. Pure: the same inputs give the same plan.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::time::Timestamp;
+
+use crate::ports::provider::Observed;
+
+/// What an action remembers between two looks at the world.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    /// Nodes that failed for good, and why: no new try in this action.
+    pub(crate) given_up: HashMap<NodeId, String>,
+    /// Nodes that failed for the moment: not before.
+    pub(crate) not_before: HashMap<NodeId, Timestamp>,
+    /// Nodes that were stopped, and should be gone: not stopped again before.
+    pub(crate) not_stopped_before: HashMap<NodeId, Timestamp>,
+}
+
+/// What is to be reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Goal<'a> {
+    /// The cluster as it should be.
+    pub(crate) cluster: &'a Cluster,
+    /// Members that shall go.
+    pub(crate) leaving: &'a HashSet<NodeId>,
+    /// Workers find a new head by themselves.
+    pub(crate) workers_outlive_head: bool,
+    /// What is missing is started; not where the cluster goes, or is only looked at.
+    pub(crate) start: bool,
+    /// Only this member is worked on.
+    pub(crate) only: Option<NodeId>,
+    /// Nobody is added.
+    pub(crate) keep_size: bool,
+    /// Members that are made anew, by what they were in the world.
+    pub(crate) again: &'a HashMap<NodeId, String>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// A head is to be added.
+    pub(crate) add_head: bool,
+    /// So many workers are to be added, by group.
+    pub(crate) add: BTreeMap<String, u32>,
+    /// Members to start.
+    pub(crate) start: Vec<NodeId>,
+    /// Members to stop.
+    pub(crate) stop: Vec<NodeId>,
+    /// Members that are gone and whose rows go too.
+    pub(crate) gone: Vec<NodeId>,
+    /// Members that work, with what they are in the world.
+    pub(crate) up: Vec<(NodeId, String)>,
+    /// Members that do not, and why, as far as that is known.
+    pub(crate) down: Vec<(NodeId, String)>,
+    /// Where that leaves us.
+    pub(crate) verdict: Verdict,
+}
+
+/// Where a plan leaves the action.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// There is something to do.
+    #[default]
+    Act,
+    /// There is nothing to do now; look again when something changes, or then.
+    Wait(Option<Timestamp>),
+    /// It is as it should be.
+    Reached,
+    /// Nothing left to do can reach it.
+    Unreachable(Vec<String>),
+}
+
+/// What is said of a node that ended with its machine.
+pub(crate) const HOST_RESTARTED: &str = "its machine was restarted";
+
+/// Decides the next steps for the members of a cluster.
+pub(crate) fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Memory, now: Timestamp) -> Plan {
+    let mut planner = Planner {
+        goal,
+        memory,
+        now,
+        plan: Plan::default(),
+        retries: Vec::new(),
+        hopeful: false,
+        failures: Vec::new(),
+    };
+    if goal.only.is_none() {
+        planner.head(nodes, seen);
+    }
+    let head_is_up = planner.head_is_up(nodes, seen);
+    let chosen = |node: &&Node| goal.only.is_none_or(|only| node.id == only);
+    for node in nodes.iter().filter(|node| node.role == NodeRole::Worker).filter(chosen) {
+        planner.member(node, &seen.of(node.id), head_is_up);
+    }
+    planner.count(nodes);
+    planner.conclude()
+}
+
+struct Planner<'a> {
+    goal: Goal<'a>,
+    memory: &'a Memory,
+    now: Timestamp,
+    plan: Plan,
+    /// Moments at which something may be tried again.
+    retries: Vec<Timestamp>,
+    /// Something may still change by itself.
+    hopeful: bool,
+    /// What will not change in this action.
+    failures: Vec<String>,
+}
+
+impl Planner<'_> {
+    fn head(&mut self, nodes: &[Node], seen: &Observed) {
+        match nodes.iter().find(|node| node.role == NodeRole::Head) {
+            Some(head) => self.member(head, &seen.of(head.id), true),
+            None if self.goal.cluster.has_head && self.goal.start => self.plan.add_head = true,
+            None => {}
+        }
+    }
+
+    /// Workers are started when there is something to work for.
+    fn head_is_up(&self, nodes: &[Node], seen: &Observed) -> bool {
+        let head = nodes.iter().find(|node| node.role == NodeRole::Head);
+        let up = |node: &Node| matches!(seen.of(node.id), Seen::Running { .. }) && !self.is_outdated(node);
+        !self.goal.cluster.has_head || head.is_some_and(up)
+    }
+
+    fn is_outdated(&self, node: &Node) -> bool {
+        let follows = node.role == NodeRole::Head || !self.goal.workers_outlive_head;
+        follows && node.incarnation < self.goal.cluster.incarnation
+    }
+
+    fn member(&mut self, node: &Node, seen: &Seen, head_is_up: bool) {
+        let leaving = self.goal.leaving.contains(&node.id);
+        match seen {
+            Seen::Absent if leaving => self.plan.gone.push(node.id),
+            // Also one that has ended: stopping it removes what it left.
+            _ if leaving => self.stop(node),
+            Seen::Running { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
+            Seen::Running { physical_id } if self.goal.again.get(&node.id) == Some(physical_id) => {
+                self.stop(node);
+            }
+            Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
+            // It waits for a head that is gone: what becomes of the head decides.
+            Seen::Starting { .. } if self.goal.start && !head_is_up && node.role == NodeRole::Worker => {}
+            Seen::Starting { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
+            Seen::Starting { .. } if self.goal.start => self.start(node),
+            // Unknown never deletes or recovers anything.
+            Seen::Starting { .. } | Seen::Unknown { .. } => self.hopeful = true,
+            Seen::Absent => self.bring_back(node, "it is not there", head_is_up),
+            Seen::Exited { reason } => self.bring_back(node, reason, head_is_up),
+            Seen::HostRestarted => self.bring_back(node, HOST_RESTARTED, head_is_up),
+        }
+    }
+
+    fn stop(&mut self, node: &Node) {
+        if let Some(reason) = self.memory.given_up.get(&node.id) {
+            self.failures.push(format!("{}: {reason}", node.name));
+        } else if self.may_stop(node) && self.may_try(node) {
+            self.plan.stop.push(node.id);
+        }
+    }
+
+    fn may_stop(&mut self, node: &Node) -> bool {
+        let not_before = self.memory.not_stopped_before.get(&node.id).filter(|moment| **moment > self.now);
+        self.retries.extend(not_before);
+        not_before.is_none()
+    }
+
+    fn bring_back(&mut self, node: &Node, why: &str, head_is_up: bool) {
+        self.plan.down.push((node.id, why.to_owned()));
+        if !self.goal.start {
+            return;
+        }
+        // Without a head there is nothing to work for; what becomes of the head decides.
+        if !head_is_up && node.role == NodeRole::Worker {
+            if self.goal.only.is_some() {
+                self.failures.push(format!("{}: its head does not run", node.name));
+            }
+            return;
+        }
+        // One that is restarted on request, or that follows a new head, did not crash.
+        let may_start = node.may_start(self.now) || self.is_outdated(node);
+        if self.memory.given_up.contains_key(&node.id) || may_start {
+            self.start(node);
+        } else {
+            let minutes = node.next_start(self.now).since(self.now).secs() / 60 + 1;
+            self.failures.push(format!(
+                "{}: started {} times in 10 minutes, and may be again in {minutes} min: {why}",
+                node.name,
+                node.starts.len()
+            ));
+        }
+    }
+
+    fn start(&mut self, node: &Node) {
+        if let Some(reason) = self.memory.given_up.get(&node.id) {
+            self.failures.push(format!("{}: {reason}", node.name));
+        } else if self.may_try(node) {
+            self.plan.start.push(node.id);
+        }
+    }
+
+    fn may_try(&mut self, node: &Node) -> bool {
+        match self.memory.not_before.get(&node.id) {
+            Some(moment) if *moment > self.now => {
+                self.retries.push(*moment);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Adds what is missing. A member that failed keeps its place: its failure is the answer.
+    fn count(&mut self, nodes: &[Node]) {
+        if !self.goal.start || self.goal.keep_size || self.goal.only.is_some() {
+            return;
+        }
+        for group in &self.goal.cluster.groups {
+            let stays = |node: &&Node| {
+                node.group.as_deref() == Some(&group.name)
+                    && node.role == NodeRole::Worker
+                    && !self.goal.leaving.contains(&node.id)
+            };
+            let present = u32::try_from(nodes.iter().filter(stays).count()).unwrap_or(u32::MAX);
+            if present < group.desired {
+                self.plan.add.insert(group.name.clone(), group.desired - present);
+            }
+        }
+    }
+
+    fn conclude(mut self) -> Plan {
+        let plan = &self.plan;
+        let acts = plan.add_head || !(plan.add.is_empty() && plan.start.is_empty() && plan.stop.is_empty());
+        self.plan.verdict = if acts {
+            Verdict::Act
+        } else if self.hopeful || !self.retries.is_empty() {
+            Verdict::Wait(self.retries.iter().min().copied())
+        } else if self.failures.is_empty() {
+            Verdict::Reached
+        } else {
+            Verdict::Unreachable(std::mem::take(&mut self.failures))
+        };
+        self.plan
+    }
+}
+
+#[cfg(test)]
+mod tests;

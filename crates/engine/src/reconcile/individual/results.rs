@@ -1,0 +1,131 @@
+//! What became of single nodes.
+
+use muster_core::action::ActionStatus;
+use muster_core::event::Level;
+use muster_core::ids::NodeId;
+use muster_core::node::NodeStatus;
+use muster_core::time::Timestamp;
+use muster_store::commands::End;
+
+use crate::events;
+use crate::ports::provider::{NodeResult, ProviderError};
+use crate::reconcile::individual::Progress;
+use crate::reconcile::individual::plan::Plan;
+use crate::run::{ActionRun, left_out, succeeded};
+
+/// How often a node is stopped that the provider says is stopped, and that is there all the same: about a minute.
+const STOPS: u32 = 8;
+
+impl ActionRun {
+    /// Writes into memory how a node is, and why.
+    pub(crate) fn settle(&mut self, id: NodeId, status: NodeStatus, words: &str) {
+        let now = self.now();
+        if let Some(node) = self.node_mut(id) {
+            node.status = status;
+            words.clone_into(&mut node.status_reason);
+            node.updated_at = Some(now);
+        }
+    }
+
+    pub(crate) fn take_in(&mut self, NodeResult { node: id, result }: NodeResult, progress: &mut Progress) {
+        let now = self.now();
+        match result {
+            Ok(Some(physical_id)) => {
+                progress.stops.remove(&id);
+                self.started(id, physical_id, now);
+            }
+            Ok(None) => {
+                let stops = progress.stops.entry(id).or_default();
+                *stops += 1;
+                // Should it be there all the same, it is not stopped again at once.
+                let again = now.after(self.context.config.pause(*stops));
+                progress.memory.not_stopped_before.insert(id, again);
+                if let Some(node) = self.node_mut(id) {
+                    node.physical_id = None;
+                    node.updated_at = Some(now);
+                }
+            }
+            Err(error) => self.failed(id, &error, progress, now),
+        }
+    }
+
+    pub(crate) fn started(&mut self, id: NodeId, physical_id: String, now: Timestamp) {
+        let reason = match self.node(id).and_then(|node| node.created_at) {
+            None => "Creation succeeded",
+            Some(_) => "Recovery succeeded",
+        };
+        if let Some(node) = self.node_mut(id) {
+            node.status = NodeStatus::Active;
+            reason.clone_into(&mut node.status_reason);
+            node.physical_id = Some(physical_id);
+            if node.created_at.is_none() {
+                // The budget is for bringing back what worked once.
+                node.starts.clear();
+            }
+            node.created_at = node.created_at.or(Some(now));
+            node.updated_at = Some(now);
+        }
+        self.end_child(id, succeeded(reason));
+    }
+
+    pub(crate) fn failed(
+        &mut self,
+        id: NodeId,
+        error: &ProviderError,
+        progress: &mut Progress,
+        now: Timestamp,
+    ) {
+        if error.transient {
+            let tries = progress.tries.entry(id).or_default();
+            *tries += 1;
+            progress.memory.not_before.insert(id, now.after(self.context.config.pause(*tries)));
+        } else {
+            progress.memory.given_up.insert(id, error.message.clone());
+            self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
+        }
+        let (permanent, level) = (!error.transient, if error.transient { Level::Warn } else { Level::Error });
+        if let Some(node) = self.node_mut(id) {
+            if permanent {
+                node.status = NodeStatus::Error;
+            }
+            node.status_reason.clone_from(&error.message);
+            node.updated_at = Some(now);
+            let node = node.clone();
+            if permanent || error.is_death() {
+                let (action, reason) = (Some(&self.action), &error.reason);
+                let event = events::of_node(action, &node, level, reason, &error.message, now);
+                self.events.push(event);
+            }
+        }
+    }
+
+    /// Nodes whose children were cancelled are left as they are; the action goes on with the others, and says so.
+    pub(crate) fn leave_out_cancelled(&mut self, progress: &mut Progress) {
+        let now = self.now();
+        for (id, child) in self.cancelled_children() {
+            let reason = left_out(child);
+            self.end_child(
+                id,
+                End { status: ActionStatus::Cancelled, reason: "Action execution cancelled".to_owned() },
+            );
+            if let Some(node) = self.node_mut(id) {
+                node.status = NodeStatus::Error;
+                node.status_reason.clone_from(&reason);
+                node.updated_at = Some(now);
+            }
+            progress.memory.given_up.insert(id, reason);
+        }
+    }
+
+    /// Nodes that were stopped often enough, by the provider's word, and are there all the same: no more of that.
+    pub(crate) fn give_up_stops(&mut self, plan: &Plan, progress: &mut Progress) -> bool {
+        let now = self.now();
+        let vain = |id: &&NodeId| progress.stops.get(id).is_some_and(|stops| *stops >= STOPS);
+        let vain: Vec<NodeId> = plan.stop.iter().filter(vain).copied().collect();
+        for id in &vain {
+            let message = format!("it was stopped {STOPS} times, each time with success, and is still there");
+            self.failed(*id, &ProviderError::permanent("StopIgnored", message), progress, now);
+        }
+        !vain.is_empty()
+    }
+}

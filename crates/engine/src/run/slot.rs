@@ -1,0 +1,50 @@
+//! The slots of an engine: as many actions as it has of them are worked on at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// One slot, for as long as an action works. One that only waits for the world lends it to others: clusters whose
+/// members do not come for hours must not keep anybody else from being served.
+#[derive(Clone)]
+pub(crate) struct Slot {
+    slots: Arc<Semaphore>,
+    held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+impl Slot {
+    /// Takes one, once one is free; none if the engine has no slots any more.
+    pub(crate) async fn take(slots: &Arc<Semaphore>) -> Option<Self> {
+        let held = Arc::clone(slots).acquire_owned().await.ok()?;
+        Some(Self { slots: Arc::clone(slots), held: Arc::new(Mutex::new(Some(held))) })
+    }
+
+    /// Waits without it, and has one again afterwards.
+    pub(crate) async fn yield_while<T>(&self, wait: impl Future<Output = T>) -> T {
+        self.hold(None);
+        let waited = wait.await;
+        // They are never closed.
+        self.hold(Arc::clone(&self.slots).acquire_owned().await.ok());
+        waited
+    }
+
+    fn hold(&self, slot: Option<OwnedSemaphorePermit>) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = slot;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hand_that_waits_is_free_for_others_and_is_had_again() {
+        let slots = Arc::new(Semaphore::new(1));
+        let slot = Slot::take(&slots).await.unwrap();
+        assert_eq!(slots.available_permits(), 0);
+        let free = slot.yield_while(async { slots.available_permits() }).await;
+        assert_eq!((free, slots.available_permits()), (1, 0));
+        drop(slot);
+        assert_eq!(slots.available_permits(), 1);
+    }
+}

@@ -1,0 +1,61 @@
+//! Why an action does not go on, and the results of single nodes in words.
+
+use muster_core::action::ActionStatus;
+use muster_store::StoreError;
+use muster_store::commands::End;
+
+use crate::ports::provider::ProviderError;
+
+/// How many reasons an action names that fails; the rest are counted.
+const NAMED_REASONS: usize = 3;
+
+/// Why an action does not go on, other than by reaching its goal.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A user cancelled it.
+    Cancelled,
+    /// A user suspended it.
+    Suspended,
+    /// It took longer than its timeout.
+    TimedOut,
+    /// This engine is stopping; another one goes on.
+    HandOver,
+    /// Another engine has it.
+    Fenced,
+    /// It cannot succeed.
+    Failed(String),
+    /// The provider cannot do it now; the action is requeued with a back-off.
+    Requeue(String),
+    /// The database did not answer; the action is read again and retried.
+    StoreUnavailable(#[expect(dead_code, reason = "shown in the log, by Debug")] String),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Fenced(_) => Self::Fenced,
+            error if error.is_transient() => Self::StoreUnavailable(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<ProviderError> for Stop {
+    fn from(error: ProviderError) -> Self {
+        if error.transient { Self::Requeue(error.message) } else { Self::Failed(error.message) }
+    }
+}
+
+/// The end of a child action that succeeded.
+pub(crate) fn succeeded(reason: &str) -> End {
+    End { status: ActionStatus::Succeeded, reason: reason.to_owned() }
+}
+
+/// The first few reasons: those of a thousand nodes are rarely a thousand different ones.
+pub(crate) fn summarize(reasons: &[String]) -> String {
+    let named = reasons.iter().take(NAMED_REASONS).cloned().collect::<Vec<_>>().join("; ");
+    match reasons.len().saturating_sub(NAMED_REASONS) {
+        0 => named,
+        more => format!("{named}; and {more} more"),
+    }
+}

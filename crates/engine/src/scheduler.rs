@@ -1,0 +1,5 @@
+//! Which actions run when: claiming, running, requeueing with back-off.
+
+pub(crate) mod dispatcher;
+mod retry;
+mod runner;

@@ -1,0 +1,165 @@
+//! Takes actions as long as there are slots for them.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use muster_core::action::{Action, ActionStatus, Fence};
+use muster_core::ids::ActionId;
+use muster_store::commands::{Claim, Claimed, PutBack};
+use muster_store::reads::ActionQuery;
+use muster_store::{Dialect, StoreError};
+use tokio::sync::Semaphore;
+
+use crate::actions;
+use crate::context::Context;
+use crate::lease::Lease;
+use crate::run::Slot;
+use crate::scheduler::retry;
+
+/// Claims whenever there may be work: told by commits, and now and then without being told.
+pub(crate) async fn run(context: Arc<Context>) {
+    let slots = Arc::new(Semaphore::new(usize::try_from(context.config.parallel_actions).unwrap_or(1)));
+    let held = Arc::new(Held::default());
+    let period: Duration = context.config.safety_period.into();
+    loop {
+        // One slot at least has to be free, or a claimed action would wait in a running state.
+        let Some(slot) = Slot::take(&slots).await else { return };
+        drop(slot);
+        if context.stopping.is_cancelled() {
+            return;
+        }
+        if claim(&context, &slots, &held).await == More::Perhaps {
+            continue;
+        }
+        tokio::select! {
+            () = context.notifier.work.notified() => {}
+            () = tokio::time::sleep(period) => {}
+            () = context.stopping.cancelled() => return,
+        }
+    }
+}
+
+/// What this engine has in its slots, and whether something may have slipped through them.
+#[derive(Default)]
+struct Held {
+    actions: Mutex<HashSet<(ActionId, Fence)>>,
+    astray: AtomicBool,
+}
+
+impl Held {
+    fn actions(&self) -> MutexGuard<'_, HashSet<(ActionId, Fence)>> {
+        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts back what is ours by its row and in nobody's slots: claimed by a commit whose answer got lost, or let go
+    /// by a run that took its lease for over. No other engine would take it while we live.
+    async fn put_back_strays(&self, context: &Context, lease: &Lease) -> Result<(), StoreError> {
+        if !self.astray.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let statuses = vec![ActionStatus::Running];
+        let query = ActionQuery { statuses, top_level: true, ..ActionQuery::default() };
+        let running = context.store.actions(&query).await?.items;
+        let stray = |action: &Action| {
+            action.owner == Some(lease.id) && !self.actions().contains(&(action.id, action.fence))
+        };
+        for action in running.into_iter().filter(stray) {
+            tracing::warn!(action = %action.id, "put back: it was ours, and nobody ran it");
+            let ticket = lease.ticket(&action);
+            let reason = "The action was put back: its engine had lost hold of it.".to_owned();
+            let now = context.clock.now();
+            let put = PutBack { ticket, not_before: None, suspend: false, count: false, reason, now };
+            match context.store.put_back(put).await {
+                Ok(()) | Err(StoreError::Fenced(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether more can be claimed, as far as a claim shows.
+#[derive(PartialEq, Eq)]
+enum More {
+    Perhaps,
+    /// Until somebody tells.
+    No,
+}
+
+/// Claims as much as there are slots for.
+async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>) -> More {
+    let lease = context.lease();
+    if lease.has_expired(context.clock.now()) {
+        return More::No;
+    }
+    if let Err(error) = held.put_back_strays(context, &lease).await {
+        tracing::warn!(%error, "cannot look for what is nobody's");
+        held.astray.store(true, Ordering::Release);
+    }
+    let limit = slots.available_permits();
+    if limit == 0 {
+        // One that had lent its slot has it again.
+        return More::Perhaps;
+    }
+    let command = Claim {
+        engine: lease.id,
+        instances: context.instances(),
+        kinds: actions::KNOWN.to_vec(),
+        limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        now: context.clock.now(),
+    };
+    let claimed = match context.store.claim(command).await {
+        Ok(claimed) => claimed,
+        Err(error) => {
+            tracing::warn!(%error, "cannot claim");
+            // It may have been committed all the same.
+            held.astray.store(true, Ordering::Release);
+            return More::No;
+        }
+    };
+    // Less than was asked for is all there was, and asking again would only keep that from beginning; but on PostgreSQL
+    // what others were just looking at was passed over.
+    let passed_over = !claimed.is_empty() && context.store.dialect() == Dialect::Postgres;
+    let more = if claimed.len() < limit && !passed_over { More::No } else { More::Perhaps };
+    for action in claimed {
+        // Fewer were asked for than there were slots, so this waits only for those who had lent theirs.
+        let Some(slot) = Slot::take(slots).await else { return more };
+        let (context, lease) = (Arc::clone(context), Arc::clone(&lease));
+        let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&context), &action);
+        context.tasks.clone().spawn(async move {
+            in_hand.ended = Box::pin(retry::run(context, lease, action, slot)).await;
+            drop(in_hand);
+        });
+    }
+    more
+}
+
+/// An action in this engine's slots; let go of however its run ends, a panic included.
+struct InHand {
+    held: Arc<Held>,
+    context: Arc<Context>,
+    key: (ActionId, Fence),
+    ended: bool,
+}
+
+impl InHand {
+    fn take(held: Arc<Held>, context: Arc<Context>, claimed: &Claimed) -> Self {
+        let key = (claimed.action.id, claimed.action.fence);
+        held.actions().insert(key);
+        context.metrics.begun(claimed.taken_over);
+        Self { held, context, key, ended: false }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.held.actions().remove(&self.key);
+        self.context.metrics.left();
+        if !self.ended {
+            self.held.astray.store(true, Ordering::Release);
+            self.context.notifier.work.notify_one();
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Running one action from its claim to its end, whatever the end is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::node::NodeStatus;
+use muster_core::status;
+use muster_store::StoreError;
+use muster_store::commands::{Claimed, End, PutBack};
+use muster_store::reads::Subject;
+use tracing::Instrument as _;
+
+use crate::actions;
+use crate::context::Context;
+use crate::events;
+use crate::lease::Lease;
+use crate::policy::Effects;
+use crate::reconcile::individual::abort::{is_left_alone, is_unsettled, left_alone};
+use crate::run::Slot;
+use crate::run::{ActionRun, Stop};
+use crate::scheduler::retry;
+
+/// How long to wait before an action is tried again that the database did not answer.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
+pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
+    let Claimed { mut action, mut taken_over, mut subject } = claimed;
+    // At the highest level, so that no filter takes the action's id from what is told inside.
+    let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
+    async move {
+        loop {
+            match Box::pin(attempt(&context, &lease, &slot, &action, taken_over, subject.take())).await {
+                Ok(()) => return true,
+                Err(Stop::Fenced) => return false,
+                Err(stop) => {
+                    tracing::warn!(?stop, "did not end; trying again");
+                    // Whatever was done before is read back, as another engine would: a change that was committed
+                    // already is not made twice.
+                    taken_over = true;
+                    match read_again(&context, &lease, &action).await {
+                        Some(read) => action = read,
+                        None => return false,
+                    }
+                }
+            }
+        }
+    }
+    .instrument(span)
+    .await
+}
+
+/// Waits a moment and reads an action until the database answers; none if it is not ours any more.
+async fn read_again(context: &Context, lease: &Lease, action: &Action) -> Option<Action> {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = context.stopping.cancelled() => return None,
+            () = lease.lost.cancelled() => return None,
+        }
+        match context.store.action(action.id).await {
+            Ok(read) => {
+                let ours = |read: &Action| {
+                    read.status == ActionStatus::Running
+                        && read.fence == action.fence
+                        && read.owner == Some(lease.id)
+                };
+                return read.filter(ours);
+            }
+            Err(error) => tracing::warn!(%error, "cannot read the action"),
+        }
+    }
+}
+
+/// One attempt: an error means that not even the end could be written.
+async fn attempt(
+    context: &Arc<Context>,
+    lease: &Arc<Lease>,
+    slot: &Slot,
+    action: &Action,
+    taken_over: bool,
+    subject: Option<Subject>,
+) -> Result<(), Stop> {
+    let mut run = match Box::pin(ActionRun::load(context, lease, action.clone(), taken_over, subject)).await {
+        Ok(run) => run,
+        Err(Stop::Failed(reason)) => return end_without_work(context, lease, action, reason).await,
+        Err(stop) => return Err(stop),
+    };
+    run.slot = Some(slot.clone());
+    let outcome = match run.check() {
+        Ok(()) => guarded(&mut run).await,
+        Err(stop) => Err(stop),
+    };
+    if matches!(outcome, Err(Stop::Failed(_) | Stop::TimedOut | Stop::Cancelled)) {
+        run.let_go_of_unfinished().await;
+    }
+    match outcome {
+        Ok(reason) => run.finish(ActionStatus::Succeeded, &reason).await,
+        Err(Stop::Failed(reason)) => run.finish(ActionStatus::Failed, &reason).await,
+        Err(Stop::TimedOut) => {
+            let reason = format!("TIMEOUT: it did not end within {} seconds", run.action.timeout.secs());
+            run.finish(ActionStatus::Failed, &reason).await
+        }
+        Err(Stop::Cancelled) => run.finish(ActionStatus::Cancelled, "Action execution cancelled").await,
+        Err(Stop::Suspended) => run.put_back(true, "The action is suspended.").await,
+        Err(Stop::HandOver) => run.put_back(false, "The action was handed over: its engine stopped.").await,
+        Err(Stop::Requeue(why)) => {
+            run.flush().await?;
+            let why = format!("it did not run for the moment: {why}");
+            Ok(retry::put_back(context, run.ticket(), &run.action, &why).await?)
+        }
+        Err(stop @ (Stop::Fenced | Stop::StoreUnavailable(_))) => Err(stop),
+    }
+}
+
+/// Ends an action that is not tried any more, without another word to its provider.
+pub(crate) async fn give_up(
+    context: &Arc<Context>,
+    lease: &Arc<Lease>,
+    action: &Action,
+    reason: String,
+) -> Result<(), Stop> {
+    match Box::pin(ActionRun::load(context, lease, action.clone(), true, None)).await {
+        Ok(mut run) => run.finish(ActionStatus::Failed, &reason).await,
+        Err(Stop::Failed(_)) => end_without_work(context, lease, action, reason).await,
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Policies are asked before; what they say is kept with the action.
+async fn guarded(run: &mut ActionRun) -> Result<String, Stop> {
+    if !run.bindings.is_empty() && !run.is_planned() {
+        let mut data = std::mem::take(&mut run.data);
+        let mut effects = Effects::default();
+        let context = run.policy_context(&mut data, &mut effects);
+        let allowed = run.context.policies.before(&run.bindings, context).await;
+        run.data = data;
+        run.take_effects(effects);
+        if let Err(why) = allowed {
+            actions::refused(run, &why);
+            return Err(Stop::Failed(why));
+        }
+    }
+    actions::run(run).await
+}
+
+impl ActionRun {
+    /// The last commit: results, the cluster's status, the end of all children, the end, and no locks any more.
+    async fn finish(&mut self, status: ActionStatus, reason: &str) -> Result<(), Stop> {
+        let reason = self.tell_policies(status, reason).await;
+        let now = self.now();
+        if status != ActionStatus::Succeeded {
+            actions::give_back(self);
+        }
+        self.settle_nodes(status, &reason);
+        let deleted = actions::deletes(&self.action) && status == ActionStatus::Succeeded;
+        self.settle_cluster(deleted, status, &reason);
+        let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
+        let event = match &self.target {
+            Some(node) => events::of_node_action(&self.action, node, phase, &reason, now),
+            None => events::of_action(&self.action, &self.cluster, phase, &reason, now),
+        };
+        self.events.push(event);
+        let mut record = self.pending();
+        record.applied = status == ActionStatus::Succeeded;
+        if self.shares_cluster() {
+            record.evaluate = Some((self.cluster.id, self.action.kind));
+        } else {
+            record.cluster = self.row();
+        }
+        record.end_other_children = Some(End { status, reason: reason.clone() });
+        record.data = self.kept();
+        record.bindings = std::mem::take(&mut self.effects.bindings);
+        record.end = Some(End { status, reason: reason.clone() });
+        self.record(record).await?;
+        self.context.metrics.ended(self.action.kind, status);
+        tracing::info!(%status, reason, "ended");
+        Ok(())
+    }
+
+    async fn tell_policies(&mut self, status: ActionStatus, reason: &str) -> String {
+        if self.bindings.is_empty() {
+            return reason.to_owned();
+        }
+        let mut data = std::mem::take(&mut self.data);
+        let mut effects = Effects::default();
+        let context = self.policy_context(&mut data, &mut effects);
+        let told =
+            self.context.policies.after(&self.bindings, context, status == ActionStatus::Succeeded).await;
+        self.data = data;
+        self.take_effects(effects);
+        match told {
+            Ok(()) => reason.to_owned(),
+            Err(why) => format!("{reason} {why}"),
+        }
+    }
+
+    /// A node that this action began to change and did not finish says so.
+    fn settle_nodes(&mut self, status: ActionStatus, reason: &str) {
+        // What an operator drives is as it was seen, and goes on.
+        if status == ActionStatus::Succeeded || self.is_delegated() {
+            return;
+        }
+        let now = self.now();
+        let unsettled = self.own_nodes().filter(|node| is_unsettled(node.status));
+        let ids: Vec<_> = unsettled.map(|node| node.id).collect();
+        for id in ids {
+            if let Some(node) = self.node_mut(id) {
+                node.status = NodeStatus::Error;
+                // What was well before is no reason.
+                let stale = ["succeeded", "in progress"];
+                if node.status_reason.is_empty() || stale.iter().any(|end| node.status_reason.ends_with(end))
+                {
+                    reason.clone_into(&mut node.status_reason);
+                }
+                node.updated_at = Some(now);
+            }
+        }
+    }
+
+    fn settle_cluster(&mut self, deleted: bool, status: ActionStatus, reason: &str) {
+        let now = self.now();
+        let active = status::active_workers(&self.nodes);
+        let head = status::head_state(&self.cluster, &self.nodes);
+        let (mut word, mut words) = status::evaluate(&self.cluster, active, head, events::word(&self.action));
+        let created = status == ActionStatus::Succeeded || self.action.kind != ActionKind::ClusterCreate;
+        if !created && head == status::HeadState::Lost {
+            (word, words) = (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));
+        }
+        if deleted {
+            (word, words) = (ClusterStatus::Deleted, reason.to_owned());
+            self.cluster.deleted_at = Some(now);
+        } else if status != ActionStatus::Succeeded {
+            words = format!("{words} {reason}");
+            if is_left_alone(&self.cluster, &self.capabilities) {
+                words = left_alone(&words);
+            }
+        } else if word != ClusterStatus::Active && !self.obstacles.is_empty() {
+            words = format!("{words} {}", self.obstacles.join("; "));
+        }
+        let cluster = &mut self.cluster;
+        cluster.status = word;
+        cluster.status_reason = words;
+        cluster.updated_at = Some(now);
+        if status == ActionStatus::Succeeded {
+            cluster.created_at = cluster.created_at.or(Some(now));
+        }
+        cluster.observed.ready_workers = Some(active);
+        cluster.observed.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
+        cluster.observed.at = Some(now);
+    }
+
+    /// Gives the action back; its locks stay.
+    async fn put_back(&mut self, suspend: bool, reason: &str) -> Result<(), Stop> {
+        self.flush().await?;
+        let command = PutBack {
+            ticket: self.ticket(),
+            not_before: None,
+            suspend,
+            count: false,
+            reason: reason.to_owned(),
+            now: self.now(),
+        };
+        Ok(self.context.store.put_back(command).await?)
+    }
+}
+
+/// Ends an action whose target is not there: there is nothing to settle.
+async fn end_without_work(
+    context: &Context,
+    lease: &Lease,
+    action: &Action,
+    reason: String,
+) -> Result<(), Stop> {
+    let ticket = lease.ticket(action);
+    let mut record = muster_store::commands::Record::new(ticket, context.clock.now());
+    record.end = Some(End { status: ActionStatus::Failed, reason: reason.clone() });
+    record.end_other_children = record.end.clone();
+    match context.store.record(record).await {
+        Ok(_) => Ok(()),
+        Err(StoreError::Fenced(_)) => Err(Stop::Fenced),
+        Err(error) => Err(Stop::StoreUnavailable(error.to_string())),
+    }
+}

@@ -1,0 +1,7 @@
+//! Background tasks that watch clusters and submit actions; none of them changes the world by itself.
+
+mod change_feed;
+pub(crate) mod expiry;
+pub(crate) mod health;
+pub(crate) mod observer;
+pub(crate) mod retention;

@@ -1,0 +1,116 @@
+//! Hearing of clusters that changed.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use muster_core::ids::ClusterId;
+use muster_store::Touched;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+/// Changes come in swarms, and one look is enough for all of them.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// Which clusters may have changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Nobody knows which.
+    pub(crate) all: bool,
+    /// These have.
+    pub(crate) clusters: HashSet<ClusterId>,
+}
+
+impl Heard {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn note(&mut self, touched: Touched) {
+        match touched {
+            Touched::Cluster(id) => drop(self.clusters.insert(id)),
+            Touched::Action(_) | Touched::Progress(_) | Touched::Work => {}
+            Touched::Everything => self.all = true,
+        }
+    }
+}
+
+/// Listens to commits.
+pub(crate) struct ChangeFeed {
+    commits: Receiver<Touched>,
+    /// What was heard stays, also if whoever listened has something else to do before the swarm has passed.
+    heard: Heard,
+}
+
+impl ChangeFeed {
+    pub(crate) fn new(commits: Receiver<Touched>) -> Self {
+        Self { commits, heard: Heard::default() }
+    }
+
+    /// Waits for a change, and for those that come with it.
+    pub(crate) async fn listen(&mut self) {
+        while self.heard.is_nothing() {
+            match self.commits.recv().await {
+                Ok(touched) => self.heard.note(touched),
+                Err(RecvError::Lagged(_)) => self.heard.all = true,
+                // The store is gone, and with it everything that could change.
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+        tokio::time::sleep(GATHER).await;
+    }
+
+    /// All that was heard since it was last asked for.
+    pub(crate) fn heard(&mut self) -> Heard {
+        loop {
+            match self.commits.try_recv() {
+                Ok(touched) => self.heard.note(touched),
+                Err(TryRecvError::Lagged(_)) => self.heard.all = true,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return std::mem::take(&mut self.heard),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn cluster(number: u128) -> ClusterId {
+        ClusterId::from_uuid(Uuid::from_u128(number))
+    }
+
+    fn heard(all: bool, clusters: &[u128]) -> Heard {
+        Heard { all, clusters: clusters.iter().map(|number| cluster(*number)).collect() }
+    }
+
+    #[tokio::test]
+    async fn what_was_heard_is_not_lost_by_whoever_stops_listening() {
+        let (commits, listener) = broadcast::channel(8);
+        let mut feed = ChangeFeed::new(listener);
+        for touched in [Touched::Work, Touched::Cluster(cluster(1))] {
+            commits.send(touched).unwrap();
+        }
+        // Polled once: it has heard of the first, and waits for the rest of the swarm.
+        assert!(futures::poll!(std::pin::pin!(feed.listen())).is_pending());
+        commits.send(Touched::Cluster(cluster(2))).unwrap();
+        assert_eq!(feed.heard(), heard(false, &[1, 2]));
+        assert_eq!(feed.heard(), Heard::default(), "it is told once");
+    }
+
+    #[tokio::test]
+    async fn whoever_cannot_follow_looks_at_everything() {
+        let (commits, listener) = broadcast::channel(2);
+        let mut feed = ChangeFeed::new(listener);
+        for number in 1..=3 {
+            commits.send(Touched::Cluster(cluster(number))).unwrap();
+        }
+        feed.listen().await;
+        assert_eq!(feed.heard(), heard(true, &[2, 3]));
+        commits.send(Touched::Everything).unwrap();
+        feed.listen().await;
+        assert_eq!(feed.heard(), heard(true, &[]));
+    }
+}

@@ -1,0 +1,55 @@
+//! What users are told about the limits of their clusters.
+
+use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level};
+use muster_core::time::{Span, Timestamp};
+
+use crate::events::{self, reason};
+use crate::watchers::expiry::decide::Ending;
+
+/// In whole seconds, rounded: nobody counts on less.
+fn about(span: Span) -> Span {
+    Span::from_micros((span.micros() + 500_000) / 1_000_000 * 1_000_000)
+}
+
+/// That a cluster is soon to be deleted.
+pub(crate) fn warning(cluster: &Cluster, of: Ending, now: Timestamp) -> Event {
+    let left = |end: Option<Timestamp>| about(end.unwrap_or(now).since(now));
+    let (word, message) = match of {
+        Ending::Idle => {
+            let unused = about(now.since(cluster.unused_since().unwrap_or(now)));
+            let (left, limit) =
+                (left(cluster.idle_ends_at()), cluster.limits.idle_timeout.unwrap_or_default());
+            let message = format!(
+                "nobody has used it for {unused}: it is deleted in {left} unless it is used (idle_timeout {limit})"
+            );
+            (reason::IDLE_TIMEOUT_SOON, message)
+        }
+        Ending::Lifetime => {
+            let (left, limit) =
+                (left(cluster.lifetime_ends_at()), cluster.limits.max_lifetime.unwrap_or_default());
+            let message = format!(
+                "its lifetime is over in {left}: it is then deleted, whatever runs on it (max_lifetime {limit})"
+            );
+            (reason::LIFETIME_OVER_SOON, message)
+        }
+    };
+    events::of_cluster(None, cluster, Level::Warn, word, &message, now)
+}
+
+/// Why a cluster is deleted, in a word and in a sentence.
+pub(crate) fn end(cluster: &Cluster, by: Ending) -> (&'static str, String) {
+    match by {
+        Ending::Idle => {
+            let limit = cluster.limits.idle_timeout.unwrap_or_default();
+            (
+                reason::IDLE_TIMEOUT,
+                format!("nobody has used it for its idle_timeout of {limit}: it is deleted"),
+            )
+        }
+        Ending::Lifetime => {
+            let limit = cluster.limits.max_lifetime.unwrap_or_default();
+            (reason::LIFETIME_OVER, format!("its max_lifetime of {limit} is over: it is deleted"))
+        }
+    }
+}

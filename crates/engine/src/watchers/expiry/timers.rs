@@ -1,0 +1,84 @@
+//! When which cluster is to be looked at.
+
+use std::collections::{BTreeSet, HashMap};
+
+use muster_core::ids::ClusterId;
+use muster_core::time::Timestamp;
+
+use crate::watchers::expiry::decide::Memory;
+
+/// Clusters by the moment at which they are looked at next, with what is remembered of them.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    queue: BTreeSet<(Timestamp, ClusterId)>,
+    known: HashMap<ClusterId, (Option<Timestamp>, Memory)>,
+}
+
+impl Timers {
+    /// To be looked at at once.
+    pub(crate) fn at_once(&mut self, id: ClusterId) {
+        let memory = self.memory(id);
+        self.set(id, Some(Timestamp::default()), memory);
+    }
+
+    /// To be looked at then, or only after it has changed.
+    pub(crate) fn set(&mut self, id: ClusterId, at: Option<Timestamp>, memory: Memory) {
+        self.forget(id);
+        self.queue.extend(at.map(|at| (at, id)));
+        self.known.insert(id, (at, memory));
+    }
+
+    /// It has no limits, is gone, or is none of ours.
+    pub(crate) fn forget(&mut self, id: ClusterId) {
+        if let Some((Some(at), _)) = self.known.remove(&id) {
+            self.queue.remove(&(at, id));
+        }
+    }
+
+    /// What is remembered of a cluster.
+    pub(crate) fn memory(&self, id: ClusterId) -> Memory {
+        self.known.get(&id).map(|(_, memory)| *memory).unwrap_or_default()
+    }
+
+    /// Those whose moment has come, so many at most, the longest waiting first. They stay until they are set or forgotten.
+    pub(crate) fn due(&self, now: Timestamp, at_most: usize) -> Vec<ClusterId> {
+        let due = self.queue.iter().take_while(|(at, _)| *at <= now);
+        due.take(at_most).map(|(_, id)| *id).collect()
+    }
+
+    /// The next moment at which one is to be looked at.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.queue.first().map(|(at, _)| *at)
+    }
+
+    /// All that are known.
+    pub(crate) fn known(&self) -> Vec<ClusterId> {
+        self.known.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn each_cluster_has_one_moment_and_keeps_its_memory() {
+        let [early, late] = [1, 2].map(|number| ClusterId::from_uuid(Uuid::from_u128(number)));
+        let at = |micros| Some(Timestamp::from_micros(micros));
+        let memory = Memory { asked: at(7), tried: None };
+        let mut timers = Timers::default();
+        timers.set(late, at(20), memory);
+        timers.set(early, at(10), Memory::default());
+        assert_eq!(timers.due(Timestamp::from_micros(20), 9), [early, late]);
+        assert_eq!(timers.due(Timestamp::from_micros(20), 1), [early]);
+        timers.at_once(late);
+        assert_eq!(timers.due(Timestamp::from_micros(9), 9), [late]);
+        assert_eq!(timers.memory(late), memory);
+        timers.set(late, None, memory);
+        assert_eq!((timers.next(), timers.known().len()), (at(10), 2));
+        timers.forget(early);
+        assert_eq!((timers.next(), timers.known()), (None, vec![late]));
+    }
+}

@@ -1,0 +1,177 @@
+//! Looks after clusters that have a health policy.
+//!
+//! One engine at a time does so for an instance. It asks as often as each policy says, hears of what the provider
+//! tells by itself, and asks for the recovery of nodes that do not work. Whatever else happens to a cluster goes first.
+
+pub(crate) mod decide;
+pub(crate) mod look;
+pub(crate) mod recover;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use muster_core::ids::ClusterId;
+use muster_core::policy::health::Settings;
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::TakeDuty;
+
+use crate::context::Context;
+use crate::ports::provider::Provider;
+use crate::watchers::change_feed::{ChangeFeed, Heard};
+use crate::watchers::health::look::{Asked, Looked};
+
+/// Clusters that are looked at at the same time.
+const AT_ONCE: usize = 64;
+
+/// Looks after the clusters of one provider for as long as the engine runs.
+pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
+    let mut feed = ChangeFeed::new(context.store.subscribe());
+    let duty = format!("health/{}", provider.instance());
+    let looks = FuturesUnordered::new();
+    let mut watch = Watch { context: Arc::clone(&context), provider, duty, cared: HashMap::new(), looks };
+    let mut heard = Heard { all: true, ..Heard::default() };
+    loop {
+        let working = context.stopping.run_until_cancelled(Box::pin(watch.work(&heard)));
+        let Some(worked) = working.await else { return };
+        let ours = worked.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot look after the health of clusters");
+            false
+        });
+        let next = watch.next();
+        let moment = async {
+            match next {
+                Some(at) if ours => context.clock.sleep_until(at).await,
+                // Whoever has the duty may die, and nobody tells what it knew.
+                _ if !ours => tokio::time::sleep(context.config.safety_period.into()).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = feed.listen() => {}
+            () = moment => {}
+            Some(looked) = watch.looks.next() => watch.take_in(looked),
+            () = context.stopping.cancelled() => return,
+        }
+        let more = feed.heard();
+        heard = if ours { more } else { Heard { all: true, ..more } };
+    }
+}
+
+/// Whether a policy looks after the health of a cluster.
+pub(crate) async fn is_cared_for(context: &Context, id: ClusterId) -> Result<bool, StoreError> {
+    Ok(!context.store.health_bindings(None, Some(&[id])).await?.is_empty())
+}
+
+/// A cluster with a health policy.
+struct Cared {
+    settings: Settings,
+    /// When it is looked at next.
+    at: Timestamp,
+    /// It is being looked at.
+    looking: bool,
+    /// It has changed since that began.
+    changed: bool,
+    /// Something stood in the way: it is looked at as soon as the cluster has changed.
+    open: bool,
+    /// Nodes whose recovery was asked for; not again before the next look that is due by itself.
+    asked: Asked,
+}
+
+struct Watch {
+    context: Arc<Context>,
+    provider: Arc<dyn Provider>,
+    duty: String,
+    cared: HashMap<ClusterId, Cared>,
+    /// Looks that are under way: a cluster whose nodes are slow to answer does not keep the others waiting.
+    looks: FuturesUnordered<BoxFuture<'static, Looked>>,
+}
+
+impl Watch {
+    /// When a cluster is to be looked at next; nothing while as many are looked at as can be.
+    fn next(&self) -> Option<Timestamp> {
+        let waiting = self.cared.values().filter(|cared| !cared.looking && self.looks.len() < AT_ONCE);
+        waiting.map(|cared| cared.at).min()
+    }
+
+    /// Takes in what was heard, and begins to look at every cluster whose moment has come; false if another engine does.
+    async fn work(&mut self, heard: &Heard) -> Result<bool, StoreError> {
+        self.note(heard).await?;
+        let now = self.context.clock.now();
+        let due = |cared: &Cared| !cared.looking && cared.at <= now;
+        if !self.cared.values().any(due) {
+            return Ok(true);
+        }
+        let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
+        let ours = self.context.store.take_duty(take).await?;
+        self.context.metrics.duty(&self.duty, ours);
+        if !ours {
+            return Ok(false);
+        }
+        let room = AT_ONCE.saturating_sub(self.looks.len());
+        for (id, cared) in self.cared.iter_mut().filter(|(_, cared)| due(cared)).take(room) {
+            cared.looking = true;
+            let (settings, asked) = (cared.settings.clone(), std::mem::take(&mut cared.asked));
+            let look = look::at(Arc::clone(&self.context), Arc::clone(&self.provider), *id, settings, asked);
+            self.looks.push(Box::pin(look));
+        }
+        Ok(true)
+    }
+
+    /// Takes in what came of a look.
+    fn take_in(&mut self, Looked { id, in_the_way, asked }: Looked) {
+        let now = self.context.clock.now();
+        // Otherwise its policy is gone, or another one.
+        let Some(cared) = self.cared.get_mut(&id).filter(|cared| cared.looking) else { return };
+        let pause = match &in_the_way {
+            Ok(_) => cared.settings.interval(),
+            Err(error) => {
+                tracing::warn!(cluster = %id, %error, "cannot look after its health");
+                cared.settings.interval().min(self.context.config.safety_period)
+            }
+        };
+        cared.open = in_the_way.unwrap_or(false);
+        cared.asked = asked;
+        let heard = cared.changed && (cared.open || cared.settings.follows_events());
+        cared.at = if heard { now } else { now.after(pause) };
+        (cared.looking, cared.changed) = (false, false);
+    }
+
+    /// Reads which policies there are now, of the clusters that have changed.
+    async fn note(&mut self, Heard { all, clusters }: &Heard) -> Result<(), StoreError> {
+        let ids: Vec<ClusterId> = clusters.iter().copied().collect();
+        if !*all && ids.is_empty() {
+            return Ok(());
+        }
+        let among = (!*all).then_some(ids.as_slice());
+        let bindings = self.context.store.health_bindings(Some(self.provider.instance()), among).await?;
+        let now = self.context.clock.now();
+        let mut known = HashMap::new();
+        self.cared.retain(|id, _| among.is_some_and(|ids| !ids.contains(id)) || bindings.contains_key(id));
+        for (id, binding) in bindings {
+            let Ok(settings) = binding.policy.settings::<Settings>() else { continue };
+            let before = self.cared.remove(&id).filter(|cared| cared.settings == settings);
+            known.insert(id, Cared::again(before, settings, now));
+        }
+        self.cared.extend(known);
+        Ok(())
+    }
+}
+
+impl Cared {
+    /// A cluster that has changed, or is new.
+    fn again(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
+        let Some(before) = before else {
+            // Those that tell by themselves are not waited for.
+            let at = if settings.follows_events() { now } else { now.after(settings.interval()) };
+            let (looking, changed, open) = (false, false, false);
+            return Self { settings, at, looking, changed, open, asked: Asked::new() };
+        };
+        // Nor is what could not be done before.
+        let at = if before.open || settings.follows_events() { now } else { before.at };
+        Self { at, changed: before.looking, ..before }
+    }
+}

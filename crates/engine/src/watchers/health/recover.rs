@@ -1,0 +1,55 @@
+//! Asking for the recovery of a node.
+
+use muster_core::action::{ActionKind, Cause, OnConflict};
+use muster_core::cluster::Cluster;
+use muster_core::event::Level;
+use muster_core::node::Node;
+use muster_core::policy::health::Settings;
+use muster_core::principal::{Door, Principal};
+use muster_store::StoreError;
+use muster_store::commands::Accept;
+use serde_json::json;
+
+use crate::admission::Caller;
+use crate::context::Context;
+use crate::events;
+
+/// Asks for it; false if something is under way with that node or its cluster.
+pub(crate) async fn ask(
+    context: &Context,
+    cluster: &Cluster,
+    node: &Node,
+    settings: &Settings,
+    why: Option<String>,
+) -> Result<bool, StoreError> {
+    let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
+    let reason = events::reason::NODE_UNHEALTHY.to_owned();
+    let caller = Caller { principal, door: Door::Engine, reason, request: None };
+    let mut action = context.action(ActionKind::NodeRecover, cluster, Some(node.id), &caller);
+    action.cause = Cause::Healing;
+    action.inputs = json!({
+        "operation": settings.operation(),
+        "delete_timeout": settings.recovery.node_delete_timeout.clamp(0, i64::from(u32::MAX)),
+        "force_recreate": settings.recovery.node_force_recreate,
+    });
+    let at = action.created_at;
+    let begun = events::of_action(&action, cluster, "start", &action.id.short(), at);
+    let why = why.map(|why| {
+        let reason = events::reason::NODE_UNHEALTHY;
+        events::of_node(Some(&action), node, Level::Warn, reason, &why, at)
+    });
+    let accept = Accept {
+        action,
+        on_conflict: OnConflict::Queue,
+        cluster: None,
+        nodes: Vec::new(),
+        depends_on: Vec::new(),
+        request: None,
+        events: why.into_iter().chain([begun]).collect(),
+    };
+    match context.store.accept(accept).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict(_) | StoreError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,378 @@
+//! Watches the world: wakes actions that wait for it, writes what it sees, and submits healing.
+
+pub(crate) mod delegated;
+pub(crate) mod discovery;
+pub(crate) mod leftovers;
+pub(crate) mod orphans;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::event::Level;
+use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::status;
+use muster_store::commands::{Observe, SeenCluster, TakeDuty};
+use muster_store::reads::{ClusterQuery, ClusterSort};
+use muster_store::{Direction, StoreError};
+
+use crate::admission::submit;
+use crate::context::Context;
+use crate::events::{self, reason};
+use crate::intent::orphan;
+use crate::notify::Topic;
+use crate::ports::provider::{Call, Change, Membership, Observed, Provider};
+use crate::reconcile::individual::abort;
+use crate::reconcile::individual::plan;
+use crate::watchers::health;
+
+/// How long to wait before the stream of changes is opened again.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// Why a cluster is as good as gone whose nodes ended with their machine.
+const ENDED_WITH_MACHINE: &str = "HostRestarted: its machine was restarted, and its nodes ended with that. They are \
+                                  not brought back unasked: restart, scale or delete the cluster.";
+
+/// Changes that are taken in at once, if so many are there.
+const CHANGES_AT_ONCE: usize = 1024;
+
+/// Follows one provider for as long as the engine runs.
+pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
+    let mut open = Open::default();
+    let period: Duration = context.config.safety_period.into();
+    loop {
+        let mut changes = provider.changes().ready_chunks(CHANGES_AT_ONCE);
+        loop {
+            let some = tokio::select! {
+                some = changes.next() => some,
+                () = tokio::time::sleep(period), if open.is_any() => {
+                    open.look_again(&context, provider.as_ref()).await;
+                    continue;
+                }
+                () = context.stopping.cancelled() => return,
+            };
+            let Some(some) = some else { break };
+            if some.contains(&Change::Everything) {
+                context.notifier.notify_all();
+                open.everything = true;
+                open.look_again(&context, provider.as_ref()).await;
+                continue;
+            }
+            // One look sees all that happened to a cluster before it.
+            let Ok(clusters) = orphans::clusters_of(&context, &some).await else {
+                open.everything = true;
+                continue;
+            };
+            for id in &clusters {
+                context.notifier.notify(Topic::World(*id));
+            }
+            open.look_at_changed(&context, provider.as_ref(), clusters).await;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(REOPEN) => {}
+            () = context.stopping.cancelled() => return,
+        }
+    }
+}
+
+/// What a look came to.
+pub(crate) enum Looked {
+    /// Rows and world say the same.
+    Settled,
+    /// Something is lost, or cannot be told: it is looked at again until rows and world say the same.
+    Open,
+    /// Another engine looks; should it die, nobody may have seen what happens now.
+    NotOurs,
+}
+
+/// What has to be looked at again, in a while.
+#[derive(Default)]
+struct Open {
+    everything: bool,
+    clusters: HashSet<ClusterId>,
+}
+
+impl Open {
+    fn is_any(&self) -> bool {
+        self.everything || !self.clusters.is_empty()
+    }
+
+    fn note(&mut self, id: ClusterId, looked: Result<Looked, StoreError>) {
+        match looked {
+            Ok(Looked::Settled) => drop(self.clusters.remove(&id)),
+            Ok(Looked::Open) => drop(self.clusters.insert(id)),
+            Ok(Looked::NotOurs) => self.note_everything(),
+            Err(error) => {
+                tracing::warn!(%error, "cannot write what was seen");
+                self.clusters.insert(id);
+            }
+        }
+    }
+
+    fn note_everything(&mut self) {
+        // Everything is more than any number of clusters.
+        self.clusters.clear();
+        self.everything = true;
+    }
+
+    /// Whether it is for this engine to look; if not, or if nobody can tell, it stays noted what is to be looked at.
+    async fn is_ours(&mut self, context: &Context, provider: &dyn Provider) -> bool {
+        let duty = TakeDuty { name: duty(provider), engine: context.lease().id };
+        let name = duty.name.clone();
+        match context.store.take_duty(duty).await {
+            Ok(ours) => {
+                context.metrics.duty(&name, ours);
+                if !ours {
+                    self.note_everything();
+                }
+                ours
+            }
+            Err(error) => {
+                tracing::warn!(%error, duty = name, "cannot tell who looks");
+                false
+            }
+        }
+    }
+
+    async fn look_at_changed(
+        &mut self,
+        context: &Context,
+        provider: &dyn Provider,
+        changed: HashSet<ClusterId>,
+    ) {
+        self.clusters.extend(&changed);
+        if !self.is_ours(context, provider).await {
+            return;
+        }
+        let changed: Vec<ClusterId> = changed.into_iter().collect();
+        let Some(held) = held(context, &changed).await else { return };
+        for id in changed {
+            if context.stopping.is_cancelled() {
+                return;
+            }
+            let looked = look_at(context, provider, id, Glance::first(&held, id)).await;
+            self.note(id, looked);
+        }
+    }
+
+    async fn look_again(&mut self, context: &Context, provider: &dyn Provider) {
+        if !self.is_ours(context, provider).await {
+            return;
+        }
+        if std::mem::take(&mut self.everything)
+            && let Err(error) = self.look_at_all(context, provider).await
+        {
+            tracing::warn!(%error, "cannot look at all clusters");
+            self.everything = true;
+        }
+        let open: Vec<ClusterId> = self.clusters.iter().copied().collect();
+        let Some(held) = held(context, &open).await else { return };
+        // Whoever has a cluster looks for himself, and has been told what was lost before.
+        for id in open.into_iter().filter(|id| !held.contains(id)) {
+            if self.everything || context.stopping.is_cancelled() {
+                return;
+            }
+            let looked = look_at(context, provider, id, Glance::Again).await;
+            self.note(id, looked);
+        }
+    }
+}
+
+/// Clusters that are read at once while all are looked at.
+const AT_ONCE: u32 = 200;
+
+impl Open {
+    /// Looks at every cluster of the instance: something may have happened while nobody listened.
+    async fn look_at_all(&mut self, context: &Context, provider: &dyn Provider) -> Result<(), StoreError> {
+        let mut query = ClusterQuery {
+            instance: Some(provider.instance().clone()),
+            sort: vec![(ClusterSort::InitAt, Direction::Ascending)],
+            limit: Some(AT_ONCE),
+            ..ClusterQuery::default()
+        };
+        let mut found: HashSet<ClusterId> = provider.found().into_iter().collect();
+        loop {
+            let page = context.store.clusters(&query).await?;
+            let ids: Vec<ClusterId> = page.items.iter().map(|cluster| cluster.id).collect();
+            let held = context.store.held(&ids).await?;
+            for id in ids {
+                found.remove(&id);
+                let looked = look_at(context, provider, id, Glance::first(&held, id)).await;
+                self.note(id, looked);
+                if self.everything || context.stopping.is_cancelled() {
+                    return Ok(());
+                }
+            }
+            if page.next.is_none() {
+                break;
+            }
+            query.after = page.next;
+        }
+        // What is there and has no row, or one that is history.
+        for id in found {
+            let looked = look_at(context, provider, id, Glance::First).await;
+            self.note(id, looked);
+            if self.everything || context.stopping.is_cancelled() {
+                return Ok(());
+            }
+        }
+        for node in context.store.orphans(provider.instance()).await? {
+            let id = orphan::id(node.id);
+            let looked = look_at(context, provider, id, Glance::First).await;
+            self.note(id, looked);
+            if self.everything || context.stopping.is_cancelled() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one engine at a time does for an instance.
+pub(crate) fn duty(provider: &dyn Provider) -> String {
+    format!("observer/{}", provider.instance())
+}
+
+/// Those of these clusters that an action has; none if nobody can tell, and they are looked at later.
+async fn held(context: &Context, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
+    let held = context.store.held(ids).await;
+    held.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
+}
+
+/// On what occasion a cluster is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Glance {
+    /// Something happened.
+    First,
+    /// Something happened while an action has it, which looks for itself.
+    FirstWhileHeld,
+    /// What was seen before is not settled yet.
+    Again,
+}
+
+impl Glance {
+    fn first(held: &HashSet<ClusterId>, id: ClusterId) -> Self {
+        if held.contains(&id) { Self::FirstWhileHeld } else { Self::First }
+    }
+}
+
+/// Looks at one cluster, writes what changed, and asks for healing where something is lost.
+///
+/// Only the first look tells of what is lost while an action has the cluster: later ones would tell it again.
+async fn look_at(
+    context: &Context,
+    provider: &dyn Provider,
+    id: ClusterId,
+    glance: Glance,
+) -> Result<Looked, StoreError> {
+    let row = match context.store.cluster(id).await? {
+        None if discovery::discover(context, provider, duty(provider), id).await? => {
+            context.store.cluster(id).await?
+        }
+        row => row,
+    };
+    let cluster = match row {
+        Some(cluster) if cluster.deleted_at.is_none() => cluster,
+        Some(history) => return leftovers::remove_leftover(context, provider, &history).await,
+        None => return orphans::look_at(context, provider, id).await,
+    };
+    let kind = &cluster.profile_type;
+    let Some(capabilities) = provider.capabilities(kind, cluster.flavor.as_deref()) else {
+        return Ok(Looked::Settled);
+    };
+    let delegated = matches!(capabilities.membership, Membership::Delegated(_));
+    if delegated && glance == Glance::FirstWhileHeld {
+        return Ok(Looked::Open);
+    }
+    let Some(profile) = context.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
+    let nodes = context.store.members(id).await?;
+    let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
+    // An operator's members are recognised by their identities: the rows add nothing to a look.
+    let known = if delegated { &[] } else { nodes.as_slice() };
+    let look = context.stopping.run_until_cancelled(provider.observe(call, known));
+    // Nobody can tell how it is: the last word stays.
+    let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
+    let duty = duty(provider);
+    if delegated {
+        return delegated::look_at(context, duty, cluster, nodes, observed).await;
+    }
+    let lost = lost_nodes(&nodes, &observed);
+    if lost.is_empty() {
+        return Ok(Looked::Settled);
+    }
+    if glance == Glance::Again && cluster.status.is_transitional() {
+        return Ok(Looked::Open);
+    }
+    let now = context.clock.now();
+    let restarted = |node: &Node| observed.of(node.id) == Seen::HostRestarted;
+    let tell = |node: &Node| {
+        let reason = if restarted(node) { reason::HOST_RESTARTED } else { reason::NODE_LOST };
+        events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
+    };
+    let told = lost.iter().map(tell).collect();
+    let with_machine = lost.iter().any(restarted);
+    let left_alone = abort::is_left_alone(&cluster, &capabilities);
+    // A health policy replaces what is done by default.
+    let heals = capabilities.heals_by_default
+        && !with_machine
+        && !left_alone
+        && !health::is_cared_for(context, id).await?;
+    let mut seen = seen_cluster(&cluster, &nodes, lost, heals, observed, now);
+    if with_machine && seen.status.is_some() {
+        seen.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
+    } else if let Some((_, words)) = seen.status.as_mut().filter(|_| left_alone) {
+        *words = abort::left_alone(words);
+    }
+    let healing = heals.then(|| submit::healing(context, &cluster)).into_iter().collect();
+    let engine = context.lease().id;
+    let command =
+        Observe { duty, engine, clusters: vec![seen], orphans: Vec::new(), events: told, healing, now };
+    Ok(if context.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
+}
+
+/// Nodes that worked and are certainly gone.
+fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
+    let lost = |node: &Node| {
+        let why = match observed.of(node.id) {
+            Seen::Exited { reason } => reason,
+            Seen::HostRestarted => plan::HOST_RESTARTED.to_owned(),
+            Seen::Absent => "it is not there any more".to_owned(),
+            Seen::Running { .. } | Seen::Starting { .. } | Seen::Unknown { .. } => return None,
+        };
+        let worked = matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
+        worked.then(|| Node { status: NodeStatus::Error, status_reason: why, ..node.clone() })
+    };
+    nodes.iter().filter_map(lost).collect()
+}
+
+fn seen_cluster(
+    cluster: &Cluster,
+    nodes: &[Node],
+    lost: Vec<Node>,
+    heals: bool,
+    observed: Observed,
+    now: muster_core::time::Timestamp,
+) -> SeenCluster {
+    let gone: HashSet<NodeId> = lost.iter().map(|node| node.id).collect();
+    let left: Vec<Node> = nodes.iter().filter(|node| !gone.contains(&node.id)).cloned().collect();
+    let active = status::active_workers(&left);
+    let head = status::head_state(cluster, &left);
+    let busy = ClusterStatus::is_transitional(cluster.status);
+    let mut summary = cluster.observed.clone();
+    summary.ready_workers = Some(active);
+    summary.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
+    summary.endpoints = observed.endpoints;
+    summary.at = Some(now);
+    // What brings it back is asked for in the same commit.
+    let head_state =
+        if heals && head == status::HeadState::Lost { status::HeadState::Recovering } else { head };
+    let why = lost.first().map(|node| format!(" {}: {}", node.name, node.status_reason)).unwrap_or_default();
+    let more = lost.len().saturating_sub(1);
+    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    let told = |(word, words): (ClusterStatus, String)| (word, format!("{words}{why}{more}"));
+    let status = (!busy).then(|| told(status::evaluate(cluster, active, head_state, "NODE_CHECK")));
+    SeenCluster { id: cluster.id, observed: summary, status, nodes: lost }
+}

@@ -1,0 +1,78 @@
+//! Clusters that are there without a row: others made them, and they get one.
+
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::event::Level;
+use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::profile::Profile;
+use muster_core::projects::ProjectNamespaces;
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::Discover;
+
+use crate::context::Context;
+use crate::events::{self, reason};
+use crate::ids::new_id;
+use crate::ports::provider::{Found, Provider};
+
+/// Gives a cluster a row if it is there; whether it has one now.
+pub(crate) async fn discover(
+    context: &Context,
+    provider: &dyn Provider,
+    duty: String,
+    id: ClusterId,
+) -> Result<bool, StoreError> {
+    let found = match provider.describe(id).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(false),
+        Err(error) if error.is_not_yet() => return Ok(false),
+        Err(error) => {
+            tracing::warn!(%error, cluster = %id, "cannot describe a cluster that was found");
+            return Ok(false);
+        }
+    };
+    let now = context.clock.now();
+    let Some((cluster, profile)) = rows(provider, &context.config.projects, id, found, now) else {
+        return Ok(false);
+    };
+    let message = format!("it was found in namespace '{}'", cluster.namespace);
+    let event = events::of_cluster(None, &cluster, Level::Info, reason::DISCOVERED, &message, now);
+    let engine = context.lease().id;
+    context.store.discover(Discover { duty, engine, cluster, profile, event }).await
+}
+
+fn rows(
+    provider: &dyn Provider,
+    projects: &ProjectNamespaces,
+    id: ClusterId,
+    found: Found,
+    now: Timestamp,
+) -> Option<(Cluster, Profile)> {
+    // What is in a namespace of nobody is seen by admins only: no project has an empty name.
+    let project = projects.project_of(&found.namespace).unwrap_or_default().to_owned();
+    let capabilities = provider.capabilities(&found.kind, Some(&found.flavor))?;
+    let recipe = ProfileId::from_uuid(new_id());
+    let profile = Profile {
+        properties: found.properties,
+        ..Profile::implicit(recipe, &found.name, found.kind, &project, &found.user, now)
+    };
+    let created_at = found.created_at.or(Some(now));
+    let new = Cluster::new(id, found.name, project, provider.instance().clone(), &profile, now);
+    let cluster = Cluster {
+        namespace: found.namespace,
+        owner: found.owner,
+        user: found.user,
+        framework: Some(found.framework),
+        flavor: Some(found.flavor),
+        has_head: capabilities.head,
+        groups: found.groups,
+        // What it really is is seen in a moment.
+        status: ClusterStatus::Warning,
+        status_reason: "it was found, and has not been looked at yet".to_owned(),
+        labels: found.labels,
+        annotations: found.annotations,
+        init_at: created_at.unwrap_or(now),
+        created_at,
+        ..new
+    };
+    Some((cluster, profile))
+}

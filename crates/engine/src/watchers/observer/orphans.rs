@@ -1,0 +1,72 @@
+//! Nodes that are in no cluster: seen as the others are, and brought back only when somebody asks.
+
+use std::collections::HashSet;
+
+use muster_core::action::Fence;
+use muster_core::event::Level;
+use muster_core::ids::{ClusterId, NodeId};
+use muster_core::node::{Node, Seen};
+use muster_store::StoreError;
+use muster_store::commands::Observe;
+
+use crate::context::Context;
+use crate::events::{self, reason};
+use crate::intent::orphan;
+use crate::ports::provider::{Call, Change, Provider};
+use crate::watchers::observer::{Looked, duty, lost_nodes};
+
+/// Which clusters changes are about; a node that is in none stands for itself.
+pub(crate) async fn clusters_of(
+    context: &Context,
+    changes: &[Change],
+) -> Result<HashSet<ClusterId>, StoreError> {
+    let mut clusters = HashSet::new();
+    let mut nodes = Vec::new();
+    for change in changes {
+        match change {
+            Change::Cluster(id) => drop(clusters.insert(*id)),
+            Change::Node(id) => nodes.push(*id),
+            Change::Everything => {}
+        }
+    }
+    for node in context.store.nodes_of(&nodes).await? {
+        clusters.insert(node.cluster_id.unwrap_or_else(|| orphan::id(node.id)));
+    }
+    Ok(clusters)
+}
+
+/// Looks at the node that this stands for, if it stands for one, and writes what is lost.
+pub(crate) async fn look_at(
+    context: &Context,
+    provider: &dyn Provider,
+    id: ClusterId,
+) -> Result<Looked, StoreError> {
+    let node = context.store.node(NodeId::from_uuid(*id.as_uuid())).await?;
+    let Some(node) = node.filter(|node| node.cluster_id.is_none()) else { return Ok(Looked::Settled) };
+    let Some(profile) = context.store.profile(node.profile_id).await? else { return Ok(Looked::Settled) };
+    let cluster = orphan::cluster(&node, &profile, &context.config.projects);
+    let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
+    let nodes = [node];
+    let look = context.stopping.run_until_cancelled(provider.observe(call, &nodes));
+    let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
+    let lost = lost_nodes(&nodes, &observed);
+    if lost.is_empty() {
+        return Ok(Looked::Settled);
+    }
+    let now = context.clock.now();
+    let tell = |node: &Node| {
+        let restarted = observed.of(node.id) == Seen::HostRestarted;
+        let reason = if restarted { reason::HOST_RESTARTED } else { reason::NODE_LOST };
+        events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
+    };
+    let command = Observe {
+        duty: duty(provider),
+        engine: context.lease().id,
+        clusters: Vec::new(),
+        events: lost.iter().map(tell).collect(),
+        orphans: lost,
+        healing: Vec::new(),
+        now,
+    };
+    Ok(if context.store.observe(command).await? { Looked::Settled } else { Looked::NotOurs })
+}

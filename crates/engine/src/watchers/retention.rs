@@ -1,0 +1,51 @@
+//! Housekeeping: history that is old enough goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::time::{Span, Timestamp};
+use muster_store::commands::{Purge, TakeDuty};
+
+use crate::context::Context;
+
+/// Its name among the duties.
+const DUTY: &str = "janitor";
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// Rows that go at once, so that writers do not wait long.
+const BATCH: u32 = 1_000;
+
+pub(crate) async fn run(context: Arc<Context>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PERIOD) => {}
+            () = context.stopping.cancelled() => return,
+        }
+        if let Err(error) = clean(&context).await {
+            tracing::warn!(%error, "cannot purge old history");
+        }
+    }
+}
+
+async fn clean(context: &Context) -> Result<(), muster_store::StoreError> {
+    let duty = TakeDuty { name: DUTY.to_owned(), engine: context.lease().id };
+    let ours = context.store.take_duty(duty).await?;
+    context.metrics.duty(DUTY, ours);
+    if !ours {
+        return Ok(());
+    }
+    let ago = |span: Span| Timestamp::from_micros(context.clock.now().micros() - span.micros());
+    loop {
+        let command = Purge {
+            history_before: ago(context.config.retention),
+            requests_before: ago(context.config.request_memory),
+            limit: BATCH,
+        };
+        let purged = context.store.purge(command).await?;
+        if purged.rows < u64::from(BATCH) || context.stopping.is_cancelled() {
+            return Ok(());
+        }
+    }
+}
