@@ -6,6 +6,7 @@ pub mod action;
 pub mod app;
 pub mod candidates;
 pub mod capacity;
+pub mod change;
 pub mod cluster;
 pub mod event;
 pub mod ids;

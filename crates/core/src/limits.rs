@@ -1,6 +1,6 @@
 //! How long a cluster may be there unused, and at all.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cluster::Cluster;
 use crate::time::{Span, Timestamp};
@@ -15,6 +15,34 @@ pub struct Limits {
     /// How long it may be there whatever it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<Span>,
+}
+
+/// A change of limits; what is absent stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitsChange {
+    /// How long the cluster may be unused; null lifts the limit.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub idle_timeout: Option<Option<Span>>,
+    /// How long the cluster may exist; null lifts the limit.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub max_lifetime: Option<Option<Span>>,
+}
+
+/// A key that is there is a change, also if it is null.
+#[expect(clippy::option_option, reason = "absent and null are two things")]
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Span>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl LimitsChange {
+    /// The limits with this change.
+    pub fn apply(self, limits: Limits) -> Limits {
+        Limits {
+            idle_timeout: self.idle_timeout.unwrap_or(limits.idle_timeout),
+            max_lifetime: self.max_lifetime.unwrap_or(limits.max_lifetime),
+        }
+    }
 }
 
 /// What was last noted of a cluster with limits.

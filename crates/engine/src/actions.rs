@@ -11,11 +11,9 @@ pub(crate) mod update;
 
 use std::collections::HashSet;
 
-use muster_core::action::{Action, ActionKind};
+use muster_core::action::ActionKind;
+use muster_core::change::Change;
 use muster_core::ids::NodeId;
-use serde_json::Value;
-
-pub(crate) use crate::actions::deletion::Deletion;
 
 use crate::reconcile::delegated;
 use crate::reconcile::individual::Aim;
@@ -47,84 +45,96 @@ pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
 ];
 
 /// Whether the cluster is gone once this has succeeded.
-pub(crate) fn deletes(action: &Action) -> bool {
-    action.kind == ActionKind::ClusterDelete
+pub(crate) const fn deletes(change: &Change) -> bool {
+    matches!(change, Change::DeleteCluster(_))
 }
 
 /// Takes back what holds only if all of it was done.
 pub(crate) fn give_back(run: &mut ActionRun) {
-    if run.action.kind == ActionKind::ClusterUpdate {
+    if matches!(run.change, Change::UpdateCluster(_)) {
         rolling::give_back(run);
     }
 }
 
 /// What policies do not allow leaves nothing half-made.
 pub(crate) fn refused(run: &mut ActionRun, why: &str) {
-    if run.action.kind == ActionKind::NodeCreate {
+    if matches!(run.change, Change::CreateNode(_)) {
         node::turn_away(run, why);
     }
 }
 
-/// Does it, and says how it went.
-pub(crate) async fn run(run: &mut ActionRun) -> Result<String, Stop> {
-    if policies::is_about_policies(run.action.kind) {
-        return policies::run(run).await;
-    }
-    if deletes(&run.action) {
-        policies::detach_all(run).await?;
+/// Makes the change, and says how it went.
+pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
+    match run.change.clone() {
+        Change::AttachPolicy(policy) => return policies::attach(run, policy).await,
+        Change::DetachPolicy(policy) => return policies::detach(run, policy.policy_id).await,
+        Change::UpdatePolicy(policy) => return policies::enable(run, policy),
+        Change::DeleteCluster(_) => policies::detach_all(run).await?,
+        _ => {}
     }
     if run.is_delegated() {
         delegated::reconcile(run).await?;
     } else {
-        run_individual(run).await?;
+        perform_individually(run).await?;
     }
-    Ok(done(&run.action))
+    Ok(done(&run.change))
 }
 
-async fn run_individual(run: &mut ActionRun) -> Result<(), Stop> {
-    match run.action.kind {
-        ActionKind::ClusterCreate => create(run).await,
-        ActionKind::ClusterDelete => delete(run).await,
-        ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
-            resize::run(run).await
+async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
+    match run.change.clone() {
+        Change::CreateCluster => create(run).await,
+        Change::DeleteCluster(_) => delete(run).await,
+        Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resize::resize(run).await,
+        Change::UpdateCluster(update) => update::update(run, *update).await,
+        Change::CheckCluster(check) => node::check_all(run, check.delete_check_action).await,
+        Change::RecoverCluster(recovery) => node::recover_all(run, recovery).await,
+        Change::AddNodes(add) => membership::add(run, add).await,
+        Change::RemoveNodes(remove) => membership::remove(run, remove).await,
+        Change::ReplaceNodes(replace) => membership::replace(run, replace).await,
+        Change::OperateCluster(operation) => node::operate_all(run, operation).await,
+        Change::CreateNode(_) => node::create(run).await,
+        Change::DeleteNode(_) => node::delete(run).await,
+        Change::UpdateNode(update) => node::update(run, update).await,
+        Change::CheckNode => node::check(run).await,
+        Change::RecoverNode(recovery) => node::recover(run, recovery).await,
+        Change::OperateNode(operation) => node::operate(run, operation).await,
+        change @ (Change::AttachPolicy(_)
+        | Change::DetachPolicy(_)
+        | Change::UpdatePolicy(_)
+        | Change::JoinNode
+        | Change::LeaveNode) => Err(Stop::Failed(format!("Unsupported action: {}.", change.kind()))),
+    }
+}
+
+/// What is said of a change that succeeded: the words that existing clients know.
+fn done(change: &Change) -> String {
+    let words = match change {
+        Change::CreateCluster => "Cluster creation succeeded.",
+        Change::DeleteCluster(_) => "Cluster deletion succeeded.",
+        Change::Resize(_) => "Cluster resize succeeded.",
+        Change::ScaleOut(_) | Change::ScaleIn(_) => "Cluster scaling succeeded.",
+        Change::UpdateCluster(_) => "Cluster update completed.",
+        Change::CheckCluster(_) => "Cluster checking completed.",
+        Change::RecoverCluster(_) => "Cluster recovery succeeded.",
+        Change::AddNodes(_) => "Completed adding nodes.",
+        Change::RemoveNodes(_) => "Completed deleting nodes.",
+        Change::ReplaceNodes(_) => "Completed replacing nodes.",
+        Change::OperateCluster(operate) => {
+            return format!("Cluster operation '{}' completed.", operate.operation);
         }
-        ActionKind::ClusterUpdate => update::run(run).await,
-        ActionKind::ClusterCheck => node::check_all(run).await,
-        ActionKind::ClusterRecover => node::recover_all(run).await,
-        ActionKind::ClusterAddNodes => membership::add(run).await,
-        ActionKind::ClusterDelNodes => membership::remove(run).await,
-        ActionKind::ClusterReplaceNodes => membership::replace(run).await,
-        ActionKind::ClusterOperation => node::operate_all(run).await,
-        ActionKind::NodeCreate => node::create(run).await,
-        ActionKind::NodeDelete => node::delete(run).await,
-        ActionKind::NodeUpdate => node::update(run).await,
-        ActionKind::NodeCheck => node::check(run).await,
-        ActionKind::NodeRecover => node::recover(run).await,
-        ActionKind::NodeOperation => node::operate(run).await,
-        kind => Err(Stop::Failed(format!("Unsupported action: {kind}."))),
-    }
-}
-
-fn done(action: &Action) -> String {
-    let operation = || action.inputs.get("operation").and_then(Value::as_str).unwrap_or_default();
-    let words = match action.kind {
-        ActionKind::ClusterCreate => "Cluster creation succeeded.",
-        ActionKind::ClusterDelete => "Cluster deletion succeeded.",
-        ActionKind::ClusterResize => "Cluster resize succeeded.",
-        ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => "Cluster scaling succeeded.",
-        ActionKind::ClusterUpdate => "Cluster update completed.",
-        ActionKind::ClusterCheck => "Cluster checking completed.",
-        ActionKind::ClusterRecover => "Cluster recovery succeeded.",
-        ActionKind::ClusterAddNodes => "Completed adding nodes.",
-        ActionKind::ClusterDelNodes => "Completed deleting nodes.",
-        ActionKind::ClusterReplaceNodes => "Completed replacing nodes.",
-        ActionKind::ClusterOperation => return format!("Cluster operation '{}' completed.", operation()),
-        ActionKind::NodeCreate => "Node created successfully.",
-        ActionKind::NodeDelete => "Node deleted successfully.",
-        ActionKind::NodeUpdate => "Node updated successfully.",
-        ActionKind::NodeCheck => "Node check succeeded.",
-        ActionKind::NodeOperation => return format!("Node operation '{}' succeeded.", operation()),
-        _ => "Node recovered successfully.",
+        Change::AttachPolicy(_) => "Policy attached.",
+        Change::DetachPolicy(_) => "Policy detached.",
+        Change::UpdatePolicy(_) => "Policy updated.",
+        Change::CreateNode(_) => "Node created successfully.",
+        Change::DeleteNode(_) => "Node deleted successfully.",
+        Change::UpdateNode(_) => "Node updated successfully.",
+        Change::JoinNode => "Node successfully joined cluster.",
+        Change::LeaveNode => "Node successfully left cluster.",
+        Change::CheckNode => "Node check succeeded.",
+        Change::RecoverNode(_) => "Node recovered successfully.",
+        Change::OperateNode(operate) => {
+            return format!("Node operation '{}' succeeded.", operate.operation);
+        }
     };
     words.to_owned()
 }

@@ -1,6 +1,174 @@
 //! What a cluster will look like after a change. Pure: the same inputs give the same answer.
+//!
+//! [`Intent::after`] is the only place that answers that question, for admission, policies, capacity and both kinds of
+//! membership.
 
 pub(crate) mod naming;
 pub(crate) mod orphan;
 pub(crate) mod placements;
-pub(crate) mod scale;
+mod update;
+pub(crate) mod victims;
+
+use std::collections::BTreeMap;
+
+use muster_core::candidates;
+use muster_core::change::{AddNodes, Change, RemoveNodes, ResizeGroup, Scale};
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::node::Node;
+use muster_core::resize::{Adjustment, AdjustmentType, Resize, Sizes};
+
+use crate::action_data::ActionData;
+
+pub(crate) use update::{apply_update, merge};
+
+/// What a change of sizes is counted from.
+#[derive(Debug, Clone, Copy)]
+pub enum Baseline<'a> {
+    /// The members that exist: Muster starts and stops each.
+    Members(&'a [Node]),
+    /// The size that the spec of record says, because members may be on their way; also where nobody has read them.
+    Desired,
+}
+
+/// A cluster as it is, and what a change is counted from and bounded by.
+#[derive(Debug, Clone, Copy)]
+pub struct Intent<'a> {
+    /// The cluster before the change.
+    pub cluster: &'a Cluster,
+    /// What changes of sizes are counted from.
+    pub baseline: Baseline<'a>,
+    /// The most nodes that any cluster may have.
+    pub limit: u32,
+}
+
+impl Intent<'_> {
+    /// The cluster after a change, or why that is refused. A count that policies decided goes before the one that was
+    /// asked for.
+    pub fn after(&self, change: &Change, decided: &ActionData) -> Result<Cluster, String> {
+        match change {
+            Change::UpdateCluster(update) => {
+                let updated = apply_update(self.cluster, update)?;
+                match update.resize {
+                    Some(resize) => Intent { cluster: &updated, ..*self }.resized(None, |_| resize),
+                    None => Ok(updated),
+                }
+            }
+            Change::Resize(ResizeGroup { group, resize, .. }) => self.resized(group.as_deref(), |_| *resize),
+            Change::ScaleOut(Scale { count, group, .. }) => {
+                let decided = decided.creation.as_ref().and_then(|creation| creation.count);
+                self.grown(group.as_deref(), i64::from(decided.or(*count).unwrap_or(1)))
+            }
+            Change::ScaleIn(Scale { count, group, .. }) => {
+                let decided = decided.deletion.as_ref().and_then(|deletion| deletion.count);
+                self.grown(group.as_deref(), -i64::from(decided.or(*count).unwrap_or(1)))
+            }
+            Change::AddNodes(AddNodes { nodes, group }) => {
+                self.grown(group.as_deref(), i64::try_from(nodes.len()).unwrap_or(i64::MAX))
+            }
+            Change::RemoveNodes(RemoveNodes { nodes, .. }) => {
+                let removed = self.members().iter().filter(|node| nodes.contains(&node.id));
+                self.without(removed, decided)
+            }
+            Change::CreateNode(new) => self.grown(new.group.as_deref(), 1),
+            Change::CreateCluster
+            | Change::DeleteCluster(_)
+            | Change::ReplaceNodes(_)
+            | Change::CheckCluster(_)
+            | Change::RecoverCluster(_)
+            | Change::OperateCluster(_)
+            | Change::AttachPolicy(_)
+            | Change::DetachPolicy(_)
+            | Change::UpdatePolicy(_)
+            | Change::DeleteNode(_)
+            | Change::UpdateNode(_)
+            | Change::JoinNode
+            | Change::LeaveNode
+            | Change::CheckNode
+            | Change::RecoverNode(_)
+            | Change::OperateNode(_) => Ok(self.cluster.clone()),
+        }
+    }
+
+    /// The cluster without some of its members; refused if a bound does not allow that. Where a policy says that the
+    /// size stays, others come in their place.
+    pub fn without<'n>(
+        &self,
+        removed: impl Iterator<Item = &'n Node>,
+        decided: &ActionData,
+    ) -> Result<Cluster, String> {
+        let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+        for group in removed.filter_map(|node| node.group.as_deref()) {
+            *counts.entry(group).or_default() += 1;
+        }
+        let mut smaller = self.cluster.clone();
+        for (group, count) in counts {
+            smaller = Intent { cluster: &smaller, ..*self }.grown(Some(group), -count)?;
+        }
+        Ok(if reduces(decided) { smaller } else { self.cluster.clone() })
+    }
+
+    /// A group with so many more members, or fewer, as far as there are any.
+    fn grown(&self, group: Option<&str>, by: i64) -> Result<Cluster, String> {
+        if by == 0 {
+            // Best effort may come to nothing: then nothing can be outside any bound.
+            return find_group(self.cluster, group).map(|_| self.cluster.clone());
+        }
+        let change = |members: u32| {
+            let by = by.max(-i64::from(members));
+            let kind = AdjustmentType::ChangeInCapacity;
+            #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
+            let adjustment = Some(Adjustment { kind, number: by as f64, min_step: None });
+            Resize { adjustment, min_size: None, max_size: None, strict: true }
+        };
+        self.resized(group, change)
+    }
+
+    fn resized(&self, group: Option<&str>, resize: impl Fn(u32) -> Resize) -> Result<Cluster, String> {
+        let group = find_group(self.cluster, group)?;
+        let others = self.cluster.desired().saturating_sub(group.desired);
+        let present = self.present(group);
+        let limit = self.limit.saturating_sub(others);
+        let sizes = resize(present.size).apply(present, limit).map_err(|refused| refused.to_string())?;
+        let mut after = self.cluster.clone();
+        for changed in after.groups.iter_mut().filter(|changed| changed.name == group.name) {
+            (changed.desired, changed.min, changed.max) = (sizes.size, sizes.min, sizes.max);
+        }
+        Ok(after)
+    }
+
+    /// The size of a group, by the baseline, and its bounds.
+    pub fn present(&self, group: &WorkerGroup) -> Sizes {
+        let size = match self.baseline {
+            Baseline::Members(nodes) => {
+                u32::try_from(candidates::workers(nodes, Some(&group.name)).count()).unwrap_or(u32::MAX)
+            }
+            Baseline::Desired => group.desired,
+        };
+        Sizes { size, min: group.min, max: group.max }
+    }
+
+    fn members(&self) -> &[Node] {
+        match self.baseline {
+            Baseline::Members(nodes) => nodes,
+            Baseline::Desired => &[],
+        }
+    }
+}
+
+/// Whether a cluster's size shrinks with members that are removed; a deletion policy may say that it does not.
+pub(crate) fn reduces(decided: &ActionData) -> bool {
+    let decided = decided.deletion.as_ref().and_then(|deletion| deletion.reduce_desired_capacity);
+    decided.unwrap_or(true)
+}
+
+/// The group that a change is about: the one that it names, else the first.
+pub(crate) fn find_group<'c>(cluster: &'c Cluster, name: Option<&str>) -> Result<&'c WorkerGroup, String> {
+    let group = name.map_or_else(|| cluster.groups.first(), |name| cluster.group(name));
+    group.ok_or_else(|| {
+        let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
+        format!("there is no such group; there are: {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! Start reading at `admission/submit.rs` (how a change becomes an action) or `scheduler/runner.rs` (how it is run).
 
 // Ground: no behaviour over time.
+pub mod action_data;
 mod config;
 mod events;
 mod ids;
@@ -15,7 +16,7 @@ mod notify;
 pub mod ports;
 
 // Pure decisions.
-mod intent;
+pub mod intent;
 pub mod policy;
 
 // One action.

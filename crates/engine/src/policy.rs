@@ -2,14 +2,13 @@
 
 pub(crate) mod affinity;
 pub(crate) mod batch;
-pub(crate) mod coming;
 pub(crate) mod deletion;
 pub(crate) mod effects;
-pub(crate) mod going;
 pub(crate) mod health;
 pub(crate) mod loadbalance;
 pub(crate) mod placement;
 pub(crate) mod scaling;
+pub(crate) mod size_change;
 pub(crate) mod victims;
 
 use std::collections::HashMap;
@@ -17,16 +16,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_core::action::{Action, ActionKind};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
 use muster_core::placement::Axis;
 use muster_core::policy::{self, Binding, PolicyKind};
 use muster_core::time::Timestamp;
-use serde_json::{Map, Value};
 
 pub use crate::policy::effects::Effects;
 pub(crate) use crate::policy::effects::keep;
 
+use crate::action_data::ActionData;
 use crate::ports::probe::Probe;
 use crate::ports::provider::Capabilities;
 use crate::ports::webhook::Hooks;
@@ -35,6 +35,8 @@ use crate::ports::webhook::Hooks;
 pub struct PolicyContext<'a> {
     /// The action.
     pub action: &'a Action,
+    /// What it changes.
+    pub change: &'a Change,
     /// The cluster.
     pub cluster: &'a Cluster,
     /// Its members.
@@ -49,8 +51,8 @@ pub struct PolicyContext<'a> {
     pub hooks: &'a dyn Hooks,
     /// The most nodes that any cluster may have.
     pub limit: u32,
-    /// What policies and the engine leave for each other: `creation`, `deletion`, `placement`, …
-    pub data: &'a mut Map<String, Value>,
+    /// What policies and the engine leave for each other.
+    pub data: &'a mut ActionData,
     /// What is written with the action's next commits.
     pub effects: &'a mut Effects,
     /// Now.
@@ -147,7 +149,7 @@ impl Policies {
         bindings: &[Binding],
         mut context: PolicyContext<'_>,
     ) -> Result<(), String> {
-        for (binding, policy) in self.asked(bindings, context.action) {
+        for (binding, policy) in self.checking(bindings, context.change) {
             let refused =
                 |why: String| format!("Policy check failure: Failed policy '{}': {why}", binding.policy.name);
             policy.before(binding, &mut context).await.map_err(refused)?;
@@ -163,21 +165,22 @@ impl Policies {
         succeeded: bool,
     ) -> Result<(), String> {
         let mut complaint = Ok(());
-        for (binding, policy) in self.asked(bindings, context.action) {
+        for (binding, policy) in self.checking(bindings, context.change) {
             let told = policy.after(binding, &mut context, succeeded).await;
             complaint = complaint.and(told);
         }
         complaint
     }
 
-    fn asked<'a>(
+    /// The policies that want to check a change.
+    fn checking<'a>(
         &'a self,
         bindings: &'a [Binding],
-        action: &Action,
+        change: &Change,
     ) -> impl Iterator<Item = (&'a Binding, &'a Arc<dyn PolicyType>)> {
-        let kind = action.kind;
-        // An update may change sizes too: for that part those are asked that a resize would ask.
-        let resizes = kind == ActionKind::ClusterUpdate && going::changes_sizes(&action.inputs);
+        let kind = change.kind();
+        // An update may change sizes too: for that part the policies are asked that check a resize.
+        let resizes = kind == ActionKind::ClusterUpdate && change.resizes();
         bindings
             .iter()
             .filter(|binding| binding.enabled)

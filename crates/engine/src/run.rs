@@ -3,7 +3,6 @@
 mod children;
 mod commit;
 mod control;
-mod inputs;
 mod load;
 mod slot;
 mod stop;
@@ -12,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use muster_core::action::{Action, Target};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, NodeId, ProfileId};
@@ -21,9 +21,10 @@ use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use muster_store::commands::{End, Ticket};
 use muster_store::reads::Subject;
-use serde_json::{Map, Value};
 
+use crate::action_data::ActionData;
 use crate::context::Context;
+use crate::intent::{Baseline, Intent};
 use crate::lease::Lease;
 use crate::notify::{Subscription, Topic};
 use crate::ports::provider::{Call, Capabilities, Membership, Observed, Provider};
@@ -33,7 +34,6 @@ use crate::run::load::About;
 
 pub(crate) use crate::run::children::left_out;
 pub(crate) use crate::run::control::time_left;
-pub(crate) use crate::run::inputs::read as read_inputs;
 pub(crate) use slot::Slot;
 pub(crate) use stop::{Stop, succeeded, summarize};
 
@@ -60,8 +60,10 @@ pub(crate) struct ActionRun {
     pub(crate) children: HashMap<NodeId, ActionId>,
     /// Nodes that this action gave up before, and why: it does not try them again.
     pub(crate) given_up: HashMap<NodeId, String>,
-    /// What policies and steps left for each other.
-    pub(crate) data: Map<String, Value>,
+    /// What it changes.
+    pub(crate) change: Change,
+    /// What policies and steps leave for each other.
+    pub(crate) data: ActionData,
     /// Nodes whose part of this action has succeeded.
     pub(crate) done: HashSet<NodeId>,
     /// Nodes that are none of ours any more, and whose rows are behind.
@@ -112,7 +114,8 @@ impl ActionRun {
         let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
         let capabilities =
             provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
-        let data = action.data.as_object().cloned().unwrap_or_default();
+        let change = Change::read(action.kind, &action.inputs).map_err(Stop::Failed)?;
+        let data = ActionData::read(&action.data);
         let told = Mutex::new(Told { control: action.control, version, ..Told::default() });
         let world = context.notifier.subscribe(Topic::World(cluster.id));
         let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);
@@ -134,6 +137,7 @@ impl ActionRun {
             capabilities,
             children: children.open,
             given_up: children.given_up,
+            change,
             data,
             done: children.done,
             moved: Vec::new(),
@@ -201,6 +205,19 @@ impl ActionRun {
 
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(*self.places.get(&id)?)
+    }
+
+    /// The cluster and its members as they are, to see what a change makes of them.
+    pub(crate) fn intent(&self) -> Intent<'_> {
+        let baseline = Baseline::Members(&self.nodes);
+        Intent { cluster: &self.cluster, baseline, limit: self.context.config.max_nodes_per_cluster }
+    }
+
+    /// The group that the change is about: the one that it names, else the first.
+    pub(crate) fn changed_group(&self) -> Result<String, Stop> {
+        let first = || self.cluster.groups.first().map(|group| group.name.clone());
+        let group = self.change.group().map(str::to_owned).or_else(first);
+        group.ok_or_else(|| Stop::Failed("its cluster has no workers".to_owned()))
     }
 
     /// Takes new members in.

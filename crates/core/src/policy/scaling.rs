@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
 use crate::action::ActionKind;
 use crate::resize::{Adjustment as Change, AdjustmentType, Resize, Sizes};
-use crate::spec::{Property, Schema, shown};
+use crate::spec::{Property, Schema};
 use crate::time::{Span, Timestamp};
 
 /// The type.
@@ -93,9 +93,9 @@ impl Settings {
 
     /// By how many nodes the cluster grows or shrinks. A count of the request replaces the policy's own number; the
     /// bounds are kept all the same.
-    pub fn count(&self, asked: Option<&Value>, present: Sizes, limit: u32) -> Result<u32, String> {
-        let count = match asked.filter(|count| !count.is_null()) {
-            Some(count) => positive(count).ok_or_else(|| shown(count)),
+    pub fn count(&self, asked: Option<u32>, present: Sizes, limit: u32) -> Result<u32, String> {
+        let count = match asked {
+            Some(count) => Ok(count),
             None => self.own_count(present.size),
         };
         let count = count
@@ -135,12 +135,4 @@ impl Settings {
         };
         u32::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| count.to_string())
     }
-}
-
-fn positive(count: &Value) -> Option<u32> {
-    let count = match count {
-        Value::String(digits) => digits.trim().parse().ok(),
-        count => count.as_u64(),
-    };
-    count.filter(|count: &u64| *count > 0).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }

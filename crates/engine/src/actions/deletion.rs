@@ -2,53 +2,29 @@
 
 use std::collections::HashSet;
 
-use muster_core::action::ActionKind;
+use muster_core::change::{Change, Delete};
 use muster_core::ids::NodeId;
-use muster_core::time::{Span, Timestamp};
-use serde_json::{Map, Value, json};
+use muster_core::time::Span;
 
-use crate::actions::hooks::{Hook, Waiting};
+use crate::actions::hooks::Waiting;
 use crate::reconcile::individual::Aim;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
-/// Where policies and steps leave for each other what is said about members that go.
-const KEY: &str = "deletion";
-
-/// When the wait before members are stopped began.
-const GRACE_BEGAN: &str = "grace_began";
-
-/// What policies, or else the request, said about members that go.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Deletion {
-    /// Those that go first.
-    pub(crate) candidates: Vec<NodeId>,
-    /// Whether they end; otherwise they become orphans.
-    pub(crate) destroy: Option<bool>,
-    /// Whether there shall be fewer from then on.
-    pub(crate) reduces: bool,
-    grace: Span,
-    began: Option<Timestamp>,
+/// The members that policies chose, or else the request names, to be removed first.
+pub(crate) fn chosen(run: &ActionRun) -> Vec<NodeId> {
+    let decided = run.data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
+    decided.or_else(|| named(&run.change)).unwrap_or_default()
 }
 
-impl Deletion {
-    pub(crate) fn of(run: &ActionRun) -> Self {
-        Self::read(&run.data, &run.action.inputs)
-    }
+/// Members that a resize names; other changes say which members they are about in their own way.
+fn named(change: &Change) -> Option<Vec<NodeId>> {
+    matches!(change, Change::Resize(_) | Change::ScaleIn(_)).then(|| change.named_victims()).flatten()
+}
 
-    fn read(data: &Map<String, Value>, inputs: &Value) -> Self {
-        let said = data.get(KEY).unwrap_or(&Value::Null);
-        let candidates = said.get("candidates").or_else(|| inputs.get("candidates"));
-        let candidates = candidates.and_then(|chosen| serde_json::from_value(chosen.clone()).ok());
-        let grace = said.get("grace_period").and_then(Value::as_u64);
-        Self {
-            candidates: candidates.unwrap_or_default(),
-            destroy: said.get("destroy_after_deletion").and_then(Value::as_bool),
-            reduces: said.get("reduce_desired_capacity").and_then(Value::as_bool).unwrap_or(true),
-            grace: Span::from_secs(grace.map_or(0, |grace| u32::try_from(grace).unwrap_or(u32::MAX))),
-            began: said.get(GRACE_BEGAN).and_then(Value::as_i64).map(Timestamp::from_micros),
-        }
-    }
+/// Whether a policy wants removed members deleted, or left without a cluster; none if no policy says.
+pub(crate) fn destroys(run: &ActionRun) -> Option<bool> {
+    run.data.deletion.as_ref().and_then(|deletion| deletion.destroy_after_deletion)
 }
 
 /// Members that go, and how.
@@ -63,20 +39,24 @@ pub(crate) struct Leaving {
 }
 
 /// Brings a cluster to its size: members that are too many go, what is missing comes.
-pub(crate) async fn shrink(run: &mut ActionRun, nodes: HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
-    let destroy = Deletion::of(run).destroy.unwrap_or(true) || !run.capabilities.orphans;
-    go(run, Leaving { nodes, destroy, start: true, intent }).await
+pub(crate) async fn reach_size(
+    run: &mut ActionRun,
+    nodes: HashSet<NodeId>,
+    intent: bool,
+) -> Result<(), Stop> {
+    let destroy = destroys(run).unwrap_or(true) || !run.capabilities.orphans;
+    remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 
 /// Lets members go.
-pub(crate) async fn go(run: &mut ActionRun, leaving: Leaving) -> Result<(), Stop> {
+pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), Stop> {
     let Leaving { nodes, destroy, start, intent } = leaving;
     let mut new_intent = prepare(run, &nodes, intent).await?;
-    if let Some(hook) = Hook::of(run).filter(|_| !nodes.is_empty()) {
-        let kind = if destroy { ActionKind::NodeDelete } else { ActionKind::NodeLeave };
+    if let Some(wait) = run.data.hooks.clone().filter(|_| !nodes.is_empty()) {
+        let change = if destroy { Change::DeleteNode(Delete::default()) } else { Change::LeaveNode };
         let intent = std::mem::take(&mut new_intent);
-        let waiting = Waiting::begin(run, hook, kind, &nodes, intent).await?;
-        go_one_by_one(run, waiting, destroy).await?;
+        let waiting = Waiting::begin(run, wait, change, &nodes, intent).await?;
+        remove_as_allowed(run, waiting, destroy).await?;
     } else if destroy {
         return run.reach(&Aim { leaving: nodes, start, new_intent, ..Aim::default() }).await;
     } else if !nodes.is_empty() {
@@ -89,7 +69,7 @@ pub(crate) async fn go(run: &mut ActionRun, leaving: Leaving) -> Result<(), Stop
 }
 
 /// Members go as somebody lets them; one that cannot does not keep the others.
-async fn go_one_by_one(run: &mut ActionRun, mut waiting: Waiting, destroy: bool) -> Result<(), Stop> {
+async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: bool) -> Result<(), Stop> {
     let mut failures = Vec::new();
     loop {
         let leaving = waiting.next(run).await?;
@@ -119,13 +99,14 @@ pub(crate) async fn prepare(
         return Ok(intent);
     }
     note(run, leaving);
-    let Deletion { grace, began, .. } = Deletion::of(run);
+    let deletion = run.data.deletion();
+    let (grace, began) = (deletion.grace(), deletion.grace_began);
     if grace > Span::default() {
         let began = match began {
             Some(began) => began,
             None => {
                 let now = run.now();
-                say(run, GRACE_BEGAN, json!(now.micros()));
+                run.data.deletion().grace_began = Some(now);
                 run.commit(std::mem::take(&mut intent)).await?;
                 now
             }
@@ -139,34 +120,24 @@ pub(crate) async fn prepare(
 pub(crate) fn note(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
-    let known = Deletion::of(run).candidates;
+    let known = chosen(run);
     // In the order in which they were chosen; what is gone already stays named.
     let rest = ids.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>();
     let begun = run.action.applied_at.is_some();
-    let chosen: Vec<NodeId> =
+    let victims: Vec<NodeId> =
         known.into_iter().filter(|id| begun || leaving.contains(id)).chain(rest).collect();
-    say(run, "count", json!(chosen.len()));
-    say(run, "candidates", json!(chosen));
+    run.data.deletion().choose(victims);
 }
 
 impl ActionRun {
     /// Members become orphans: a change of rows, and of nothing else.
     async fn let_go(&mut self, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
         let ids: Vec<NodeId> = leaving.iter().copied().collect();
-        let children = self.children_for(ActionKind::NodeLeave, &ids);
+        let children = self.children_for(&Change::LeaveNode, &ids);
         for id in &ids {
             self.end_child(*id, succeeded("Node successfully left cluster."));
         }
         self.move_out(leaving);
         self.commit_with(children, intent).await
     }
-}
-
-fn say(run: &mut ActionRun, key: &str, value: Value) {
-    let mut said = match run.data.remove(KEY) {
-        Some(Value::Object(said)) => said,
-        _ => Map::new(),
-    };
-    said.insert(key.to_owned(), value);
-    run.data.insert(KEY.to_owned(), said.into());
 }

@@ -9,71 +9,46 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
+use muster_core::change::Change;
 use muster_core::event::Level;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::{Node, NodeStatus};
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::Timestamp;
 use muster_store::commands::EndWait;
 use muster_store::reads::ActionQuery;
 use serde_json::{Value, json};
 
-use crate::actions::hooks::webhook_sender::Teller;
+use crate::action_data::HookWait;
+use crate::actions::hooks::webhook_sender::WebhookSender;
 use crate::events::{self, reason};
 use crate::notify::Topic;
 use crate::run::{ActionRun, Stop};
 
-/// Where policies say whom to ask, and steps what became of it.
-const KEY: &str = "hooks";
-
 /// A word may get lost with its connection: now and then it is looked for without one.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-
-/// Whom to ask, and for how long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hook {
-    /// Where it is told; nowhere where whoever has to say the word looks into the action.
-    url: Option<String>,
-    timeout: Span,
-    began: Option<Timestamp>,
-}
-
-impl Hook {
-    /// What policies said; nothing if nobody is to be asked.
-    pub(crate) fn of(run: &ActionRun) -> Option<Self> {
-        let said = run.data.get(KEY)?.as_object().filter(|said| !said.is_empty())?;
-        let seconds = said.get("timeout").and_then(Value::as_u64).unwrap_or(0);
-        let url = said.get("params").and_then(|params| params.get("url")).and_then(Value::as_str);
-        let webhook = said.get("type").and_then(Value::as_str) == Some("webhook");
-        Some(Self {
-            url: url.filter(|url| webhook && !url.is_empty()).map(str::to_owned),
-            timeout: Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)),
-            began: said.get("began").and_then(Value::as_i64).map(Timestamp::from_micros),
-        })
-    }
-}
 
 /// The members whose parts wait still.
 pub(crate) struct Waiting {
     kind: ActionKind,
     until: Timestamp,
-    teller: Option<Teller>,
+    sender: Option<WebhookSender>,
 }
 
 impl Waiting {
     /// The commit before anybody is told: a part for each member, and since when they wait.
     pub(crate) async fn begin(
         run: &mut ActionRun,
-        hook: Hook,
-        kind: ActionKind,
+        wait: HookWait,
+        change: Change,
         leaving: &HashSet<NodeId>,
         intent: bool,
     ) -> Result<Self, Stop> {
-        let began = match hook.began {
+        let began = match wait.began {
             Some(began) => began,
-            None => commit(run, kind, leaving, intent).await?,
+            None => commit(run, &change, leaving, intent).await?,
         };
-        let teller = hook.url.map(|url| Teller::new(&run.context, url));
-        Ok(Self { until: began.after(hook.timeout), kind, teller })
+        let sender = wait.url().map(|url| WebhookSender::new(&run.context, url.to_owned()));
+        Ok(Self { until: began.after(wait.timeout()), kind: change.kind(), sender })
     }
 
     /// Waits until some may go that have not gone yet; nobody any more if all have.
@@ -109,10 +84,10 @@ impl Waiting {
 
     /// Tells whoever has to say the word of all that wait; returns only with a reason why that does not run.
     async fn tell(&mut self, run: &ActionRun, waiting: &[(NodeId, ActionId)]) -> String {
-        let Some(teller) = &mut self.teller else { return std::future::pending().await };
+        let Some(sender) = &mut self.sender else { return std::future::pending().await };
         let message = |(node, token): &(NodeId, ActionId)| Some((*token, message(run.node(*node)?, *token)));
         let messages: Vec<(ActionId, Value)> = waiting.iter().filter_map(message).collect();
-        teller.tell(&messages).await
+        sender.send(&messages).await
     }
 }
 
@@ -141,18 +116,17 @@ async fn complain(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
 
 async fn commit(
     run: &mut ActionRun,
-    kind: ActionKind,
+    change: &Change,
     leaving: &HashSet<NodeId>,
     intent: bool,
 ) -> Result<Timestamp, Stop> {
     let now = run.now();
     let ids: Vec<NodeId> = leaving.iter().copied().collect();
-    let children = run.children_for(kind, &ids);
+    let children = run.children_for(change, &ids);
     let children: Vec<Action> = children.into_iter().map(|child| hooked(run, child)).collect();
     let messages = messages(run, &children);
-    if let Some(Value::Object(said)) = run.data.get_mut(KEY) {
-        said.insert("began".to_owned(), json!(now.micros()));
-        said.insert("messages".to_owned(), json!(messages));
+    if let Some(wait) = &mut run.data.hooks {
+        (wait.began, wait.messages) = (Some(now), Some(messages));
     }
     run.commit_with(children, intent).await?;
     Ok(now)

@@ -2,94 +2,64 @@
 
 pub(crate) mod join;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
+use muster_core::change::{AddNodes, RemoveNodes, ReplaceNodes};
 use muster_core::ids::NodeId;
 use muster_core::membership::{Found, HEAD_STAYS, cannot_add, cannot_leave, cannot_replace};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
-use serde::Deserialize;
 
-use crate::actions::deletion::{self, Deletion, Leaving};
+use crate::actions::deletion::{self, Leaving};
 use crate::actions::membership::join::Join;
-use crate::actions::resize;
 use crate::run::{ActionRun, Stop};
 
-/// The nodes that an action is about.
-#[derive(Debug, Deserialize)]
-struct Inputs<T> {
-    nodes: T,
-    destroy_after_deletion: Option<bool>,
-}
-
-/// Orphans become members.
-pub(crate) async fn add(run: &mut ActionRun) -> Result<(), Stop> {
-    let Inputs { nodes: wanted, .. } = run.inputs::<Inputs<Vec<NodeId>>>()?;
+/// Nodes without a cluster become members.
+pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: AddNodes) -> Result<(), Stop> {
     let begun = run.action.applied_at.is_some();
-    let group = run.asked_group()?;
+    let group = run.changed_group()?;
     if !begun {
         let kind = run.cluster.profile_type.clone();
         let found = Rows::read(run, &wanted).await?;
         refuse(cannot_add(&kind, &found.of(&wanted)))?;
-        let (members, limit) = (run.members_of(&group), run.context.config.max_nodes_per_cluster);
-        let more = i64::try_from(wanted.len()).unwrap_or(i64::MAX);
-        resize::by(&mut run.cluster, &group, members, more, limit).map_err(Stop::Failed)?;
-        run.cluster.generation += 1;
+        run.change_sizes()?;
     }
     let joins = wanted.into_iter().map(|node| Join { node, instead_of: None }).collect();
     let failed = join::all(run, joins, &group, !begun).await?;
     if failed.is_empty() {
         return Ok(());
     }
-    if let Some(group) = resize::find_group(&mut run.cluster.groups, Some(&group)) {
+    if let Some(group) = run.cluster.groups.iter_mut().find(|other| other.name == group) {
         // Who did not come is not waited for.
         group.desired = group.desired.saturating_sub(u32::try_from(failed.len()).unwrap_or(u32::MAX));
     }
     Err(Stop::Failed(crate::run::summarize(&failed)))
 }
 
-/// Members become orphans, or end. Whoever is no member is passed over.
-pub(crate) async fn remove(run: &mut ActionRun) -> Result<(), Stop> {
-    let Inputs { nodes: wanted, destroy_after_deletion: asked } = run.inputs::<Inputs<HashSet<NodeId>>>()?;
+/// Members leave the cluster, or are deleted. What is no member is passed over.
+pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(), Stop> {
+    let RemoveNodes { nodes: wanted, destroy_after_deletion: asked } = remove;
     let begun = run.action.applied_at.is_some();
     let chosen: Vec<Node> = run.nodes.iter().filter(|node| wanted.contains(&node.id)).cloned().collect();
     if chosen.iter().any(|node| node.role == NodeRole::Head) {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
-    let deletion = Deletion::of(run);
-    let destroy = deletion.destroy.or(asked).unwrap_or(false);
+    let destroy = deletion::destroys(run).or(asked).unwrap_or(false);
     if !destroy && !run.capabilities.orphans {
         return Err(Stop::Failed(cannot_leave(&run.cluster.profile_type)));
     }
     if !begun {
-        shrink(run, &chosen, deletion.reduces)?;
+        run.change_sizes()?;
     }
     let nodes = chosen.iter().map(|node| node.id).collect();
-    deletion::go(run, Leaving { nodes, destroy, start: false, intent: !begun }).await
-}
-
-/// The sizes without these; refused if a bound is in the way.
-fn shrink(run: &mut ActionRun, chosen: &[Node], reduces: bool) -> Result<(), Stop> {
-    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-    for group in chosen.iter().filter_map(|node| node.group.as_deref()) {
-        *counts.entry(group).or_default() += 1;
-    }
-    let limit = run.context.config.max_nodes_per_cluster;
-    let mut smaller = run.cluster.clone();
-    for (group, count) in counts {
-        let members = run.members_of(group);
-        resize::by(&mut smaller, group, members, -count, limit).map_err(Stop::Failed)?;
-    }
-    if reduces {
-        run.cluster = smaller;
-    }
-    run.cluster.generation += 1;
-    Ok(())
+    deletion::remove(run, Leaving { nodes, destroy, start: false, intent: !begun }).await
 }
 
 /// Members are exchanged for orphans; whose replacement does not come, stays.
-pub(crate) async fn replace(run: &mut ActionRun) -> Result<(), Stop> {
-    let Inputs { nodes: pairs, .. } = run.inputs::<Inputs<HashMap<NodeId, NodeId>>>()?;
+pub(crate) async fn replace(
+    run: &mut ActionRun,
+    ReplaceNodes { nodes: pairs }: ReplaceNodes,
+) -> Result<(), Stop> {
     let begun = run.action.applied_at.is_some();
     let (old, new): (Vec<NodeId>, Vec<NodeId>) = pairs.iter().map(|(old, new)| (*old, *new)).unzip();
     if !begun {
@@ -103,7 +73,7 @@ pub(crate) async fn replace(run: &mut ActionRun) -> Result<(), Stop> {
         refuse(cannot_replace(about, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, instead_of: Some(old) }).collect();
-    let group = run.asked_group()?;
+    let group = run.changed_group()?;
     let failed = join::all(run, joins, &group, !begun).await?;
     if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(crate::run::summarize(&failed))) }
 }

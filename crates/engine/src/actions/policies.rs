@@ -1,41 +1,19 @@
 //! Binding policies to a cluster, and letting go of them.
 
-use muster_core::action::ActionKind;
+use muster_core::change::PolicyChange;
 use muster_core::ids::{BindingId, PolicyId};
 use muster_core::policy::{self, Binding, Policy};
 use muster_store::commands::BindingChange;
-use serde::Deserialize;
 
+use crate::action_data::ActionData;
 use crate::ids::new_id;
 use crate::policy::{Effects, PolicyContext, keep};
 use crate::run::{ActionRun, Stop};
 
-/// Which policy, and whether it acts.
-#[derive(Debug, Deserialize)]
-struct Inputs {
-    policy_id: PolicyId,
-    enabled: Option<bool>,
-}
-
-/// Whether an action is about policies, and not about members.
-pub(crate) const fn is_about_policies(kind: ActionKind) -> bool {
-    matches!(
-        kind,
-        ActionKind::ClusterAttachPolicy | ActionKind::ClusterDetachPolicy | ActionKind::ClusterUpdatePolicy
-    )
-}
-
-/// Does it, and says how it went.
-pub(crate) async fn run(run: &mut ActionRun) -> Result<String, Stop> {
-    let inputs: Inputs = run.inputs()?;
-    match run.action.kind {
-        ActionKind::ClusterAttachPolicy => attach(run, inputs).await,
-        ActionKind::ClusterDetachPolicy => detach(run, inputs.policy_id).await,
-        _ => enable(run, inputs),
-    }
-}
-
-async fn attach(run: &mut ActionRun, Inputs { policy_id, enabled }: Inputs) -> Result<String, Stop> {
+pub(crate) async fn attach(
+    run: &mut ActionRun,
+    PolicyChange { policy_id, enabled }: PolicyChange,
+) -> Result<String, Stop> {
     if bound(run, policy_id).is_ok() {
         return Ok("Policy already attached.".to_owned());
     }
@@ -86,7 +64,7 @@ fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
     }
 }
 
-async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<String, Stop> {
+pub(crate) async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<String, Stop> {
     let binding = bound(run, policy)?;
     let_go(run, &binding).await.map_err(Stop::Failed)?;
     Ok("Policy detached.".to_owned())
@@ -117,7 +95,10 @@ async fn let_go(run: &mut ActionRun, binding: &Binding) -> Result<(), String> {
     Ok(())
 }
 
-fn enable(run: &mut ActionRun, Inputs { policy_id, enabled }: Inputs) -> Result<String, Stop> {
+pub(crate) fn enable(
+    run: &mut ActionRun,
+    PolicyChange { policy_id, enabled }: PolicyChange,
+) -> Result<String, Stop> {
     let binding = bound(run, policy_id)?;
     let enabled = enabled.unwrap_or(binding.enabled);
     if enabled == binding.enabled {
@@ -136,11 +117,12 @@ impl ActionRun {
     /// What a policy sees of this action.
     pub(crate) fn policy_context<'w>(
         &'w self,
-        data: &'w mut serde_json::Map<String, serde_json::Value>,
+        data: &'w mut ActionData,
         effects: &'w mut Effects,
     ) -> PolicyContext<'w> {
         PolicyContext {
             action: &self.action,
+            change: &self.change,
             cluster: &self.cluster,
             nodes: &self.nodes,
             capabilities: self.capabilities,

@@ -5,62 +5,23 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::ActionStatus;
+use muster_core::change::{Change, NodeUpdate};
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::profile::Profile;
-use muster_core::time::{Span, Timestamp};
 use muster_store::commands::End;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::ports::provider::{Call, ProviderError, Updated};
 use crate::reconcile::individual::Aim;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
-/// Where batch policies and steps leave for each other what is known of an update.
-const KEY: &str = "update";
-
 /// Nodes that are updated at once, whatever the batch.
 const AT_ONCE: usize = 32;
 
 /// What nodes say that follow the new recipe.
 const UPDATED: &str = "Update succeeded";
-
-/// What is kept of it with the action.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Rolling {
-    /// Who is updated when; all at once if no policy says anything.
-    plan: Option<Vec<Vec<NodeId>>>,
-    /// What the cluster was made from before.
-    before: Option<ProfileId>,
-    /// Seconds of rest after each batch.
-    pause_time: u64,
-    /// There are as many members as there should be: what is left is that they follow.
-    begun: bool,
-    /// Batches that are behind us.
-    batches_done: usize,
-    /// Until when it rests.
-    rests_until: Option<Timestamp>,
-}
-
-impl Rolling {
-    fn of(run: &ActionRun) -> Self {
-        let kept = run.data.get(KEY).cloned().unwrap_or_default();
-        serde_json::from_value(kept).unwrap_or_default()
-    }
-
-    fn pause(&self) -> Span {
-        Span::from_secs(u32::try_from(self.pause_time).unwrap_or(u32::MAX))
-    }
-
-    fn keep(&self, run: &mut ActionRun) {
-        // These are plain strings and numbers: there is nothing that could fail.
-        run.data.insert(KEY.to_owned(), serde_json::to_value(self).unwrap_or(Value::Null));
-    }
-}
 
 /// The cluster is made from another recipe from now on. Its head follows with it, and with a new head those workers
 /// that cannot be without the old one; all of that is written with the intent.
@@ -71,9 +32,7 @@ pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop
         let why = "Cannot update a cluster to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
-    let mut rolling = Rolling::of(run);
-    rolling.before = Some(run.profile.id);
-    rolling.keep(run);
+    run.data.update().before = Some(run.profile.id);
     run.change_recipe(profile);
     let Some(head) = run.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
         return Ok(());
@@ -96,31 +55,33 @@ pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop
 /// An update that did not reach all members did not change the cluster's recipe, and can be asked for again; who follows
 /// the new one goes on with it, where members have recipes of their own.
 pub(crate) fn give_back(run: &mut ActionRun) {
-    if let Some(before) = Rolling::of(run).before.filter(|_| run.capabilities.orphans) {
+    let before = run.data.update.as_ref().and_then(|rollout| rollout.before);
+    if let Some(before) = before.filter(|_| run.capabilities.orphans) {
         run.cluster.profile_id = before;
     }
 }
 
 /// Whether an engine, this one or one before it, has begun to make members follow.
 pub(crate) fn has_begun(run: &ActionRun) -> bool {
-    Rolling::of(run).begun
+    run.data.update.as_ref().is_some_and(|rollout| rollout.begun)
 }
 
 /// Has the workers follow, batch by batch; the first batch in which one cannot is the last.
-pub(crate) async fn run(run: &mut ActionRun) -> Result<(), Stop> {
-    let mut rolling = Rolling::of(run);
-    let plan = rolling.plan.get_or_insert_with(|| vec![workers(run)]).clone();
-    rest(run, &rolling).await?;
-    for (place, batch) in plan.iter().enumerate().skip(rolling.batches_done) {
-        let failures = update(run, &mut rolling, batch).await?;
+pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
+    let everyone = workers(run);
+    let plan = run.data.update().plan.get_or_insert_with(|| vec![everyone]).clone();
+    rest(run).await?;
+    for (place, batch) in plan.iter().enumerate().skip(run.data.update().batches_done) {
+        let failures = update(run, batch).await?;
         if !failures.is_empty() {
             return Err(Stop::Failed(format!("Failed in updating nodes. {}", summarize(&failures))));
         }
-        rolling.batches_done = place + 1;
-        rolling.rests_until = Some(run.now().after(rolling.pause()));
-        rolling.keep(run);
+        let now = run.now();
+        let rollout = run.data.update();
+        rollout.batches_done = place + 1;
+        rollout.rests_until = Some(now.after(rollout.pause()));
         run.commit(false).await?;
-        rest(run, &rolling).await?;
+        rest(run).await?;
     }
     Ok(())
 }
@@ -129,15 +90,16 @@ fn workers(run: &ActionRun) -> Vec<NodeId> {
     run.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
 }
 
-async fn rest(run: &ActionRun, rolling: &Rolling) -> Result<(), Stop> {
-    match rolling.rests_until.filter(|until| *until > run.now()) {
+async fn rest(run: &ActionRun) -> Result<(), Stop> {
+    let until = run.data.update.as_ref().and_then(|rollout| rollout.rests_until);
+    match until.filter(|until| *until > run.now()) {
         Some(until) => run.pause_until(until).await,
         None => Ok(()),
     }
 }
 
 /// One batch; who could not follow, and why.
-async fn update(run: &mut ActionRun, rolling: &mut Rolling, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
+async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
     let mut failures: Vec<String> = batch.iter().filter_map(|id| run.given_up.get(id).cloned()).collect();
     let behind = |node: &Node| node.profile_id != run.profile.id || run.children.contains_key(&node.id);
     let open = |id: &NodeId| !run.done.contains(id) && !run.given_up.contains_key(id);
@@ -146,7 +108,7 @@ async fn update(run: &mut ActionRun, rolling: &mut Rolling, batch: &[NodeId]) ->
     if nodes.is_empty() {
         return Ok(failures);
     }
-    note(run, rolling, &nodes).await?;
+    note(run, &nodes).await?;
     // Whose row follows already was found to need it by an engine before us; the old recipe is nowhere any more.
     let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.profile.id);
     let (mut anew, open): (Vec<_>, Vec<_>) = nodes.into_iter().partition(follows);
@@ -179,16 +141,13 @@ async fn update(run: &mut ActionRun, rolling: &mut Rolling, batch: &[NodeId]) ->
 }
 
 /// The commit before nodes are touched: a part for each.
-async fn note(run: &mut ActionRun, rolling: &mut Rolling, nodes: &[NodeId]) -> Result<(), Stop> {
-    let mut children = run.children_for(ActionKind::NodeUpdate, nodes);
-    for child in &mut children {
-        child.inputs = json!({"new_profile_id": run.profile.id});
-    }
+async fn note(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
+    let follow = NodeUpdate { new_profile_id: Some(run.profile.id), ..NodeUpdate::default() };
+    let children = run.children_for(&Change::UpdateNode(follow), nodes);
     for id in nodes {
         run.settle(*id, NodeStatus::Updating, "Update in progress");
     }
-    rolling.begun = true;
-    rolling.keep(run);
+    run.data.update().begun = true;
     run.commit_with(children, true).await
 }
 

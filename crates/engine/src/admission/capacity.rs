@@ -1,16 +1,17 @@
 //! Whether a machine has room for what is asked of it.
 
-use muster_core::action::{Action, ActionKind};
+use muster_core::action::Action;
 use muster_core::capacity::{Capacity, demands};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::shape::Shape;
-use serde_json::{Map, Value};
 
-use crate::actions::{resize, update};
+use crate::action_data::ActionData;
 use crate::events::{self, reason};
+use crate::intent::{Baseline, Intent};
 
 /// What is asked of a machine for one cluster, before it is accepted.
 pub(crate) struct Room<'a> {
@@ -43,18 +44,11 @@ impl Room<'_> {
     }
 }
 
-/// The cluster as an action would leave it, if that asks for more than the cluster does now.
-pub(crate) fn grown(cluster: &Cluster, kind: ActionKind, inputs: &Value, limit: u32) -> Option<Cluster> {
-    let mut after = cluster.clone();
-    match kind {
-        ActionKind::ClusterUpdate => update::apply_changes(&mut after, inputs).ok()?,
-        ActionKind::ClusterResize | ActionKind::ClusterScaleOut => {
-            let request = resize::Request::read(kind, &Map::new(), inputs).ok()?;
-            let members = |group: &muster_core::cluster::WorkerGroup| group.desired as usize;
-            resize::apply(&mut after, members, &request, limit).ok()?;
-        }
-        _ => return None,
-    }
+/// The cluster after a change, if that needs more than the cluster does now.
+pub(crate) fn grown(cluster: &Cluster, change: &Change, limit: u32) -> Option<Cluster> {
+    let grows = matches!(change, Change::UpdateCluster(_) | Change::Resize(_) | Change::ScaleOut(_));
+    let intent = Intent { cluster, baseline: Baseline::Desired, limit };
+    let after = intent.after(change, &ActionData::default()).ok().filter(|_| grows)?;
     let shapes = |cluster: &Cluster| -> Vec<Shape> {
         cluster.groups.iter().map(|group| group.shape.clone()).collect()
     };

@@ -1,59 +1,58 @@
-//! What cannot be asked of a cluster that an operator drives, said before it is accepted.
+//! What clusters whose members an operator owns cannot do: refused at the request.
 
-use muster_core::action::ActionKind;
-use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::change::{Change, ClusterUpdate};
+use muster_core::cluster::Cluster;
+use muster_core::limits::LimitsChange;
 use muster_core::node::NodeRole;
-use serde_json::{Map, Value};
 
-use crate::actions::{resize, update};
+use crate::action_data::ActionData;
+use crate::intent::{Baseline, Intent, apply_update};
 use crate::ports::provider::{Capabilities, Membership};
 use crate::reconcile::delegated::plan;
 
-/// Why a request is not possible, in one sentence that names what is missing; none if it is.
+/// Why a change is not possible, in one message that names what is missing; none if it is.
 pub(crate) fn refusal(
     capabilities: Capabilities,
     cluster: &Cluster,
-    action: ActionKind,
+    change: &Change,
     role: Option<NodeRole>,
-    inputs: &Value,
 ) -> Option<String> {
     let Membership::Delegated(operator) = capabilities.membership else { return None };
-    if let Some(what) = unasked(action, inputs).filter(|_| cluster.is_found()) {
+    if let Some(what) = unasked(change).filter(|_| cluster.is_found()) {
         return Some(format!(
             "cluster '{}' was made by others, and Muster changes it only when somebody asks for it: {what}",
             cluster.name
         ));
     }
-    if let Some(group) = autoscaled(cluster, action, inputs) {
+    if let Some(group) = autoscaled(cluster, change) {
         return Some(plan::scaled_by_autoscaler(&group));
     }
-    let names = |key: &str| inputs.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    let why = match (action, role) {
-        (ActionKind::ClusterResize | ActionKind::ClusterScaleIn, _)
-            if names("candidates") && !capabilities.choose_victims =>
+    let why = match (change, role) {
+        (Change::Resize(_) | Change::ScaleIn(_), _)
+            if change.named_victims().is_some() && !capabilities.choose_victims =>
         {
             "cannot choose victims: which of their workers go is not up to Muster"
         }
-        (ActionKind::ClusterUpdate, _)
-            if !capabilities.update_in_place && changes_recipe(cluster, inputs) =>
+        (Change::UpdateCluster(update), _)
+            if !capabilities.update_in_place && changes_recipe(cluster, update) =>
         {
             "cannot be updated in place: delete and create them anew"
         }
-        (ActionKind::NodeRecover, Some(NodeRole::Head)) if !operator.replaces_head => {
+        (Change::RecoverNode(_), Some(NodeRole::Head)) if !operator.replaces_head => {
             "cannot restart their head: their operator has no way to replace it"
         }
-        (ActionKind::NodeRecover, Some(NodeRole::Worker)) => {
+        (Change::RecoverNode(_), Some(NodeRole::Worker)) => {
             "cannot recover single workers: what makes them brings them back"
         }
         (
-            ActionKind::ClusterAddNodes
-            | ActionKind::ClusterDelNodes
-            | ActionKind::ClusterReplaceNodes
-            | ActionKind::NodeCreate
-            | ActionKind::NodeDelete
-            | ActionKind::NodeUpdate
-            | ActionKind::NodeJoin
-            | ActionKind::NodeLeave,
+            Change::AddNodes(_)
+            | Change::RemoveNodes(_)
+            | Change::ReplaceNodes(_)
+            | Change::CreateNode(_)
+            | Change::DeleteNode(_)
+            | Change::UpdateNode(_)
+            | Change::JoinNode
+            | Change::LeaveNode,
             _,
         ) => "cannot add, remove or change single nodes: they are made by the group; resize it instead",
         _ => return None,
@@ -62,32 +61,25 @@ pub(crate) fn refusal(
 }
 
 /// What would let Muster change a cluster by itself, and why that is not possible.
-fn unasked(action: ActionKind, inputs: &Value) -> Option<&'static str> {
-    let sets = |key: &str| inputs.pointer(key).is_some_and(|limit| !limit.is_null());
-    match action {
-        ActionKind::ClusterAttachPolicy => Some("no policy can be attached to it"),
-        ActionKind::ClusterUpdate if sets("/limits/idle_timeout") || sets("/limits/max_lifetime") => {
-            Some("it can have no idle_timeout and no max_lifetime")
+fn unasked(change: &Change) -> Option<&'static str> {
+    match change {
+        Change::AttachPolicy(_) => Some("no policy can be attached to it"),
+        Change::UpdateCluster(update) => {
+            let LimitsChange { idle_timeout, max_lifetime } = update.limits.unwrap_or_default();
+            let sets = matches!(idle_timeout, Some(Some(_))) || matches!(max_lifetime, Some(Some(_)));
+            sets.then_some("it can have no idle_timeout and no max_lifetime")
         }
         _ => None,
     }
 }
 
-/// A group that would be of another size, which is its autoscaler's affair.
-fn autoscaled(cluster: &Cluster, action: ActionKind, inputs: &Value) -> Option<String> {
-    if cluster.observed.autoscaled.is_empty() {
+/// A group whose size would change although its autoscaler decides that.
+fn autoscaled(cluster: &Cluster, change: &Change) -> Option<String> {
+    if cluster.observed.autoscaled.is_empty() || !change.resizes() {
         return None;
     }
-    let mut after = cluster.clone();
-    match action {
-        ActionKind::ClusterUpdate => update::apply_changes(&mut after, inputs).ok()?,
-        ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
-            let request = resize::Request::read(action, &Map::new(), inputs).ok()?;
-            let present = |group: &WorkerGroup| usize::try_from(group.desired).unwrap_or(usize::MAX);
-            resize::apply(&mut after, present, &request, u32::MAX).ok()?;
-        }
-        _ => return None,
-    }
+    let intent = Intent { cluster, baseline: Baseline::Desired, limit: u32::MAX };
+    let after = intent.after(change, &ActionData::default()).ok()?;
     let resized = |name: &&String| {
         let desired = |cluster: &Cluster| cluster.group(name).map(|group| group.desired);
         desired(&after) != desired(cluster)
@@ -96,19 +88,31 @@ fn autoscaled(cluster: &Cluster, action: ActionKind, inputs: &Value) -> Option<S
 }
 
 /// Whether more than sizes and words would change.
-fn changes_recipe(cluster: &Cluster, inputs: &Value) -> bool {
-    let mut after = cluster.clone();
-    update::apply_changes(&mut after, inputs).is_ok() && !after.is_made_like(cluster)
+fn changes_recipe(cluster: &Cluster, update: &ClusterUpdate) -> bool {
+    apply_update(cluster, update).is_ok_and(|after| !after.is_made_like(cluster))
 }
 
 #[cfg(test)]
 mod tests {
+    use muster_core::action::ActionKind;
+    use muster_core::cluster::WorkerGroup;
     use muster_core::sample;
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::ports::provider::Operator;
+
+    fn refusal_of(
+        capabilities: Capabilities,
+        cluster: &Cluster,
+        action: ActionKind,
+        role: Option<NodeRole>,
+        inputs: &Value,
+    ) -> Option<String> {
+        let change = Change::read(action, inputs).unwrap();
+        refusal(capabilities, cluster, &change, role)
+    }
 
     fn capable(able: bool) -> Capabilities {
         Capabilities {
@@ -127,6 +131,10 @@ mod tests {
         }
     }
 
+    fn nodes() -> Value {
+        json!({"nodes": []})
+    }
+
     fn cluster() -> Cluster {
         sample::cluster(2, 0, None)
     }
@@ -138,7 +146,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case(ActionKind::ClusterResize, None, json!({"candidates": ["x"]}), "cannot choose victims")]
+    #[case(ActionKind::ClusterResize, None, json!({"candidates": ["00000000-0000-0000-0000-000000000001"]}), "cannot choose victims")]
     #[case(ActionKind::ClusterUpdate, None, json!({"spec": {"image": "x"}}), "cannot be updated in place")]
     #[case(ActionKind::ClusterUpdate, None, json!({"groups": [with_image()]}), "cannot be updated in place")]
     #[case(ActionKind::NodeRecover, Some(NodeRole::Head), json!({}), "cannot restart their head")]
@@ -148,13 +156,13 @@ mod tests {
         #[case] inputs: Value,
         #[case] words: &str,
     ) {
-        let refused = refusal(capable(false), &cluster(), action, role, &inputs).unwrap();
+        let refused = refusal_of(capable(false), &cluster(), action, role, &inputs).unwrap();
         assert!(refused.starts_with(&format!("clusters of type simulated.node-1.0 {words}")), "{refused}");
-        assert_eq!(refusal(capable(true), &cluster(), action, role, &inputs), None);
+        assert_eq!(refusal_of(capable(true), &cluster(), action, role, &inputs), None);
     }
 
     #[rstest]
-    #[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "x"}), Some("no policy can be attached to it"))]
+    #[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000001"}), Some("no policy can be attached to it"))]
     #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": 5}}), Some("no max_lifetime"))]
     #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": null}}), None)]
     #[case(ActionKind::ClusterDelete, json!({}), None)]
@@ -165,12 +173,12 @@ mod tests {
     ) {
         let mut theirs = cluster();
         theirs.observed.object = Some(theirs.id.to_string());
-        let refused = refusal(capable(true), &theirs, action, None, &inputs);
+        let refused = refusal_of(capable(true), &theirs, action, None, &inputs);
         match words {
             Some(words) => assert!(refused.as_ref().is_some_and(|why| why.ends_with(words)), "{refused:?}"),
             None => assert_eq!(refused, None),
         }
-        assert_eq!(refusal(capable(true), &cluster(), action, None, &inputs), None, "ours is ours");
+        assert_eq!(refusal_of(capable(true), &cluster(), action, None, &inputs), None, "ours is ours");
     }
 
     #[rstest]
@@ -185,10 +193,10 @@ mod tests {
         #[case] refused: bool,
     ) {
         let mut cluster = cluster();
-        assert_eq!(refusal(capable(true), &cluster, action, None, &inputs), None);
+        assert_eq!(refusal_of(capable(true), &cluster, action, None, &inputs), None);
         cluster.observed.autoscaled = vec![cluster.groups[0].name.clone()];
         let words = "group 'default' is scaled by its autoscaler: change its bounds, not its size";
-        let told = refusal(capable(true), &cluster, action, None, &inputs);
+        let told = refusal_of(capable(true), &cluster, action, None, &inputs);
         assert_eq!(told.as_deref(), refused.then_some(words));
     }
 
@@ -197,9 +205,9 @@ mod tests {
     #[case(ActionKind::ClusterAddNodes, None)]
     #[case(ActionKind::NodeDelete, Some(NodeRole::Worker))]
     fn single_nodes_are_its_operators(#[case] action: ActionKind, #[case] role: Option<NodeRole>) {
-        assert!(refusal(capable(true), &cluster(), action, role, &json!({})).is_some());
+        assert!(refusal_of(capable(true), &cluster(), action, role, &nodes()).is_some());
         let own = Capabilities { membership: Membership::Individual, ..capable(true) };
-        assert_eq!(refusal(own, &cluster(), action, role, &json!({})), None);
+        assert_eq!(refusal_of(own, &cluster(), action, role, &nodes()), None);
     }
 
     #[rstest]
@@ -207,6 +215,6 @@ mod tests {
     #[case(ActionKind::ClusterUpdate, json!({"metadata": {"a": 1}, "groups": [WorkerGroup { desired: 5, ..cluster().groups[0].clone() }]}))]
     #[case(ActionKind::ClusterDelete, json!({}))]
     fn what_needs_nothing_special_is_accepted(#[case] action: ActionKind, #[case] inputs: Value) {
-        assert_eq!(refusal(capable(false), &cluster(), action, None, &inputs), None);
+        assert_eq!(refusal_of(capable(false), &cluster(), action, None, &inputs), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The way in for nodes: members, and those that are in no cluster.
 
 use muster_core::action::{Action, ActionKind, OnConflict, Target};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::membership::HEAD_STAYS;
@@ -121,6 +122,7 @@ impl Engine {
     /// Accepts a change of a node.
     pub async fn submit_node(&self, change: NodeChange, caller: Caller) -> Result<Accepted, SubmitError> {
         let NodeChange { kind, node, inputs, on_conflict, timeout } = change;
+        let change = Change::read(kind, &inputs).map_err(SubmitError::Invalid)?;
         if node.role == NodeRole::Head && kind == ActionKind::NodeDelete {
             return Err(SubmitError::NotSupported(HEAD_STAYS.to_owned()));
         }
@@ -130,7 +132,7 @@ impl Engine {
         };
         let place = match cluster {
             Some(cluster) => {
-                if let Some(refusal) = self.refusal(kind, &cluster, Some(node.id), &inputs).await? {
+                if let Some(refusal) = self.refusal(&change, &cluster, Some(node.id)).await? {
                     return Err(SubmitError::NotSupported(refusal));
                 }
                 cluster
@@ -141,7 +143,7 @@ impl Engine {
                 orphan::cluster(&node, &profile, &self.context.config.projects)
             }
         };
-        self.admit_recipe(&node.instance, None, node.profile_id, &inputs).await?;
+        self.admit_recipe(&node.instance, None, node.profile_id, &change).await?;
         let mut action = self.node_action(kind, &node, &place, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);

@@ -1,15 +1,14 @@
 //! Recipes that are asked for: whether nodes can be made from them, and whether those that are there can follow.
 
-use muster_core::action::ActionKind;
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::profile::Profile;
 use muster_core::profile_types;
-use serde_json::Value;
 
-use crate::actions::update;
 use crate::admission::request::SubmitError;
 use crate::context::Engine;
+use crate::intent::apply_update;
 use crate::ports::provider::{INVALID, NO_NAMESPACE, Provider, ProviderError};
 
 /// Whether a provider can make nodes from this.
@@ -46,36 +45,32 @@ fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
 }
 
 impl Engine {
-    /// Refuses a change after which a cluster would say of itself what it cannot.
-    pub(crate) fn check_change(
-        &self,
-        kind: ActionKind,
-        cluster: &Cluster,
-        inputs: &Value,
-    ) -> Result<(), SubmitError> {
-        let provider = self.provider(&cluster.instance).filter(|_| kind == ActionKind::ClusterUpdate);
-        let Some(provider) = provider else { return Ok(()) };
-        let mut after = cluster.clone();
-        // Changes that cannot be read are refused by whoever makes them.
-        let readable = update::apply_changes(&mut after, inputs).is_ok();
-        let checked = if readable { provider.check_cluster(&after) } else { Ok(()) };
-        checked.map_err(SubmitError::Invalid)
+    /// Refuses an update after which a cluster would say of itself what its provider does not allow.
+    pub(crate) fn check_change(&self, change: &Change, cluster: &Cluster) -> Result<(), SubmitError> {
+        let Change::UpdateCluster(update) = change else { return Ok(()) };
+        let Some(provider) = self.provider(&cluster.instance) else { return Ok(()) };
+        // An update of a group that does not exist is refused by the action, in its own words.
+        let Ok(after) = apply_update(cluster, update) else { return Ok(()) };
+        provider.check_cluster(&after).map_err(SubmitError::Invalid)
     }
 
-    /// Refuses a change to another recipe that nodes cannot follow.
+    /// Refuses a change to another profile that nodes cannot follow.
     pub(crate) async fn admit_recipe(
         &self,
         instance: &InstanceId,
         flavor: Option<&str>,
         present: ProfileId,
-        inputs: &Value,
+        change: &Change,
     ) -> Result<(), SubmitError> {
-        let asked = inputs.get("profile_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+        let (asked, stays) = match change {
+            Change::UpdateCluster(update) => (update.profile_id, update.profile_only),
+            Change::UpdateNode(update) => (update.profile_id, false),
+            _ => (None, false),
+        };
         let Some((asked, provider)) = asked.zip(self.provider(instance)) else { return Ok(()) };
         let (present, asked) =
             (self.context.store.profile(present).await?, self.context.store.profile(asked).await?);
         let Some(asked) = asked else { return Ok(()) };
-        let stays = inputs.get("profile_only").and_then(Value::as_bool) == Some(true);
         if let Some(present) = present.filter(|_| !stays) {
             let fixed = frozen(&present, &asked);
             if !fixed.is_empty() {

@@ -91,28 +91,34 @@ impl Engine {
     /// Accepts a change of a cluster or node.
     pub async fn submit(&self, change: Change, caller: Caller) -> Result<Accepted, SubmitError> {
         let Change { kind, cluster, node, inputs, on_conflict, timeout } = change;
+        let change = muster_core::change::Change::read(kind, &inputs).map_err(SubmitError::Invalid)?;
         if cluster.deleted_at.is_some() {
             return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
         }
-        if let Some(refusal) = self.refusal(kind, &cluster, node, &inputs).await? {
+        if let Some(refusal) = self.refusal(&change, &cluster, node).await? {
             return Err(SubmitError::NotSupported(refusal));
         }
-        self.check_change(kind, &cluster, &inputs)?;
-        self.admit_recipe(&cluster.instance, cluster.flavor.as_deref(), cluster.profile_id, &inputs).await?;
+        self.check_change(&change, &cluster)?;
+        self.admit_recipe(&cluster.instance, cluster.flavor.as_deref(), cluster.profile_id, &change).await?;
         let mut action = self.context.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
-        let warning = self.room_for(&action, &cluster).await?;
+        let warning = self.check_capacity(&action, &change, &cluster).await?;
         let mut accept = accept(action, &cluster, on_conflict, caller.request_key());
         accept.events.extend(warning);
         Ok(log_accepted(self.context.store.accept(accept).await?))
     }
 
     /// Refuses a change by which no node could run any more; tells of one by which they get too many.
-    async fn room_for(&self, action: &Action, cluster: &Cluster) -> Result<Option<Event>, SubmitError> {
+    async fn check_capacity(
+        &self,
+        action: &Action,
+        change: &muster_core::change::Change,
+        cluster: &Cluster,
+    ) -> Result<Option<Event>, SubmitError> {
         let limit = self.context.config.max_nodes_per_cluster;
         let capacity = self.provider(&cluster.instance).and_then(|provider| provider.capacity());
-        let grown = capacity::grown(cluster, action.kind, &action.inputs, limit);
+        let grown = capacity::grown(cluster, change, limit);
         let Some((capacity, cluster)) = capacity.zip(grown) else { return Ok(None) };
         let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(None) };
         let room = Room { capacity, cluster: &cluster, profile: &profile };
@@ -122,10 +128,9 @@ impl Engine {
     /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.
     pub(crate) async fn refusal(
         &self,
-        kind: ActionKind,
+        change: &muster_core::change::Change,
         cluster: &Cluster,
         node: Option<NodeId>,
-        inputs: &Value,
     ) -> Result<Option<String>, StoreError> {
         let provider = self.provider(&cluster.instance);
         let flavor = cluster.flavor.as_deref();
@@ -134,15 +139,14 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let sets_idle = |limits: &Value| limits.get("idle_timeout").is_some_and(|limit| !limit.is_null());
-        if inputs.get("limits").is_some_and(sets_idle) && !capabilities.tells_activity {
+        if sets_idle_timeout(change) && !capabilities.tells_activity {
             return Ok(Some(never_idle(cluster)));
         }
         let role = match node {
             Some(id) => self.context.store.node(id).await?.map(|node| node.role),
             None => None,
         };
-        Ok(delegated::refusal(capabilities, cluster, kind, role, inputs))
+        Ok(delegated::refusal(capabilities, cluster, change, role))
     }
 
     /// Tells an action to end, to stop for a while, or to go on.
@@ -229,6 +233,14 @@ impl Context {
             updated_at: now,
         }
     }
+}
+
+fn sets_idle_timeout(change: &muster_core::change::Change) -> bool {
+    let limits = match change {
+        muster_core::change::Change::UpdateCluster(update) => update.limits,
+        _ => None,
+    };
+    limits.is_some_and(|limits| matches!(limits.idle_timeout, Some(Some(_))))
 }
 
 /// Why a cluster cannot have an idle timeout: it would never be over.

@@ -2,25 +2,31 @@
 
 use muster_core::node::Node;
 use muster_core::placement::{KEY, Place};
-use serde::Deserialize as _;
-use serde_json::{Map, Value, json};
+
+use crate::action_data::{ActionData, Placements};
 
 /// The places of so many new nodes, as far as policies before have decided them.
-pub(crate) fn planned(data: &Map<String, Value>, count: u32) -> Vec<Place> {
-    let mut places = read(data);
+pub(crate) fn planned(data: &ActionData, count: u32) -> Vec<Place> {
+    let mut places = places(data);
     places.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Place::default);
     places
 }
 
-/// Leaves them for whoever makes the nodes.
-pub(crate) fn plan(data: &mut Map<String, Value>, places: &[Place]) {
-    data.insert(KEY.to_owned(), json!({"count": places.len(), "placements": places}));
+/// Records them for whoever creates the nodes.
+pub(crate) fn plan(data: &mut ActionData, places: Vec<Place>) {
+    let plan = data.placement.get_or_insert_default();
+    plan.count = u32::try_from(places.len()).unwrap_or(u32::MAX);
+    plan.placements = places;
 }
 
-/// Those that no node has yet. Who came is written in the same commit as the nodes: a take-over goes on from there.
-pub(crate) fn left(data: &Map<String, Value>) -> impl Iterator<Item = Place> + use<> {
-    let came = data.get("creation").and_then(|creation| creation.get("nodes")).and_then(Value::as_array);
-    read(data).into_iter().skip(came.map_or(0, Vec::len))
+/// Those that no node has yet. Who was added is written in the same commit as the nodes: a take-over goes on from there.
+pub(crate) fn unused(data: &ActionData) -> impl Iterator<Item = Place> + use<> {
+    let added = data.creation.as_ref().map_or(0, |creation| creation.nodes.len());
+    places(data).into_iter().skip(added)
+}
+
+fn places(data: &ActionData) -> Vec<Place> {
+    data.placement.as_ref().map(|Placements { placements, .. }| placements.clone()).unwrap_or_default()
 }
 
 /// A new node with its place, if that was decided.
@@ -31,14 +37,10 @@ pub(crate) fn put(mut node: Node, place: Option<Place>) -> Node {
     node
 }
 
-fn read(data: &Map<String, Value>) -> Vec<Place> {
-    let places = data.get(KEY).and_then(|plan| plan.get("placements"));
-    places.and_then(|places| Vec::deserialize(places).ok()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use muster_core::sample;
+    use serde_json::json;
 
     use super::*;
 
@@ -48,14 +50,14 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_once() {
-        let mut data = Map::new();
+        let mut data = ActionData::default();
         assert_eq!(planned(&data, 2), [Place::default(), Place::default()]);
         let places = ["a", "b", "c"].map(zone);
-        plan(&mut data, &places);
+        plan(&mut data, places.to_vec());
         assert_eq!(planned(&data, 3), places, "whoever decides next sees what was decided");
-        assert!(left(&data).eq(places.clone()));
-        data.insert("creation".to_owned(), json!({"nodes": ["x", "y"]}));
-        assert!(left(&data).eq([zone("c")]));
+        assert!(unused(&data).eq(places.clone()));
+        data.creation().nodes = vec![sample::node(1).id, sample::node(2).id];
+        assert!(unused(&data).eq([zone("c")]));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use muster_core::policy::Binding;
 use muster_core::policy::affinity::Settings;
 
 use crate::intent::placements;
-use crate::policy::coming::{self, Change};
 use crate::policy::placement::refuse_unplaced;
+use crate::policy::size_change::{SizeChange, may_add};
 use crate::policy::{PolicyContext, PolicyType};
 
 pub(crate) struct Affinity;
@@ -20,7 +20,7 @@ impl PolicyType for Affinity {
     }
 
     fn checks(&self, kind: ActionKind) -> bool {
-        coming::adds(kind)
+        may_add(kind)
     }
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
@@ -42,16 +42,16 @@ impl PolicyType for Affinity {
 
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         let settings: Settings = binding.policy.settings()?;
-        let Change { coming, .. } = Change::of(context);
-        let Some(policy) = settings.rule().filter(|_| coming > 0) else { return Ok(()) };
-        let mut places = placements::planned(context.data, coming);
+        let SizeChange { added, .. } = SizeChange::of(context);
+        let Some(policy) = settings.rule().filter(|_| added > 0) else { return Ok(()) };
+        let mut places = placements::planned(context.data, added);
         for place in &mut places {
             // Each cluster has a group of its own, also where several have the same policy.
             place.servergroup = Some(ServerGroup { policy, id: binding.id.to_string() });
             // A placement policy knows better, whether it is asked before or after.
             place.zone = place.zone.take().or_else(|| settings.availability_zone.clone());
         }
-        placements::plan(context.data, &places);
+        placements::plan(context.data, places);
         Ok(())
     }
 

@@ -5,7 +5,6 @@ use muster_core::action::ActionKind;
 use muster_core::candidates;
 use muster_core::policy::Binding;
 use muster_core::policy::batch::Settings;
-use serde_json::json;
 
 use crate::policy::{PolicyContext, PolicyType};
 use crate::ports::provider::Membership;
@@ -35,8 +34,8 @@ impl PolicyType for Batch {
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         let settings: Settings = binding.policy.settings()?;
         let plan = settings.plan(candidates::workers(context.nodes, None));
-        let update = json!({"pause_time": settings.pause_time, "plan": plan});
-        context.data.insert("update".to_owned(), update);
+        let rollout = context.data.update();
+        (rollout.plan, rollout.pause_time) = (Some(plan), Some(settings.pause_time));
         Ok(())
     }
 

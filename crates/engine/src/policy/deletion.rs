@@ -6,10 +6,10 @@ use muster_core::candidates::Criterion;
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
 use muster_core::policy::deletion::{HookType, Settings};
-use serde_json::json;
 
-use crate::policy::scaling::say;
-use crate::policy::{PolicyContext, PolicyType, going, victims};
+use crate::action_data::HookWait;
+use crate::policy::size_change::SizeChange;
+use crate::policy::{PolicyContext, PolicyType, victims};
 use crate::ports::provider::Membership;
 
 pub(crate) struct Deletion;
@@ -65,19 +65,18 @@ impl PolicyType for Deletion {
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         let settings = Settings::of(&binding.policy)?;
         let Some(candidates) = candidates(&settings, context) else { return Ok(()) };
-        if context.capabilities.choose_victims {
-            say(context.data, "deletion", "count", json!(candidates.len()));
-            say(context.data, "deletion", "candidates", json!(candidates));
+        let chooses = context.capabilities.choose_victims;
+        let deletion = context.data.deletion();
+        if chooses {
+            deletion.choose(candidates);
         }
-        if let Some(destroy) = settings.destroy_after_deletion {
-            say(context.data, "deletion", "destroy_after_deletion", json!(destroy));
-        }
-        say(context.data, "deletion", "grace_period", json!(settings.grace_period));
-        say(context.data, "deletion", "reduce_desired_capacity", json!(settings.reduce_desired_capacity));
+        deletion.destroy_after_deletion = settings.destroy_after_deletion.or(deletion.destroy_after_deletion);
+        deletion.grace_period = Some(settings.grace_period);
+        deletion.reduce_desired_capacity = Some(settings.reduce_desired_capacity);
         // Whoever deletes one node knows which; others are asked only about those that were chosen, or named by many.
         let asks = context.action.kind != ActionKind::NodeDelete;
         if let Some(hooks) = settings.hooks.filter(|_| asks) {
-            context.data.insert("hooks".to_owned(), json!(hooks));
+            context.data.hooks = Some(HookWait { hooks, began: None, messages: None });
         }
         Ok(())
     }
@@ -92,10 +91,10 @@ fn candidates(settings: &Settings, context: &PolicyContext<'_>) -> Option<Vec<No
     if let (ActionKind::NodeDelete, Target::Node(id)) = (context.action.kind, context.action.target) {
         return Some(vec![id]);
     }
-    if let Some(named) = victims::named(context) {
+    if let Some(named) = context.change.named_victims() {
         return Some(named);
     }
-    let going: Vec<_> = going::going(context).into_iter().filter(|(_, count)| *count > 0).collect();
+    let going = SizeChange::of(context).removed;
     let chosen = victims::chosen(context, &going, settings.criteria);
     (!chosen.is_empty()).then_some(chosen)
 }

@@ -3,14 +3,16 @@
 use async_trait::async_trait;
 use muster_core::action::{ActionKind, Target};
 use muster_core::candidates;
+use muster_core::change::Change;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::policy::Binding;
 use serde_json::{Map, Value, json};
 
 use crate::ids::new_id;
-use crate::policy::scaling::say;
-use crate::policy::{PolicyContext, PolicyType, going};
+use crate::intent::victims::choose_victims;
+use crate::policy::size_change::SizeChange;
+use crate::policy::{PolicyContext, PolicyType};
 
 /// Where a node keeps its membership.
 const MEMBER: &str = "lb_member";
@@ -108,37 +110,27 @@ fn take_in(context: &mut PolicyContext<'_>) {
     }
 }
 
-/// Who goes; where nobody has chosen, those that would go anyway are chosen here.
+/// Which members are removed; where no policy has chosen them, those that would be removed anyway are chosen here.
 fn leaving(context: &mut PolicyContext<'_>) -> Vec<NodeId> {
-    let read = |ids: Option<&Value>| -> Vec<NodeId> {
-        ids.and_then(|ids| serde_json::from_value(ids.clone()).ok()).unwrap_or_default()
-    };
-    let inputs = &context.action.inputs;
-    match (context.action.kind, context.action.target) {
-        (ActionKind::NodeDelete, Target::Node(id)) => return vec![id],
-        (ActionKind::ClusterDelNodes, _) => {
-            return read(inputs.get("candidates").or_else(|| inputs.get("nodes")));
-        }
-        (ActionKind::ClusterReplaceNodes, _) => {
-            let replaced =
-                inputs.get("candidates").or_else(|| inputs.get("nodes")).and_then(Value::as_object);
-            return replaced.into_iter().flatten().filter_map(|(old, _)| old.parse().ok()).collect();
+    match (context.change, context.action.target) {
+        (Change::DeleteNode(_), Target::Node(id)) => return vec![id],
+        (Change::RemoveNodes(_) | Change::ReplaceNodes(_), _) => {
+            return context.change.named_victims().unwrap_or_default();
         }
         _ => {}
     }
-    let chosen = read(context.data.get("deletion").and_then(|deletion| deletion.get("candidates")));
-    if !chosen.is_empty() {
+    let chosen = context.data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
+    if let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) {
         return chosen;
     }
     let mut leaving = Vec::new();
-    for (group, count) in going::going(context).into_iter().filter(|(_, count)| *count > 0) {
+    for (group, count) in SizeChange::of(context).removed {
         let members: Vec<&Node> = candidates::workers(context.nodes, Some(&group)).collect();
         let age = members.first().map(|node| (context.recipe_made)(node)).unwrap_or_default();
-        leaving.extend(crate::actions::resize::victims(&members, count, &[], age));
+        leaving.extend(choose_victims(&members, count, &[], age));
     }
     if !leaving.is_empty() {
-        say(context.data, "deletion", "count", json!(leaving.len()));
-        say(context.data, "deletion", "candidates", json!(leaving));
+        context.data.deletion().choose(leaving.clone());
     }
     leaving
 }

@@ -6,11 +6,9 @@ use muster_core::candidates::{self, Criterion};
 use muster_core::node::Node;
 use muster_core::placement::{Axis, Place, Share, grow, shrink};
 use muster_core::policy::{Binding, placement};
-use serde_json::json;
 
 use crate::intent::placements;
-use crate::policy::coming::{self, Change};
-use crate::policy::scaling::say;
+use crate::policy::size_change::{SizeChange, may_add};
 use crate::policy::{PolicyContext, PolicyType, victims};
 
 /// Said where caps leave no room.
@@ -29,7 +27,7 @@ impl PolicyType for Spread {
     }
 
     fn checks(&self, kind: ActionKind) -> bool {
-        coming::adds(kind) || kind == ActionKind::ClusterScaleIn
+        may_add(kind) || kind == ActionKind::ClusterScaleIn
     }
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
@@ -39,12 +37,12 @@ impl PolicyType for Spread {
 
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         let shares = placement::shares(self.0, &binding.policy)?;
-        let Change { coming, going } = Change::of(context);
-        if coming > 0 {
-            self.place(&shares, coming, context)?;
+        let SizeChange { added, removed } = SizeChange::of(context);
+        if added > 0 {
+            self.place(&shares, added, context)?;
         }
-        if !going.is_empty() && victims::named(context).is_none() {
-            self.choose(&shares, &going, context);
+        if !removed.is_empty() && context.change.named_victims().is_none() {
+            self.choose(&shares, &removed, context);
         }
         Ok(())
     }
@@ -61,8 +59,8 @@ impl Spread {
         let plan = grow(shares, &self.0.count(shares, &present), count).ok_or(NO_PLAN)?;
         let mut new = placements::planned(context.data, count);
         self.0.assign(shares, &plan, &present, &mut new);
-        placements::plan(context.data, &new);
-        say(context.data, "creation", self.0.plural(), json!(plan));
+        placements::plan(context.data, new);
+        *context.data.creation().counts_mut(self.0) = Some(plan);
         Ok(())
     }
 
@@ -77,9 +75,9 @@ impl Spread {
         let elsewhere = number(present.len()).saturating_sub(there);
         let count = number(going.iter().map(|(_, count)| count).sum());
         let plan = shrink(shares, &have, elsewhere, count);
-        say(context.data, "deletion", self.0.plural(), json!(plan));
+        *context.data.deletion().counts_mut(self.0) = Some(plan);
         let chosen = victims::chosen(context, going, Criterion::Random);
-        say(context.data, "deletion", "candidates", json!(chosen));
+        context.data.deletion().candidates = Some(chosen);
     }
 }
 

@@ -2,12 +2,14 @@
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;
+use muster_core::change::Change;
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
 use muster_core::policy::scaling::Settings;
-use serde_json::{Map, Value, json};
 
-use crate::policy::{PolicyContext, PolicyType, going};
+use crate::action_data::{Creation, Deletion};
+use crate::intent::find_group;
+use crate::policy::{PolicyContext, PolicyType, size_change};
 
 pub(crate) struct Scaling;
 
@@ -29,10 +31,17 @@ impl PolicyType for Scaling {
         if settings.is_cooling(binding.last_op, context.now) {
             return Err(format!("Policy {} cooldown is still in progress.", binding.policy.id));
         }
-        let group = going::group(context).ok_or("there is no such group")?;
-        let asked = context.action.inputs.get("count");
-        let count = settings.count(asked, going::sizes(context, group), context.limit)?;
-        say(context.data, key(settings.event), "count", json!(count));
+        let group = find_group(context.cluster, context.change.group())?;
+        let present = size_change::intent(context).present(group);
+        let asked = match context.change {
+            Change::ScaleIn(scale) | Change::ScaleOut(scale) => scale.count,
+            _ => None,
+        };
+        let count = Some(settings.count(asked, present, context.limit)?);
+        match context.change {
+            Change::ScaleIn(_) => context.data.deletion().count = count,
+            _ => context.data.creation().count = count,
+        }
         Ok(())
     }
 
@@ -50,31 +59,19 @@ impl PolicyType for Scaling {
     }
 }
 
-/// Where counts are left for whoever grows or shrinks the cluster.
-const fn key(event: ActionKind) -> &'static str {
-    match event {
-        ActionKind::ClusterScaleIn => "deletion",
-        _ => "creation",
-    }
-}
-
-/// Whether anybody came or went: after a failure too.
+/// Whether members were added or removed: after a failure too.
 fn has_changed(context: &PolicyContext<'_>, succeeded: bool) -> bool {
-    let said = context.data.get(key(context.action.kind));
-    let said = |key: &str| said.and_then(|said| said.get(key));
-    let counted = said("count").and_then(Value::as_u64).is_some_and(|count| count > 0);
-    let ids = |key| -> Vec<NodeId> {
-        said(key).and_then(|ids| serde_json::from_value(ids.clone()).ok()).unwrap_or_default()
-    };
     let is_member = |id: &NodeId| context.nodes.iter().any(|node| node.id == *id);
-    let gone = || ids("candidates").iter().any(|id| !is_member(id));
-    succeeded && counted || ids("nodes").iter().any(is_member) || gone()
-}
-
-/// Says one thing among others under a key.
-pub(crate) fn say(data: &mut Map<String, Value>, under: &str, key: &str, value: Value) {
-    let said = data.entry(under).or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(said) = said {
-        said.insert(key.to_owned(), value);
-    }
+    let (creation, deletion) = (context.data.creation.as_ref(), context.data.deletion.as_ref());
+    let (count, changed) = match context.change {
+        Change::ScaleIn(_) => {
+            let gone = |deletion: &Deletion| deletion.candidates.iter().flatten().any(|id| !is_member(id));
+            (deletion.and_then(|deletion| deletion.count), deletion.is_some_and(gone))
+        }
+        _ => {
+            let came = |creation: &Creation| creation.nodes.iter().any(is_member);
+            (creation.and_then(|creation| creation.count), creation.is_some_and(came))
+        }
+    };
+    succeeded && count.is_some_and(|count| count > 0) || changed
 }

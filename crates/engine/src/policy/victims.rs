@@ -5,18 +5,9 @@ use std::collections::HashMap;
 use muster_core::candidates::{self, Candidate, Criterion};
 use muster_core::ids::NodeId;
 use muster_core::placement::{self, Axis, Place, Quota};
-use serde::Deserialize as _;
 
-use crate::actions::resize::lot;
+use crate::intent::victims::random_rank;
 use crate::policy::PolicyContext;
-
-/// Those that the request names.
-pub(crate) fn named(context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
-    let inputs = &context.action.inputs;
-    let named = inputs.get("candidates").or_else(|| inputs.get("nodes"));
-    let named: Option<Vec<NodeId>> = named.and_then(|named| Vec::deserialize(named).ok());
-    named.filter(|named| !named.is_empty())
-}
 
 /// So many of each group: by the criterion, from the regions and zones that policies before have named.
 pub(crate) fn chosen(
@@ -32,18 +23,18 @@ pub(crate) fn chosen(
         let candidates: Vec<Candidate> =
             members().map(|node| Candidate::of(node, (context.recipe_made)(node))).collect();
         let mut places: HashMap<NodeId, Place> = members().map(|node| (node.id, Place::of(node))).collect();
-        let order = candidates::choose(candidates, places.len(), criterion, lot);
+        let order = candidates::choose(candidates, places.len(), criterion, random_rank);
         let order = order.into_iter().map(|id| (id, places.remove(&id).unwrap_or_default())).collect();
         chosen.extend(placement::choose(order, *count, &mut quotas));
     }
     chosen
 }
 
-/// What placement policies said; that of regions comes first.
+/// What placement policies decided; that of regions comes first.
 fn quotas(context: &PolicyContext<'_>, count: u32) -> Vec<Quota> {
-    let said = |axis: Axis| {
-        let going = context.data.get("deletion")?.get(axis.plural())?;
-        Some(Quota::new(axis, placement::Counts::deserialize(going).ok()?, count))
+    let decided = |axis: Axis| {
+        let counts = context.data.deletion.as_ref()?.counts(axis)?;
+        Some(Quota::new(axis, counts.clone(), count))
     };
-    [Axis::Region, Axis::Zone].into_iter().filter_map(said).collect()
+    [Axis::Region, Axis::Zone].into_iter().filter_map(decided).collect()
 }

@@ -175,7 +175,7 @@ impl Drive {
             self.commit(run, false).await?;
             run.check()?;
         }
-        let intent = task.intend(&run.cluster, &run.action)?;
+        let intent = task.intend(&run.cluster, &run.change)?;
         let old: Vec<MemberId> = task.goal.old.iter().cloned().collect();
         let victims: Vec<Node> = task.victims.iter().filter_map(|id| run.node(*id).cloned()).collect();
         let call = Call { cluster: &intent, ..run.call() };
@@ -214,7 +214,7 @@ impl Drive {
             return Ok(());
         }
         self.memory.acknowledged = true;
-        run.cluster = task.intend(&run.cluster, &run.action)?;
+        run.cluster = task.intend(&run.cluster, &run.change)?;
         if task.goal.recipe {
             // What is seen next is what was just written.
             run.cluster.observed.made.clear();
@@ -248,7 +248,7 @@ impl Drive {
         let mut record = run.pending();
         record.applied = applied;
         record.cluster = std::mem::take(&mut self.stale).then(|| run.cluster.clone());
-        record.data = Some(run.data.clone().into());
+        record.data = run.data.stored();
         self.flushed_at = run.now();
         run.record(record).await
     }

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use muster_core::action::{ActionKind, Target};
+use muster_core::change::{Change, Delete, NewMember, Recovery};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::time::{Span, Timestamp};
-use serde_json::{Map, Value, json};
 
 use crate::intent::naming;
 use crate::intent::placements;
@@ -139,7 +139,7 @@ impl ActionRun {
         let now = self.now();
         let head = plan.add_head.then(|| naming::head(&self.cluster, now));
         let mut nodes: Vec<_> = head.into_iter().collect();
-        let mut places = placements::left(&self.data);
+        let mut places = placements::unused(&self.data);
         for (group, count) in &plan.add {
             for _ in 0..*count {
                 let index = self.cluster.next_index;
@@ -202,9 +202,13 @@ impl ActionRun {
         let intent = intent || lost_head.is_some();
         let mut children = Vec::new();
         for id in &plan.start {
-            let kind = if added.contains(id) { ActionKind::NodeCreate } else { ActionKind::NodeRecover };
             if self.needs_child(*id) {
-                children.push(self.child(kind, *id));
+                let change = if added.contains(id) {
+                    Change::CreateNode(NewMember::default())
+                } else {
+                    Change::RecoverNode(Recovery::default())
+                };
+                children.push(self.child(&change, *id));
             }
             let incarnation = self.cluster.incarnation;
             if let Some(node) = self.node_mut(*id) {
@@ -221,9 +225,12 @@ impl ActionRun {
         }
         for id in &plan.stop {
             if self.needs_child(*id) {
-                let kind =
-                    if aim.leaving.contains(id) { ActionKind::NodeDelete } else { ActionKind::NodeRecover };
-                children.push(self.child(kind, *id));
+                let change = if aim.leaving.contains(id) {
+                    Change::DeleteNode(Delete::default())
+                } else {
+                    Change::RecoverNode(Recovery::default())
+                };
+                children.push(self.child(&change, *id));
             }
             // What is stopped to be started anew is not lost, and nobody who looks is to take it for that.
             let leaves = aim.leaving.contains(id);
@@ -238,34 +245,25 @@ impl ActionRun {
         let came: Vec<NodeId> =
             self.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)).collect();
         if self.action.kind != ActionKind::ClusterCreate {
-            self.note_created(&came);
+            self.record_added(&came);
         }
         let mut record = self.pending();
         record.new_nodes = self.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
         record.children = children;
         record.applied = true;
         // What policies chose is kept with the plan: whoever takes over does not ask them again.
-        record.data = self.kept();
+        record.data = self.data.stored();
         if intent || !added.is_empty() {
             record.cluster = self.row();
         }
         self.record(record).await
     }
 
-    /// Who came is kept with the action: policies look at it once it has ended.
-    pub(crate) fn note_created(&mut self, came: &[NodeId]) {
-        if came.is_empty() {
-            return;
+    /// Records who was added: policies look at it once the action has ended.
+    pub(crate) fn record_added(&mut self, added: &[NodeId]) {
+        if !added.is_empty() {
+            self.data.creation().nodes.extend(added);
         }
-        let mut creation = match self.data.remove("creation") {
-            Some(Value::Object(creation)) => creation,
-            _ => Map::new(),
-        };
-        let known = creation.remove("nodes").and_then(|nodes| serde_json::from_value(nodes).ok());
-        let mut nodes: Vec<NodeId> = known.unwrap_or_default();
-        nodes.extend(came);
-        creation.insert("nodes".to_owned(), json!(nodes));
-        self.data.insert("creation".to_owned(), creation.into());
     }
 
     /// A node's own action has no part for that node.

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Target};
+use muster_core::action::{Action, ActionStatus, Cause, Fence, Target};
+use muster_core::change::Change;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::time::Span;
 use muster_store::commands::End;
@@ -25,13 +26,13 @@ impl ActionRun {
     }
 
     /// A child for a node, already running under this action.
-    pub(crate) fn child(&mut self, kind: ActionKind, node: NodeId) -> Action {
+    pub(crate) fn child(&mut self, change: &Change, node: NodeId) -> Action {
         let now = self.now();
         let id = ActionId::from_uuid(new_id());
         self.children.insert(node, id);
         Action {
             id,
-            kind,
+            kind: change.kind(),
             version: 1,
             target: Target::Node(node),
             cluster_id: self.stored.then_some(self.cluster.id),
@@ -41,7 +42,7 @@ impl ActionRun {
             door: self.action.door,
             reason: String::new(),
             principal: self.action.principal.clone(),
-            inputs: Value::Object(Map::new()),
+            inputs: change.inputs(),
             outputs: Value::Object(Map::new()),
             data: Value::Object(Map::new()),
             status: ActionStatus::Running,
@@ -62,9 +63,9 @@ impl ActionRun {
     }
 
     /// Children for those of these nodes that have none; a node's own action is none of its own.
-    pub(crate) fn children_for(&mut self, kind: ActionKind, nodes: &[NodeId]) -> Vec<Action> {
+    pub(crate) fn children_for(&mut self, change: &Change, nodes: &[NodeId]) -> Vec<Action> {
         let missing: Vec<NodeId> = nodes.iter().copied().filter(|id| self.needs_child(*id)).collect();
-        missing.into_iter().map(|id| self.child(kind, id)).collect()
+        missing.into_iter().map(|id| self.child(change, id)).collect()
     }
 
     /// Notes that a node's child has ended.

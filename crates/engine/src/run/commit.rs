@@ -3,7 +3,6 @@
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_store::commands::Record;
-use serde_json::Value;
 
 use crate::run::{ActionRun, Stop};
 
@@ -60,7 +59,7 @@ impl ActionRun {
         let mut record = self.pending();
         record.children = children;
         record.applied = true;
-        record.data = self.kept();
+        record.data = self.data.stored();
         record.cluster = self.row().filter(|_| intent);
         self.record(record).await
     }
@@ -68,10 +67,5 @@ impl ActionRun {
     /// The cluster as it is written, if it is.
     pub(crate) fn row(&self) -> Option<Cluster> {
         self.stored.then(|| self.cluster.clone())
-    }
-
-    /// What policies and steps left for each other, as it is kept with the action.
-    pub(crate) fn kept(&self) -> Option<Value> {
-        (!self.data.is_empty()).then(|| self.data.clone().into())
     }
 }

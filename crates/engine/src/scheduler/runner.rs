@@ -143,7 +143,7 @@ async fn guarded(run: &mut ActionRun) -> Result<String, Stop> {
             return Err(Stop::Failed(why));
         }
     }
-    actions::run(run).await
+    actions::perform(run).await
 }
 
 impl ActionRun {
@@ -155,7 +155,7 @@ impl ActionRun {
             actions::give_back(self);
         }
         self.settle_nodes(status, &reason);
-        let deleted = actions::deletes(&self.action) && status == ActionStatus::Succeeded;
+        let deleted = actions::deletes(&self.change) && status == ActionStatus::Succeeded;
         self.settle_cluster(deleted, status, &reason);
         let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
         let event = match &self.target {
@@ -171,7 +171,7 @@ impl ActionRun {
             record.cluster = self.row();
         }
         record.end_other_children = Some(End { status, reason: reason.clone() });
-        record.data = self.kept();
+        record.data = self.data.stored();
         record.bindings = std::mem::take(&mut self.effects.bindings);
         record.end = Some(End { status, reason: reason.clone() });
         self.record(record).await?;

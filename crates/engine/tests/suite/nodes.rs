@@ -207,18 +207,21 @@ async fn a_node_is_checked_and_recovered_as_it_was_asked(#[case] kind: Kind) {
 #[case::sqlite(Kind::Sqlite)]
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
-async fn a_recovery_that_cannot_be_read_fails_and_touches_nothing(#[case] kind: Kind) {
+async fn what_cannot_be_read_is_refused_and_touches_nothing(#[case] kind: Kind) {
     let Some(world) = Fixture::open(kind).await else { return };
     let (cluster, _) = world.created(1).await;
     let node = world.nodes(cluster.id).await.remove(0);
-    let words = "the inputs cannot be read: invalid type: string \"maybe\", expected a boolean";
-    let inputs = json!({"check": "maybe"});
-    let one = changed(&world, ActionKind::NodeRecover, &node, inputs.clone()).await;
-    assert_eq!((one.status, one.status_reason.as_str()), (ActionStatus::Failed, words));
-    let all = world.submit(ActionKind::ClusterRecover, &cluster, inputs).await;
-    let all = world.ended(all).await;
-    assert_eq!((all.status, all.status_reason.as_str()), (ActionStatus::Failed, words));
-    assert_eq!(row(&world, &node).await.physical_id, node.physical_id, "it was made anew");
+    let message = "the inputs cannot be read: invalid type: string \"maybe\", expected a boolean";
+    let (kind, inputs, on_conflict) =
+        (ActionKind::NodeRecover, json!({"check": "maybe"}), OnConflict::Reject);
+    let change = NodeChange { kind, node: node.clone(), inputs: inputs.clone(), on_conflict, timeout: None };
+    let one = world.engine.submit_node(change, caller()).await.expect_err("refused");
+    assert_eq!(one.to_string(), message);
+    let all = world.refused(ActionKind::ClusterRecover, &cluster, inputs).await;
+    assert_eq!(all.to_string(), message);
+    let count = world.refused(ActionKind::ClusterScaleIn, &cluster, json!({"count": "x"})).await;
+    assert_eq!(count.to_string(), "Invalid count (x) for scaling in.");
+    assert_eq!(row(&world, &node).await.physical_id, node.physical_id, "it was recreated");
     world.assert_agreement(cluster.id).await;
 }
 

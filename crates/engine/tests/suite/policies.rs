@@ -85,7 +85,7 @@ impl PolicyType for Chooser {
             return Err("not today".to_owned());
         }
         let victims = self.victims.lock().expect("not poisoned").clone();
-        context.data.insert("deletion".to_owned(), json!({"candidates": victims}));
+        context.data.deletion().candidates = Some(victims);
         Ok(())
     }
 

@@ -61,7 +61,9 @@ impl PolicyType for Saying {
     }
 
     async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        context.data.extend(self.0.lock().expect("not poisoned").clone());
+        let Ok(Value::Object(mut data)) = serde_json::to_value(&*context.data) else { return Ok(()) };
+        data.extend(self.0.lock().expect("not poisoned").clone());
+        *context.data = serde_json::from_value(Value::Object(data)).expect("data of an action");
         Ok(())
     }
 

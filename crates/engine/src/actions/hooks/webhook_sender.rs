@@ -19,7 +19,7 @@ const AT_ONCE: usize = 8;
 const COMPLAINTS: usize = 8;
 
 /// Tells one URL of members that wait.
-pub(crate) struct Teller {
+pub(crate) struct WebhookSender {
     context: Arc<Context>,
     url: String,
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<(), String>)>>,
@@ -32,7 +32,7 @@ pub(crate) struct Teller {
     complaints: HashSet<String>,
 }
 
-impl Teller {
+impl WebhookSender {
     pub(crate) fn new(context: &Arc<Context>, url: String) -> Self {
         Self {
             context: Arc::clone(context),
@@ -48,9 +48,9 @@ impl Teller {
 
     /// Goes on telling. Returns only with a reason for which something does not arrive, once each. Given up half-way it
     /// loses nothing: what is under way stays so.
-    pub(crate) async fn tell(&mut self, messages: &[(ActionId, Value)]) -> String {
+    pub(crate) async fn send(&mut self, messages: &[(ActionId, Value)]) -> String {
         loop {
-            self.send(messages);
+            self.post_pending(messages);
             match self.under_way.next().await {
                 Some((token, Ok(()))) => {
                     self.told.insert(token);
@@ -76,7 +76,7 @@ impl Teller {
     }
 
     /// Sends as many as may be under way.
-    fn send(&mut self, messages: &[(ActionId, Value)]) {
+    fn post_pending(&mut self, messages: &[(ActionId, Value)]) {
         for (token, message) in messages {
             if self.under_way.len() >= AT_ONCE {
                 return;

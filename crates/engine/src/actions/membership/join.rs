@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::ActionStatus;
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
@@ -85,11 +86,11 @@ fn nodes_of(joins: &[Join]) -> Vec<NodeId> {
 
 /// The commit before the first step: the intent, and a part for each that is to come.
 async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), Stop> {
-    let children = run.children_for(ActionKind::NodeJoin, ids);
+    let children = run.children_for(&Change::JoinNode, ids);
     if children.is_empty() && !intent {
         return Ok(());
     }
-    run.note_created(ids);
+    run.record_added(ids);
     run.commit_with(children, true).await
 }
 
@@ -131,7 +132,7 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
         }
     }
     let mut record = Record::new(run.ticket(), now);
-    record.children = run.children_for(ActionKind::NodeLeave, &leaves);
+    record.children = run.children_for(&Change::LeaveNode, &leaves);
     let joined = joins.iter().filter_map(|(join, _)| run.children.get(&join.node).copied()).collect();
     let left = leaves.iter().filter_map(|id| run.children.get(id).copied()).collect();
     record.ended_children = vec![

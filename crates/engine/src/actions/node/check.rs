@@ -1,11 +1,10 @@
 //! Looking at nodes, and writing what is seen.
 
-use muster_core::action::ActionKind;
+use muster_core::change::Change;
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_store::commands::ForgetChecks;
-use serde_json::Value;
 
 use crate::actions::node::{target, target_id};
 use crate::events::{self, reason};
@@ -31,12 +30,12 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
 }
 
 /// Looks at all members, each by a part of the action.
-pub(crate) async fn check_all(run: &mut ActionRun) -> Result<(), Stop> {
-    if run.stored && run.action.inputs.get("delete_check_action").is_some_and(is_true) {
+pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Result<(), Stop> {
+    if run.stored && delete_earlier {
         run.context.store.forget_checks(ForgetChecks { cluster: run.cluster.id }).await?;
     }
     let ids: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
-    let children = run.children_for(ActionKind::NodeCheck, &ids);
+    let children = run.children_for(&Change::CheckNode, &ids);
     if !children.is_empty() {
         run.commit_with(children, false).await?;
     }
@@ -52,10 +51,6 @@ pub(crate) async fn check_all(run: &mut ActionRun) -> Result<(), Stop> {
         run.end_child(id, succeeded(&words));
     }
     Ok(())
-}
-
-fn is_true(given: &Value) -> bool {
-    given.as_bool() == Some(true) || given.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
 /// Looks at all members, on the way to something else.

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use muster_core::node::{Node, NodeStatus};
 
 use crate::actions::node::target;
-use crate::actions::resize;
 use crate::intent::naming;
 use crate::intent::placements;
 use crate::reconcile::individual::Aim;
@@ -26,20 +25,23 @@ pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
 
 /// Gives a node its place, if there is room; otherwise it stays outside.
 async fn take_in(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
-    let group = run.asked_group()?;
-    let (members, limit) = (run.members_of(&group), run.context.config.max_nodes_per_cluster);
-    if let Err(refused) = resize::by(&mut run.cluster, &group, members, 1, limit) {
-        turn_away(run, &refused);
-        return Err(Stop::Failed(refused));
-    }
+    let group = run.changed_group()?;
+    let larger = match run.intent().after(&run.change, &run.data) {
+        Ok(larger) => larger,
+        Err(refused) => {
+            turn_away(run, &refused);
+            return Err(Stop::Failed(refused));
+        }
+    };
+    run.cluster = larger;
     let index = run.cluster.next_index;
     run.cluster.next_index = index.saturating_add(1);
     run.cluster.generation += 1;
     let id = node.id;
-    let place = placements::left(&run.data).next();
+    let place = placements::unused(&run.data).next();
     let node = placements::put(node, place);
     run.relocate(naming::placed(&run.cluster, node, &group, index));
-    run.note_created(&[id]);
+    run.record_added(&[id]);
     run.commit(true).await
 }
 

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole};
 
-use crate::actions::deletion::{self, Deletion};
+use crate::actions::deletion;
 use crate::actions::node::target;
-use crate::actions::resize;
+use crate::intent::reduces;
 use crate::reconcile::individual::Aim;
 use crate::run::{ActionRun, Stop};
 
@@ -17,18 +17,16 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     if node.role == NodeRole::Head {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
-    let mut smaller = run.cluster.clone();
-    if let Some(group) = node.group.as_deref().filter(|_| run.stored && !node.is_candidate()) {
-        let (members, limit) = (run.members_of(group), run.context.config.max_nodes_per_cluster);
-        // Begun: it was looked at before, and the cluster may have other bounds by now.
-        let fits = resize::by(&mut smaller, group, members, -1, limit);
-        fits.or_else(|why| if run.action.applied_at.is_some() { Ok(()) } else { Err(Stop::Failed(why)) })?;
+    // Once begun it was checked, and the cluster may have other bounds by now.
+    let checked = run.action.applied_at.is_some() || !run.stored || node.is_candidate();
+    if !checked {
+        run.intent().without(std::iter::once(&node), &run.data).map_err(Stop::Failed)?;
     }
     let leaving = HashSet::from([node.id]);
     deletion::prepare(run, &leaving, false).await?;
     let gone = run.reach(&Aim { leaving, only: Some(node.id), ..Aim::default() }).await;
     gone.map_err(failed)?;
-    if Deletion::of(run).reduces {
+    if reduces(&run.data) {
         reduce(run, &node);
     }
     Ok(())
@@ -43,7 +41,7 @@ fn failed(stop: Stop) -> Stop {
 
 fn reduce(run: &mut ActionRun, node: &Node) {
     let Some(group) = node.group.as_deref() else { return };
-    if let Some(group) = resize::find_group(&mut run.cluster.groups, Some(group)) {
+    if let Some(group) = run.cluster.groups.iter_mut().find(|other| other.name == group) {
         group.desired = group.desired.saturating_sub(1);
         run.cluster.generation += 1;
     }

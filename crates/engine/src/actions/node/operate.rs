@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::ActionStatus;
+use muster_core::change::{Change, OperateNodes, Recovery};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
 use muster_store::commands::End;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::actions::node::target;
@@ -20,28 +20,25 @@ use crate::run::{succeeded, summarize};
 /// Nodes that are operated at once.
 const AT_ONCE: usize = 32;
 
-/// What is done, and to whom.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Deed {
+/// An operation that runs on nodes, or recovers them.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationRequest {
     pub(crate) operation: String,
-    #[serde(default)]
     pub(crate) params: Option<Map<String, Value>>,
-    /// To which members; to all if nothing is said.
-    #[serde(default)]
+    /// On which members; none is all.
     pub(crate) nodes: Option<Vec<NodeId>>,
-    /// It brings nodes back.
-    #[serde(skip)]
+    /// It recovers them.
     pub(crate) recovers: bool,
 }
 
-impl Deed {
-    /// What nodes show meanwhile, and what their parts of the action are called.
-    fn during(&self) -> (NodeStatus, ActionKind) {
+impl OperationRequest {
+    /// What nodes show meanwhile, and the part of the action that each has.
+    fn part(&self) -> (NodeStatus, Change) {
         if self.recovers {
-            (NodeStatus::Recovering, ActionKind::NodeRecover)
-        } else {
-            (NodeStatus::Operating, ActionKind::NodeOperation)
+            return (NodeStatus::Recovering, Change::RecoverNode(Recovery::default()));
         }
+        let (operation, params) = (self.operation.clone(), self.params.clone());
+        (NodeStatus::Operating, Change::OperateNode(OperateNodes { operation, params, nodes: None }))
     }
 
     fn words(&self, how: &str) -> String {
@@ -53,51 +50,51 @@ impl Deed {
     }
 }
 
-/// Does it to one node.
-pub(crate) async fn operate(run: &mut ActionRun) -> Result<(), Stop> {
-    let (node, deed) = (target(run)?, run.inputs::<Deed>()?);
-    operate_nodes(run, Deed { nodes: Some(vec![node.id]), ..deed }).await
+/// Runs it on one node.
+pub(crate) async fn operate(run: &mut ActionRun, operation: OperateNodes) -> Result<(), Stop> {
+    let node = target(run)?;
+    operate_all(run, OperateNodes { nodes: Some(vec![node.id]), ..operation }).await
 }
 
-/// Does it to members.
-pub(crate) async fn operate_all(run: &mut ActionRun) -> Result<(), Stop> {
-    let deed = run.inputs()?;
-    operate_nodes(run, deed).await
+/// Runs it on members.
+pub(crate) async fn operate_all(run: &mut ActionRun, operation: OperateNodes) -> Result<(), Stop> {
+    let OperateNodes { operation, params, nodes } = operation;
+    operate_nodes(run, OperationRequest { operation, params, nodes, recovers: false }).await
 }
 
 /// An engine that goes on does not do it again to those that have it behind them.
-pub(crate) async fn operate_nodes(run: &mut ActionRun, deed: Deed) -> Result<(), Stop> {
-    let wanted: Option<HashSet<NodeId>> = deed.nodes.clone().map(|nodes| nodes.into_iter().collect());
+pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest) -> Result<(), Stop> {
+    let wanted: Option<HashSet<NodeId>> = request.nodes.clone().map(|nodes| nodes.into_iter().collect());
     let chosen = |node: &&Node| {
         wanted.as_ref().is_none_or(|wanted| wanted.contains(&node.id))
             && !run.done.contains(&node.id)
             && !run.given_up.contains_key(&node.id)
     };
     let nodes: Vec<NodeId> = run.nodes.iter().filter(chosen).map(|node| node.id).collect();
-    let (status, kind) = deed.during();
-    let children = run.children_for(kind, &nodes);
+    let (status, part) = request.part();
+    let children = run.children_for(&part, &nodes);
     for id in &nodes {
-        run.settle(*id, status, &deed.words("in progress"));
+        run.settle(*id, status, &request.words("in progress"));
     }
     run.commit_with(children, false).await?;
-    let failures = act(run, &deed, &nodes).await?;
+    let failures = act(run, &request, &nodes).await?;
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(summarize(&failures))) }
 }
 
 /// Does it to all at once, and writes now and then who has it behind them; who failed, and why.
-async fn act(run: &mut ActionRun, deed: &Deed, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     let fence = run.action.fence;
-    let shared = Arc::new((Arc::clone(&run.provider), run.cluster.clone(), deed.clone()));
+    let shared = Arc::new((Arc::clone(&run.provider), run.cluster.clone(), request.clone()));
     let mut each: Vec<BoxFuture<'static, (NodeId, Result<(), ProviderError>)>> = Vec::new();
     for (profile, nodes) in run.by_recipe(nodes) {
         let profile = Arc::new(profile);
         for node in nodes {
             let (shared, profile) = (Arc::clone(&shared), Arc::clone(&profile));
             each.push(Box::pin(async move {
-                let (provider, cluster, deed) = shared.as_ref();
+                let (provider, cluster, request) = shared.as_ref();
                 let call = Call { cluster, profile: &profile, fence };
-                let parameters = deed.params.clone().unwrap_or_default();
-                (node.id, provider.operate(call, &node, &deed.operation, &parameters).await)
+                let parameters = request.params.clone().unwrap_or_default();
+                (node.id, provider.operate(call, &node, &request.operation, &parameters).await)
             }));
         }
     }
@@ -109,7 +106,7 @@ async fn act(run: &mut ActionRun, deed: &Deed, nodes: &[NodeId]) -> Result<Vec<S
         tokio::select! {
             biased;
             next = results.next() => match next {
-                Some((id, done)) => failures.extend(take_in(run, deed, id, done)),
+                Some((id, done)) => failures.extend(take_in(run, request, id, done)),
                 None => return Ok(failures),
             },
             stop = run.interrupted() => return Err(stop),
@@ -118,17 +115,22 @@ async fn act(run: &mut ActionRun, deed: &Deed, nodes: &[NodeId]) -> Result<Vec<S
     }
 }
 
-fn take_in(run: &mut ActionRun, deed: &Deed, id: NodeId, done: Result<(), ProviderError>) -> Option<String> {
+fn take_in(
+    run: &mut ActionRun,
+    request: &OperationRequest,
+    id: NodeId,
+    done: Result<(), ProviderError>,
+) -> Option<String> {
     let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
     match done {
         Ok(()) => {
-            let words = deed.words("succeeded");
+            let words = request.words("succeeded");
             run.settle(id, NodeStatus::Active, &words);
             run.end_child(id, succeeded(&words));
             None
         }
         Err(error) => {
-            let words = format!("{}: {}", deed.words("failed"), error.message);
+            let words = format!("{}: {}", request.words("failed"), error.message);
             run.settle(id, NodeStatus::Error, &words);
             run.end_child(id, End { status: ActionStatus::Failed, reason: words });
             Some(format!("{name}: {}", error.message))

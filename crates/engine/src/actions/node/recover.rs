@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use muster_core::change::Recovery;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::actions::node::check::{checked, look_at_all};
-use crate::actions::node::operate::{self, Deed};
+use crate::actions::node::operate::{self, OperationRequest};
 use crate::actions::node::recreate::{self, Patience};
 use crate::actions::node::target;
 use crate::actions::resize::surplus;
@@ -17,25 +17,15 @@ use crate::ports::provider::RECREATE;
 use crate::reconcile::individual::Aim;
 use crate::run::{ActionRun, Stop};
 
-/// What can be said about how.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Inputs {
-    operation: Option<String>,
-    operation_params: Option<Map<String, Value>>,
-    check: Option<bool>,
-    check_capacity: Option<bool>,
-    #[serde(flatten)]
-    patience: Patience,
-}
-
 /// Brings one node back: as its type can, or by making it anew. A head is restarted.
-pub(crate) async fn recover(run: &mut ActionRun) -> Result<(), Stop> {
+pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
     let node = target(run)?;
     if node.role == NodeRole::Head {
         return restart(run).await;
     }
-    let Inputs { operation, operation_params, check, check_capacity: _, patience } = run.inputs()?;
+    let Recovery { operation, operation_params, check, check_capacity: _, delete_timeout, force_recreate } =
+        recovery;
+    let patience = Patience { delete_timeout, force_recreate };
     let begun = run.action.applied_at.is_some();
     if check == Some(true) && !begun && works(run, &node).await? {
         return Ok(());
@@ -76,22 +66,22 @@ async fn by_operation(
     params: Option<Map<String, Value>>,
 ) -> Result<(), Stop> {
     let operation = word.to_lowercase();
-    operate::operate_nodes(run, Deed { operation, params, nodes: Some(nodes), recovers: true }).await
+    operate::operate_nodes(run, OperationRequest { operation, params, nodes: Some(nodes), recovers: true })
+        .await
 }
 
 /// Brings back what is lost of a cluster, and, unless it is told not to, its size to what it should be.
-pub(crate) async fn recover_all(run: &mut ActionRun) -> Result<(), Stop> {
-    let inputs: Inputs = run.inputs()?;
-    let asked = operation(run, inputs.operation.as_deref())?;
-    if inputs.check == Some(true) && run.action.applied_at.is_none() {
+pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
+    let asked = operation(run, recovery.operation.as_deref())?;
+    if recovery.check == Some(true) && run.action.applied_at.is_none() {
         look_at_all(run).await?;
     }
     if let Some(word) = asked {
         let bad = |node: &&Node| node.status != NodeStatus::Active && node.physical_id.is_some();
         let bad = run.nodes.iter().filter(bad).map(|node| node.id).collect();
-        by_operation(run, bad, &word, inputs.operation_params).await?;
+        by_operation(run, bad, &word, recovery.operation_params).await?;
     }
-    let keep_size = inputs.check_capacity == Some(false);
+    let keep_size = recovery.check_capacity == Some(false);
     // What an action before left half removed is not brought back beyond the size.
     let leaving = if keep_size { HashSet::new() } else { surplus(run) };
     run.reach(&Aim { leaving, start: true, keep_size, ..Aim::default() }).await

@@ -3,43 +3,26 @@
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::time::{Span, Timestamp};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::action_data::Recreation;
 use crate::actions::node::check::sighted;
 use crate::ports::provider::RECREATE;
 use crate::reconcile::individual::Aim;
 use crate::run::{ActionRun, Stop};
 
-/// Where an action keeps what a node was before it was made anew.
-const KEY: &str = "recovery";
-
-/// How long one is waited for that shall go, and whether it is written off if it does not.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
+/// How long the old node is waited for, and whether it is written off if it does not stop.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Patience {
     /// Seconds; as long as the action may take if nothing is said.
-    delete_timeout: Option<u32>,
-    force_recreate: Option<bool>,
-}
-
-/// What is kept between two engines.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Kept {
-    /// What the node was in the world.
-    old: Option<String>,
-    /// When that has to be gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    until: Option<i64>,
-    /// It could not be stopped, and does not count any more.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    written_off: bool,
+    pub(crate) delete_timeout: Option<u32>,
+    pub(crate) force_recreate: Option<bool>,
 }
 
 /// Stops what is there and starts it anew. What it was is kept, so that only that is stopped, whoever goes on.
 pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<(), Stop> {
-    let kept = match run.data.get(KEY) {
-        Some(kept) => serde_json::from_value(kept.clone()).unwrap_or_default(),
+    let kept = match run.data.recovery.clone() {
+        Some(kept) => kept,
         None => begin(run, node, patience).await?,
     };
     let made = match reach(run, node.id, &kept, kept.until).await {
@@ -65,11 +48,16 @@ pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patienc
 }
 
 /// Stops what it was and starts it, before a moment if there is one.
-async fn reach(run: &mut ActionRun, id: NodeId, kept: &Kept, until: Option<i64>) -> Result<(), Stop> {
+async fn reach(
+    run: &mut ActionRun,
+    id: NodeId,
+    kept: &Recreation,
+    until: Option<Timestamp>,
+) -> Result<(), Stop> {
     let again = kept.old.iter().filter(|_| !kept.written_off).map(|old| (id, old.clone())).collect();
     let aim = Aim { start: true, only: Some(id), again, ..Aim::default() };
     let timeout = run.action.timeout;
-    if let Some(until) = until.map(Timestamp::from_micros).filter(|_| kept.old.is_some()) {
+    if let Some(until) = until.filter(|_| kept.old.is_some()) {
         run.action.timeout = timeout.min(time_until(run, until));
     }
     let reached = run.reach(&aim).await;
@@ -78,7 +66,7 @@ async fn reach(run: &mut ActionRun, id: NodeId, kept: &Kept, until: Option<i64>)
 }
 
 /// Whether what it was is still there.
-async fn is_there(run: &mut ActionRun, id: NodeId, kept: &Kept) -> Result<bool, Stop> {
+async fn is_there(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result<bool, Stop> {
     let Some(old) = &kept.old else { return Ok(false) };
     let seen = sighted(run, Some(id)).await?;
     Ok(matches!(seen.of(id), Seen::Running { physical_id } if physical_id == *old))
@@ -88,7 +76,7 @@ async fn is_there(run: &mut ActionRun, id: NodeId, kept: &Kept) -> Result<bool, 
 async fn stuck(
     run: &mut ActionRun,
     id: NodeId,
-    kept: &Kept,
+    kept: &Recreation,
     patience: Patience,
     stop: Stop,
 ) -> Result<(), Stop> {
@@ -103,14 +91,14 @@ async fn stuck(
         }
         Stop::Failed(why) if !force => Err(failed(run, id, why)),
         _ => {
-            let kept = Kept { written_off: true, ..kept.clone() };
+            let kept = Recreation { written_off: true, ..kept.clone() };
             write_off(run, id, &kept).await?;
             reach(run, id, &kept, None).await
         }
     }
 }
 
-async fn begin(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<Kept, Stop> {
+async fn begin(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<Recreation, Stop> {
     let seen = sighted(run, Some(node.id)).await?;
     let old = match seen.of(node.id) {
         Seen::Running { physical_id } => Some(physical_id),
@@ -120,20 +108,20 @@ async fn begin(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<K
         // Asked for: it did not crash.
         node.starts.clear();
     }
-    let until = patience.delete_timeout.map(|seconds| run.now().after(Span::from_secs(seconds)).micros());
-    let kept = Kept { old, until, written_off: false };
-    run.data.insert(KEY.to_owned(), json!(kept));
+    let until = patience.delete_timeout.map(|seconds| run.now().after(Span::from_secs(seconds)));
+    let kept = Recreation { old, until, ..Recreation::default() };
+    run.data.recovery = Some(kept.clone());
     run.commit(true).await?;
     Ok(kept)
 }
 
 /// From now on the node is nothing, whatever is left of it.
-async fn write_off(run: &mut ActionRun, id: NodeId, kept: &Kept) -> Result<(), Stop> {
+async fn write_off(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result<(), Stop> {
     if let Some(node) = run.node_mut(id) {
         node.physical_id = None;
     }
     run.settle(id, NodeStatus::Recovering, "Recovery in progress");
-    run.data.insert(KEY.to_owned(), json!(kept));
+    run.data.recovery = Some(kept.clone());
     run.commit(false).await
 }
 

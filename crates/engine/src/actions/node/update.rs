@@ -2,44 +2,28 @@
 
 use std::collections::HashMap;
 
+use muster_core::change::NodeUpdate;
 use muster_core::ids::ProfileId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::Profile;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use crate::actions::node::target;
-use crate::actions::update::merge;
+use crate::intent::merge;
 use crate::ports::provider::{Call, Updated};
 use crate::reconcile::individual::Aim;
 use crate::run::{ActionRun, Stop};
 
-/// Where an action keeps what a node was before it was made anew.
-const KEY: &str = "update";
-
-/// What can be changed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Inputs {
-    name: Option<String>,
-    role: Option<String>,
-    metadata: Option<Map<String, Value>>,
-    tainted: Option<bool>,
-    profile_id: Option<ProfileId>,
-}
-
 /// Changes what is said of a node, and what it is made from.
-pub(crate) async fn update(run: &mut ActionRun) -> Result<(), Stop> {
+pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<(), Stop> {
     let before = target(run)?;
-    let inputs: Inputs = run.inputs()?;
     if before.physical_id.is_none() && run.action.applied_at.is_none() {
         return Err(Stop::Failed(
             "Node update failed. It was never made, or is not there any more.".to_owned(),
         ));
     }
-    let profile = inputs.profile_id;
-    change(run, &before, inputs);
-    let new = |profile: &ProfileId| *profile != before.profile_id || run.data.contains_key(KEY);
+    let profile = update.profile_id;
+    change(run, &before, update);
+    let new = |profile: &ProfileId| *profile != before.profile_id || run.data.update.is_some();
     if let Some(profile) = profile.filter(new) {
         follow(run, &before, profile).await?;
     }
@@ -47,8 +31,8 @@ pub(crate) async fn update(run: &mut ActionRun) -> Result<(), Stop> {
     Ok(())
 }
 
-fn change(run: &mut ActionRun, node: &Node, inputs: Inputs) {
-    let Inputs { name, role, metadata, tainted, profile_id: _ } = inputs;
+fn change(run: &mut ActionRun, node: &Node, update: NodeUpdate) {
+    let NodeUpdate { name, role, metadata, tainted, profile_id: _, new_profile_id: _ } = update;
     let Some(node) = run.node_mut(node.id) else { return };
     node.name = name.unwrap_or_else(|| std::mem::take(&mut node.name));
     node.user_role = role.unwrap_or_else(|| std::mem::take(&mut node.user_role));
@@ -65,7 +49,7 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
         let why = "Cannot update a node to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
-    if run.data.contains_key(KEY) {
+    if run.data.update.is_some() {
         // Found to need it by an engine before us: the row follows already, and nothing would differ any more.
         return make_anew(run, node, profile).await;
     }
@@ -92,14 +76,14 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
 
 async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
     run.follow_recipe(node.id, profile);
-    if !run.data.contains_key(KEY) {
+    if !run.data.update.is_some() {
         if let Some(node) = run.node_mut(node.id) {
             node.starts.clear();
         }
-        run.data.insert(KEY.to_owned(), json!({"old": node.physical_id}));
+        run.data.update().old.clone_from(&node.physical_id);
         run.commit(false).await?;
     }
-    let old = run.data.get(KEY).and_then(|kept| kept.get("old")).and_then(Value::as_str);
-    let again: HashMap<_, _> = old.map(|old| (node.id, old.to_owned())).into_iter().collect();
+    let old = run.data.update().old.clone();
+    let again: HashMap<_, _> = old.map(|old| (node.id, old)).into_iter().collect();
     run.reach(&Aim { start: true, only: Some(node.id), again, ..Aim::default() }).await
 }

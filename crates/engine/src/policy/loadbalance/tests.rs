@@ -7,6 +7,7 @@ use muster_core::time::Timestamp;
 use uuid::Uuid;
 
 use super::*;
+use crate::action_data::ActionData;
 use crate::policy::Effects;
 use crate::ports::provider::{Capabilities, Membership};
 
@@ -15,22 +16,25 @@ struct World {
     action: Action,
     cluster: Cluster,
     nodes: Vec<Node>,
-    data: Map<String, Value>,
+    change: Change,
+    data: ActionData,
     effects: Effects,
 }
 
 impl World {
     fn new(kind: ActionKind, inputs: Value) -> Self {
         let cluster = sample::cluster(3, 0, None);
+        let change = Change::read(kind, &inputs).unwrap();
         let action = Action { inputs, ..sample::action(1, kind, cluster.id) };
         let working = |index| Node { status: NodeStatus::Active, ..sample::node(index) };
         let nodes = (1..=3).map(working).collect();
-        Self { action, cluster, nodes, data: Map::new(), effects: Effects::default() }
+        Self { action, cluster, nodes, change, data: ActionData::default(), effects: Effects::default() }
     }
 
     fn context(&mut self) -> PolicyContext<'_> {
         PolicyContext {
             action: &self.action,
+            change: &self.change,
             cluster: &self.cluster,
             nodes: &self.nodes,
             capabilities: Capabilities {
@@ -93,7 +97,7 @@ fn binding() -> Binding {
 
 #[tokio::test]
 async fn attached_all_members_that_work_take_part() {
-    let mut world = World::new(ActionKind::ClusterAttachPolicy, json!({}));
+    let mut world = World::new(ActionKind::ClusterAttachPolicy, json!({"policy_id": sample::profile().id}));
     world.nodes[1].status = NodeStatus::Error;
     let mut binding = binding();
     LoadBalance.attach(&mut binding, &mut world.context()).await.unwrap();
@@ -105,7 +109,7 @@ async fn attached_all_members_that_work_take_part() {
 
 #[tokio::test]
 async fn detached_nobody_takes_part_any_more() {
-    let mut world = World::new(ActionKind::ClusterDetachPolicy, json!({}));
+    let mut world = World::new(ActionKind::ClusterDetachPolicy, json!({"policy_id": sample::profile().id}));
     let binding = binding();
     world.nodes[2].data.insert(MEMBER.to_owned(), json!("m"));
     world.cluster.data.insert(SERVICES.to_owned(), json!({binding.policy.id.to_string(): {}}));
@@ -118,7 +122,7 @@ async fn detached_nobody_takes_part_any_more() {
 async fn whoever_goes_is_taken_out_before() {
     let chosen = sample::node(2).id;
     let mut world = World::new(ActionKind::ClusterScaleIn, json!({}));
-    world.data.insert("deletion".to_owned(), json!({"candidates": [chosen]}));
+    world.data.deletion().candidates = Some(vec![chosen]);
     LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
     assert_eq!(world.changes(), (vec![], vec![chosen]));
 }
@@ -130,7 +134,7 @@ async fn where_nobody_chose_it_is_chosen_here_who_goes() {
     LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
     let (_, out) = world.changes();
     assert_eq!(out.len(), 2);
-    assert_eq!(world.data["deletion"], json!({"count": 2, "candidates": out}));
+    assert_eq!(json!(world.data.deletion), json!({"count": 2, "candidates": out}));
 }
 
 #[tokio::test]

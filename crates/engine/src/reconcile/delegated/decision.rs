@@ -2,23 +2,21 @@
 
 use std::collections::HashSet;
 
-use muster_core::action::{Action, ActionKind, Fence, Target};
+use muster_core::action::{Fence, Target};
+use muster_core::change::{Change, ClusterUpdate};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::actions::{Deletion, resize, update};
+use crate::action_data::{DelegatedDecision, GroupSizes};
+use crate::intent::victims::choose_victims;
+use crate::intent::{Baseline, Intent, apply_update, find_group};
 use crate::ports::provider::{Bounds, MemberId, Membership, Object, Observed, Operator};
 use crate::reconcile::delegated::mirror;
-use crate::reconcile::delegated::plan::{Complete, Goal, Wanted, Write};
+use crate::reconcile::delegated::plan::{Complete, Goal, Write};
 use crate::run::{ActionRun, Stop};
-
-/// Where an action keeps what was decided.
-const KEY: &str = "delegated";
 
 /// What an action wants.
 #[derive(Debug, Clone)]
@@ -32,23 +30,10 @@ pub(crate) struct Task {
     pub(crate) called: Option<Fence>,
 }
 
-/// What cannot be decided twice with the same result: the world has moved on.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Decided {
-    wanted: Vec<Wanted>,
-    groups: Vec<String>,
-    recipe: bool,
-    victims: Vec<NodeId>,
-    old: HashSet<MemberId>,
-    #[serde(default)]
-    before: HashSet<MemberId>,
-    called: Option<Fence>,
-}
-
 impl ActionRun {
     /// Whether what it does was decided before, by this engine or one before it; policies are not asked again.
     pub(crate) fn is_planned(&self) -> bool {
-        self.action.applied_at.is_some() || self.data.contains_key(KEY)
+        self.action.applied_at.is_some() || self.data.delegated.is_some()
     }
 
     fn operator(&self) -> Option<Operator> {
@@ -62,46 +47,42 @@ impl ActionRun {
 impl Task {
     /// What an engine before us decided.
     pub(crate) fn kept(run: &ActionRun) -> Option<Self> {
-        let decided: Decided = serde_json::from_value(run.data.get(KEY)?.clone()).ok()?;
-        Some(Self::new(run, decided))
+        Some(Self::new(run, run.data.delegated.clone()?))
     }
 
     /// Decides by what was just seen; the rows mirror it already.
     pub(crate) fn decide(run: &ActionRun, seen: &Observed) -> Result<Self, Stop> {
-        let decided = match run.action.kind {
-            ActionKind::ClusterResize | ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => {
-                resized(run)?
-            }
-            ActionKind::ClusterUpdate => updated(run, seen)?,
-            ActionKind::NodeRecover => restarted(run, seen)?,
-            ActionKind::ClusterCreate
-            | ActionKind::ClusterDelete
-            | ActionKind::ClusterCheck
-            | ActionKind::ClusterRecover => Decided::default(),
-            kind => return Err(Stop::Failed(format!("Unsupported action: {kind}."))),
+        let decided = match &run.change {
+            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(run)?,
+            Change::UpdateCluster(update) => updated(run, update, seen)?,
+            Change::RecoverNode(_) => restarted(run, seen)?,
+            Change::CreateCluster
+            | Change::DeleteCluster(_)
+            | Change::CheckCluster(_)
+            | Change::RecoverCluster(_) => DelegatedDecision::default(),
+            change => return Err(Stop::Failed(format!("Unsupported action: {}.", change.kind()))),
         };
         Ok(Self::new(run, decided))
     }
 
-    fn new(run: &ActionRun, decided: Decided) -> Self {
-        let Decided { wanted, groups, recipe, victims, old, before, called } = decided;
+    fn new(run: &ActionRun, decided: DelegatedDecision) -> Self {
+        let DelegatedDecision { wanted, groups, recipe, victims, old, before, called, .. } = decided;
         let unmade = run.cluster.observed.object.is_none();
         let can = |what: fn(Operator) -> bool| run.operator().is_some_and(what);
-        let (write, complete) = match run.action.kind {
-            ActionKind::ClusterCreate => (Write::Create, Complete::All),
+        let (write, complete) = match &run.change {
+            Change::CreateCluster => (Write::Create, Complete::All),
             // What was never made cannot be brought back, but what made it fail may be gone.
-            ActionKind::NodeRecover | ActionKind::ClusterRecover if unmade => (Write::Create, Complete::All),
-            ActionKind::ClusterDelete => (Write::Delete, Complete::All),
-            ActionKind::ClusterResize
-            | ActionKind::ClusterScaleOut
-            | ActionKind::ClusterScaleIn
-            | ActionKind::ClusterUpdate => (Write::Update, Complete::Groups(groups)),
-            ActionKind::NodeRecover => (Write::RestartHead, Complete::All),
-            // Its operator brings back what is lost; only a head may need a word.
-            ActionKind::ClusterRecover if can(|operator| operator.replaces_head) => {
+            Change::RecoverNode(_) | Change::RecoverCluster(_) if unmade => (Write::Create, Complete::All),
+            Change::DeleteCluster(_) => (Write::Delete, Complete::All),
+            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) | Change::UpdateCluster(_) => {
+                (Write::Update, Complete::Groups(groups))
+            }
+            Change::RecoverNode(_) => (Write::RestartHead, Complete::All),
+            // Its operator brings back what is lost; only a head may have to be replaced on request.
+            Change::RecoverCluster(_) if can(|operator| operator.replaces_head) => {
                 (Write::RestartHead, Complete::All)
             }
-            ActionKind::ClusterRecover => (Write::Nothing, Complete::All),
+            Change::RecoverCluster(_) => (Write::Nothing, Complete::All),
             _ => (Write::Nothing, Complete::Groups(Vec::new())),
         };
         let rolled = recipe && can(|operator| operator.rolls);
@@ -116,7 +97,7 @@ impl Task {
             Complete::All => Vec::new(),
             Complete::Groups(groups) => groups.clone(),
         };
-        let decided = Decided {
+        run.data.delegated = Some(DelegatedDecision {
             wanted: self.goal.wanted.clone(),
             groups,
             recipe: self.goal.recipe,
@@ -124,9 +105,8 @@ impl Task {
             old: self.goal.old.clone(),
             before: self.before.clone(),
             called: self.called,
-        };
-        // These are plain strings and numbers: there is nothing that could fail.
-        run.data.insert(KEY.to_owned(), serde_json::to_value(decided).unwrap_or(Value::Null));
+            ..run.data.delegated.take().unwrap_or_default()
+        });
     }
 
     /// Whether a node may go without anybody being told.
@@ -138,11 +118,11 @@ impl Task {
     }
 
     /// The row once the write is acknowledged. Given what the row mirrors now, so that nothing else is undone.
-    pub(crate) fn intend(&self, mirror: &Cluster, action: &Action) -> Result<Cluster, Stop> {
-        let mut intent = mirror.clone();
-        if action.kind == ActionKind::ClusterUpdate {
-            update::apply_changes(&mut intent, &action.inputs).map_err(Stop::Failed)?;
-        }
+    pub(crate) fn intend(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
+        let mut intent = match change {
+            Change::UpdateCluster(update) => apply_update(mirror, update).map_err(Stop::Failed)?,
+            _ => mirror.clone(),
+        };
         for group in &mut intent.groups {
             let present = mirror.group(&group.name).unwrap_or(group).clone();
             let wanted = self.goal.wanted.iter().find(|wanted| wanted.group == group.name);
@@ -165,22 +145,28 @@ fn bounds(group: &WorkerGroup) -> Bounds {
     Bounds { min: group.min, max: group.max }
 }
 
-fn resized(run: &ActionRun) -> Result<Decided, Stop> {
-    let request = resize::Request::of(run)?;
-    let mut intent = run.cluster.clone();
+/// The cluster after the change, counted from what the object says: members may be on their way.
+fn after(run: &ActionRun) -> Result<Cluster, Stop> {
     let limit = run.context.config.max_nodes_per_cluster;
-    // Changes by a number are from what the object says: members may be on their way.
-    let present = |group: &WorkerGroup| usize::try_from(group.desired).unwrap_or(usize::MAX);
-    resize::apply(&mut intent, present, &request, limit).map_err(Stop::Failed)?;
-    let groups = request.group(&intent).map(|group| group.name.clone()).into_iter().collect();
-    let wanted = differences(&run.cluster, &intent);
-    let victims = victims(run, &wanted)?;
-    Ok(Decided { wanted, groups, victims, ..Decided::default() })
+    let intent = Intent { cluster: &run.cluster, baseline: Baseline::Desired, limit };
+    intent.after(&run.change, &run.data).map_err(Stop::Failed)
 }
 
-fn updated(run: &ActionRun, seen: &Observed) -> Result<Decided, Stop> {
-    let mut intent = run.cluster.clone();
-    update::apply_changes(&mut intent, &run.action.inputs).map_err(Stop::Failed)?;
+fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
+    let intent = after(run)?;
+    let groups = find_group(&intent, run.change.group()).map(|group| group.name.clone());
+    let wanted = differences(&run.cluster, &intent);
+    let victims = victims(run, &wanted)?;
+    Ok(DelegatedDecision {
+        wanted,
+        groups: groups.into_iter().collect(),
+        victims,
+        ..DelegatedDecision::default()
+    })
+}
+
+fn updated(run: &ActionRun, update: &ClusterUpdate, seen: &Observed) -> Result<DelegatedDecision, Stop> {
+    let intent = apply_update(&run.cluster, update).map_err(Stop::Failed)?;
     let wanted = differences(&run.cluster, &intent);
     let victims = victims(run, &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
@@ -189,7 +175,7 @@ fn updated(run: &ActionRun, seen: &Observed) -> Result<Decided, Stop> {
         || before.labels != after.labels
         || before.annotations != after.annotations;
     let before = made_before(&run.profile, before, after, seen);
-    Ok(Decided { wanted, groups, recipe, victims, before, ..Decided::default() })
+    Ok(DelegatedDecision { wanted, groups, recipe, victims, before, ..DelegatedDecision::default() })
 }
 
 /// Workers of groups that are made from something else from now on.
@@ -200,20 +186,26 @@ fn made_before(profile: &Profile, before: &Cluster, after: &Cluster, seen: &Obse
     old.map(|member| member.id.clone()).collect()
 }
 
-fn differences(before: &Cluster, after: &Cluster) -> Vec<Wanted> {
+fn differences(before: &Cluster, after: &Cluster) -> Vec<GroupSizes> {
     let wanted = |after: &WorkerGroup| {
         let before = before.group(&after.name)?;
         let desired = (before.desired != after.desired).then_some(after.desired);
         let bounds = Some(bounds(after)).filter(|after| *after != bounds(before));
         let group = after.name.clone();
-        (desired.is_some() || bounds.is_some()).then_some(Wanted { group, desired, bounds })
+        (desired.is_some() || bounds.is_some()).then_some(GroupSizes { group, desired, bounds })
     };
     after.groups.iter().filter_map(wanted).collect()
 }
 
+/// The members that policies chose, or else the request names.
+fn chosen(run: &ActionRun) -> Vec<NodeId> {
+    let decided = run.data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
+    decided.or_else(|| run.change.named_victims()).unwrap_or_default()
+}
+
 /// Who goes where a group shrinks, if that can be chosen.
-fn victims(run: &ActionRun, wanted: &[Wanted]) -> Result<Vec<NodeId>, Stop> {
-    let chosen = Deletion::of(run).candidates;
+fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
+    let chosen = chosen(run);
     if !run.capabilities.choose_victims {
         if chosen.is_empty() {
             return Ok(Vec::new());
@@ -224,18 +216,18 @@ fn victims(run: &ActionRun, wanted: &[Wanted]) -> Result<Vec<NodeId>, Stop> {
         )));
     }
     let mut victims = Vec::new();
-    for Wanted { group, desired, .. } in wanted {
+    for GroupSizes { group, desired, .. } in wanted {
         let Some(desired) = desired else { continue };
         let own = |node: &&Node| mirror::stays(node) && node.group.as_ref() == Some(group);
         let members: Vec<&Node> = run.nodes.iter().filter(own).collect();
         let surplus = members.len().saturating_sub(usize::try_from(*desired).unwrap_or(usize::MAX));
-        victims.extend(resize::victims(&members, surplus, &chosen, run.profile.created_at));
+        victims.extend(choose_victims(&members, surplus, &chosen, run.profile.created_at));
     }
     Ok(victims)
 }
 
 /// The head as it is now, and the workers that cannot find another.
-fn restarted(run: &ActionRun, seen: &Observed) -> Result<Decided, Stop> {
+fn restarted(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop> {
     let Target::Node(id) = run.action.target else {
         return Err(Stop::Failed("its target is no node".to_owned()));
     };
@@ -250,5 +242,8 @@ fn restarted(run: &ActionRun, seen: &Observed) -> Result<Decided, Stop> {
     let alone = said || run.capabilities.workers_outlive_head;
     let goes = |role| role == NodeRole::Head || !alone;
     let old = seen.members.iter().filter(|member| !member.leaving && goes(member.role));
-    Ok(Decided { old: old.map(|member| member.id.clone()).collect(), ..Decided::default() })
+    Ok(DelegatedDecision {
+        old: old.map(|member| member.id.clone()).collect(),
+        ..DelegatedDecision::default()
+    })
 }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use muster_core::action::Fence;
 use muster_core::node::{NodeRole, Seen};
 use muster_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
 
+use crate::action_data::GroupSizes;
 use crate::ports::provider::{Bounds, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
 
 /// What an action writes.
@@ -24,14 +24,6 @@ pub(crate) enum Write {
     Delete,
 }
 
-/// Sizes that a group shall have; what is not given stays as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wanted {
-    pub(crate) group: String,
-    pub(crate) desired: Option<u32>,
-    pub(crate) bounds: Option<Bounds>,
-}
-
 /// Whose members are to be as the object says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Complete {
@@ -47,7 +39,7 @@ pub(crate) enum Complete {
 pub(crate) struct Goal {
     pub(crate) write: Write,
     /// Sizes that the object shall hold.
-    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<GroupSizes>,
     /// More than sizes is written: shapes, images, environments.
     pub(crate) recipe: bool,
     /// Whose members have to be there.
@@ -209,7 +201,7 @@ pub(crate) fn scaled_by_autoscaler(group: &str) -> String {
     format!("group '{group}' is scaled by its autoscaler: change its bounds, not its size")
 }
 
-fn difference(wanted: &Wanted, group: &SeenGroup) -> Option<String> {
+fn difference(wanted: &GroupSizes, group: &SeenGroup) -> Option<String> {
     let desired = wanted.desired.is_some_and(|desired| desired != group.desired);
     // An object that knows no bounds has none to differ.
     let bounds = wanted.bounds.is_some() && group.bounds.is_some() && wanted.bounds != group.bounds;

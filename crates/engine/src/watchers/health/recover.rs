@@ -1,6 +1,7 @@
 //! Asking for the recovery of a node.
 
 use muster_core::action::{ActionKind, Cause, OnConflict};
+use muster_core::change::{Change, Recovery};
 use muster_core::cluster::Cluster;
 use muster_core::event::Level;
 use muster_core::node::Node;
@@ -8,7 +9,6 @@ use muster_core::policy::health::Settings;
 use muster_core::principal::{Door, Principal};
 use muster_store::StoreError;
 use muster_store::commands::Accept;
-use serde_json::json;
 
 use crate::admission::Caller;
 use crate::context::Context;
@@ -27,11 +27,14 @@ pub(crate) async fn ask(
     let caller = Caller { principal, door: Door::Engine, reason, request: None };
     let mut action = context.action(ActionKind::NodeRecover, cluster, Some(node.id), &caller);
     action.cause = Cause::Healing;
-    action.inputs = json!({
-        "operation": settings.operation(),
-        "delete_timeout": settings.recovery.node_delete_timeout.clamp(0, i64::from(u32::MAX)),
-        "force_recreate": settings.recovery.node_force_recreate,
-    });
+    let timeout = settings.recovery.node_delete_timeout.clamp(0, i64::from(u32::MAX));
+    let recovery = Recovery {
+        operation: Some(settings.operation().to_string()),
+        delete_timeout: u32::try_from(timeout).ok(),
+        force_recreate: Some(settings.recovery.node_force_recreate),
+        ..Recovery::default()
+    };
+    action.inputs = Change::RecoverNode(recovery).inputs();
     let at = action.created_at;
     let begun = events::of_action(&action, cluster, "start", &action.id.short(), at);
     let why = why.map(|why| {

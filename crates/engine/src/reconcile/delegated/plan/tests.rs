@@ -11,7 +11,7 @@ fn goal(write: Write) -> Goal {
 
 /// Group `default` shall have so many.
 fn sized(desired: u32) -> Goal {
-    let wanted = vec![Wanted { group: "default".to_owned(), desired: Some(desired), bounds: None }];
+    let wanted = vec![GroupSizes { group: "default".to_owned(), desired: Some(desired), bounds: None }];
     Goal { wanted, complete: Complete::Groups(vec!["default".to_owned()]), ..goal(Write::Update) }
 }
 
@@ -140,8 +140,11 @@ fn an_autoscaler_is_not_fought_but_its_bounds_are_written() {
         "group 'default' is scaled by its autoscaler: change its bounds, not its size"
     );
     let mut bounds = sized(0);
-    bounds.wanted[0] =
-        Wanted { desired: None, bounds: Some(Bounds { min: 1, max: Some(9) }), ..bounds.wanted[0].clone() };
+    bounds.wanted[0] = GroupSizes {
+        desired: None,
+        bounds: Some(Bounds { min: 1, max: Some(9) }),
+        ..bounds.wanted[0].clone()
+    };
     assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), Verdict::Call);
 }
 

@@ -1,0 +1,210 @@
+//! What a caller wants changed: one variant per kind of action, with its inputs.
+//!
+//! An action stores the kind and the inputs as JSON. [`Change::read`] is the only place that reads that form and
+//! [`Change::inputs`] the only one that writes it, so a new kind does not compile until both know it.
+
+mod cluster;
+mod node;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::action::ActionKind;
+use crate::ids::NodeId;
+
+pub use cluster::{
+    AddNodes, CheckCluster, ClusterUpdate, PolicyChange, RemoveNodes, ReplaceNodes, ResizeGroup, Scale,
+};
+pub use node::{NewMember, NodeUpdate, OperateNodes, Recovery};
+
+/// A change of a cluster or node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Creates a cluster and its nodes.
+    CreateCluster,
+    /// Deletes a cluster and its nodes.
+    DeleteCluster(Delete),
+    /// Changes properties, sizes or the profile.
+    UpdateCluster(Box<ClusterUpdate>),
+    /// Adds nodes that exist already.
+    AddNodes(AddNodes),
+    /// Removes members, or lets them leave.
+    RemoveNodes(RemoveNodes),
+    /// Exchanges members for nodes that are in no cluster.
+    ReplaceNodes(ReplaceNodes),
+    /// Changes the size of a group, its bounds, or both.
+    Resize(ResizeGroup),
+    /// Grows by a count.
+    ScaleOut(Scale),
+    /// Shrinks by a count.
+    ScaleIn(Scale),
+    /// Checks every node.
+    CheckCluster(CheckCluster),
+    /// Recovers what is lost.
+    RecoverCluster(Recovery),
+    /// Runs an operation of the profile type on nodes.
+    OperateCluster(OperateNodes),
+    /// Binds a policy.
+    AttachPolicy(PolicyChange),
+    /// Unbinds a policy.
+    DetachPolicy(PolicyChange),
+    /// Enables or disables a bound policy.
+    UpdatePolicy(PolicyChange),
+    /// Creates a node.
+    CreateNode(NewMember),
+    /// Deletes a node.
+    DeleteNode(Delete),
+    /// Changes a node.
+    UpdateNode(NodeUpdate),
+    /// Makes a node a member; only as a part of another action.
+    JoinNode,
+    /// Takes a member out of its cluster; only as a part of another action.
+    LeaveNode,
+    /// Checks a node.
+    CheckNode,
+    /// Recovers a node; restarts it if it is a head.
+    RecoverNode(Recovery),
+    /// Runs an operation of the profile type on a node.
+    OperateNode(OperateNodes),
+}
+
+/// A deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delete {
+    /// Also where something else is under way, or where no engine serves the instance any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+impl Change {
+    /// The change that an action of this kind makes, from its stored inputs; the message says what cannot be read.
+    /// Unknown keys are ignored: a newer version may have written them.
+    pub fn read(kind: ActionKind, inputs: &Value) -> Result<Self, String> {
+        Ok(match kind {
+            ActionKind::ClusterCreate => Self::CreateCluster,
+            ActionKind::ClusterDelete => Self::DeleteCluster(read(inputs)?),
+            ActionKind::ClusterUpdate => Self::UpdateCluster(read(inputs)?),
+            ActionKind::ClusterAddNodes => Self::AddNodes(read(inputs)?),
+            ActionKind::ClusterDelNodes => Self::RemoveNodes(read(inputs)?),
+            ActionKind::ClusterReplaceNodes => Self::ReplaceNodes(read(inputs)?),
+            ActionKind::ClusterResize => Self::Resize(read(inputs)?),
+            ActionKind::ClusterScaleOut => Self::ScaleOut(Scale::read(inputs, "out")?),
+            ActionKind::ClusterScaleIn => Self::ScaleIn(Scale::read(inputs, "in")?),
+            ActionKind::ClusterCheck => Self::CheckCluster(read(inputs)?),
+            ActionKind::ClusterRecover => Self::RecoverCluster(read(inputs)?),
+            ActionKind::ClusterOperation => Self::OperateCluster(read(inputs)?),
+            ActionKind::ClusterAttachPolicy => Self::AttachPolicy(read(inputs)?),
+            ActionKind::ClusterDetachPolicy => Self::DetachPolicy(read(inputs)?),
+            ActionKind::ClusterUpdatePolicy => Self::UpdatePolicy(read(inputs)?),
+            ActionKind::NodeCreate => Self::CreateNode(read(inputs)?),
+            ActionKind::NodeDelete => Self::DeleteNode(read(inputs)?),
+            ActionKind::NodeUpdate => Self::UpdateNode(read(inputs)?),
+            ActionKind::NodeJoin => Self::JoinNode,
+            ActionKind::NodeLeave => Self::LeaveNode,
+            ActionKind::NodeCheck => Self::CheckNode,
+            ActionKind::NodeRecover => Self::RecoverNode(read(inputs)?),
+            ActionKind::NodeOperation => Self::OperateNode(read(inputs)?),
+        })
+    }
+
+    /// The kind of the action that makes it.
+    pub const fn kind(&self) -> ActionKind {
+        match self {
+            Self::CreateCluster => ActionKind::ClusterCreate,
+            Self::DeleteCluster(_) => ActionKind::ClusterDelete,
+            Self::UpdateCluster(_) => ActionKind::ClusterUpdate,
+            Self::AddNodes(_) => ActionKind::ClusterAddNodes,
+            Self::RemoveNodes(_) => ActionKind::ClusterDelNodes,
+            Self::ReplaceNodes(_) => ActionKind::ClusterReplaceNodes,
+            Self::Resize(_) => ActionKind::ClusterResize,
+            Self::ScaleOut(_) => ActionKind::ClusterScaleOut,
+            Self::ScaleIn(_) => ActionKind::ClusterScaleIn,
+            Self::CheckCluster(_) => ActionKind::ClusterCheck,
+            Self::RecoverCluster(_) => ActionKind::ClusterRecover,
+            Self::OperateCluster(_) => ActionKind::ClusterOperation,
+            Self::AttachPolicy(_) => ActionKind::ClusterAttachPolicy,
+            Self::DetachPolicy(_) => ActionKind::ClusterDetachPolicy,
+            Self::UpdatePolicy(_) => ActionKind::ClusterUpdatePolicy,
+            Self::CreateNode(_) => ActionKind::NodeCreate,
+            Self::DeleteNode(_) => ActionKind::NodeDelete,
+            Self::UpdateNode(_) => ActionKind::NodeUpdate,
+            Self::JoinNode => ActionKind::NodeJoin,
+            Self::LeaveNode => ActionKind::NodeLeave,
+            Self::CheckNode => ActionKind::NodeCheck,
+            Self::RecoverNode(_) => ActionKind::NodeRecover,
+            Self::OperateNode(_) => ActionKind::NodeOperation,
+        }
+    }
+
+    /// Its inputs as an action stores them.
+    pub fn inputs(&self) -> Value {
+        match self {
+            Self::CreateCluster | Self::JoinNode | Self::LeaveNode | Self::CheckNode => {
+                Value::Object(Map::new())
+            }
+            Self::DeleteCluster(delete) | Self::DeleteNode(delete) => write(delete),
+            Self::UpdateCluster(update) => write(update),
+            Self::AddNodes(add) => write(add),
+            Self::RemoveNodes(remove) => write(remove),
+            Self::ReplaceNodes(replace) => write(replace),
+            Self::Resize(resize) => write(resize),
+            Self::ScaleOut(scale) | Self::ScaleIn(scale) => write(scale),
+            Self::CheckCluster(check) => write(check),
+            Self::RecoverCluster(recovery) | Self::RecoverNode(recovery) => write(recovery),
+            Self::OperateCluster(operation) | Self::OperateNode(operation) => write(operation),
+            Self::AttachPolicy(policy) | Self::DetachPolicy(policy) | Self::UpdatePolicy(policy) => {
+                write(policy)
+            }
+            Self::CreateNode(new) => write(new),
+            Self::UpdateNode(update) => write(update),
+        }
+    }
+
+    /// The worker group that it names; none is the first one.
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            Self::Resize(ResizeGroup { group, .. })
+            | Self::ScaleOut(Scale { group, .. })
+            | Self::ScaleIn(Scale { group, .. })
+            | Self::AddNodes(AddNodes { group, .. })
+            | Self::CreateNode(NewMember { group }) => group.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The members that it names to be removed, in this order.
+    pub fn named_victims(&self) -> Option<Vec<NodeId>> {
+        let named = match self {
+            Self::Resize(ResizeGroup { candidates, .. }) | Self::ScaleIn(Scale { candidates, .. }) => {
+                candidates.clone()
+            }
+            Self::RemoveNodes(RemoveNodes { nodes, .. }) => Some(nodes.clone()),
+            Self::ReplaceNodes(ReplaceNodes { nodes }) => Some(nodes.keys().copied().collect()),
+            _ => None,
+        };
+        named.filter(|named| !named.is_empty())
+    }
+
+    /// Whether it may change the sizes of groups.
+    pub const fn resizes(&self) -> bool {
+        match self {
+            Self::Resize(_) | Self::ScaleOut(_) | Self::ScaleIn(_) => true,
+            Self::UpdateCluster(update) => update.groups.is_some() || update.resize.is_some(),
+            _ => false,
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(inputs: &Value) -> Result<T, String> {
+    T::deserialize(inputs).map_err(|error| format!("the inputs cannot be read: {error}"))
+}
+
+/// Inputs are plain text, numbers and maps with text keys: serializing them cannot fail.
+fn write(inputs: &impl Serialize) -> Value {
+    serde_json::to_value(inputs).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

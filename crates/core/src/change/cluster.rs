@@ -1,0 +1,162 @@
+//! Changes of clusters.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cluster::WorkerGroup;
+use crate::ids::{NodeId, PolicyId, ProfileId};
+use crate::limits::LimitsChange;
+use crate::resize::Resize;
+
+/// A resize of one group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResizeGroup {
+    /// Which one; none is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How large.
+    #[serde(flatten)]
+    pub resize: Resize,
+    /// Members that are removed first if it shrinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Vec<NodeId>>,
+}
+
+/// A scale-out or scale-in.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Scale {
+    /// By how many; none is what a policy says, else one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Which group; none is the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Members that are removed first, where it shrinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Vec<NodeId>>,
+}
+
+impl Scale {
+    /// Webhooks send counts as text too.
+    pub(super) fn read(inputs: &Value, direction: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Stored {
+            count: Option<Value>,
+            group: Option<String>,
+            candidates: Option<Vec<NodeId>>,
+        }
+        let Stored { count, group, candidates } = super::read(inputs)?;
+        let count = count.filter(|count| !count.is_null());
+        let count = count.map(|count| positive(&count).ok_or_else(|| invalid_count(&count, direction)));
+        Ok(Self { count: count.transpose()?, group, candidates })
+    }
+}
+
+fn positive(count: &Value) -> Option<u32> {
+    let count: u32 = match count {
+        Value::String(text) => text.trim().parse().ok()?,
+        count => u32::try_from(count.as_u64()?).ok()?,
+    };
+    Some(count).filter(|count| *count > 0)
+}
+
+fn invalid_count(count: &Value, direction: &str) -> String {
+    let given = count.as_str().map_or_else(|| count.to_string(), str::to_owned);
+    format!("Invalid count ({given}) for scaling {direction}.")
+}
+
+/// Properties that an update changes; what is absent stays as it is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterUpdate {
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long its actions may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u32>,
+    /// User data by key; null removes a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    /// Settings by key; null removes a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    /// All labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// All annotations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// What an API stores for the cluster and its head, by key; null removes a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Map<String, Value>>,
+    /// Idle timeout and lifetime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsChange>,
+    /// Groups, each as it shall be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<WorkerGroup>>,
+    /// The profile that its nodes shall follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_id: Option<ProfileId>,
+    /// Only new nodes follow that profile; present ones stay as they are.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub profile_only: bool,
+    /// The size of the first group, counted from its members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resize: Option<Resize>,
+}
+
+/// Nodes that become members.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddNodes {
+    /// Which ones.
+    pub nodes: Vec<NodeId>,
+    /// Of which group; none is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// Members that are removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveNodes {
+    /// Which ones; what is no member is passed over.
+    pub nodes: Vec<NodeId>,
+    /// Whether they are deleted; otherwise they leave the cluster. A policy decides first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destroy_after_deletion: Option<bool>,
+}
+
+/// Members that are exchanged, by the node that takes their place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplaceNodes {
+    /// From a member to its replacement.
+    pub nodes: BTreeMap<NodeId, NodeId>,
+}
+
+/// A check of all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckCluster {
+    /// Earlier checks that have ended are removed from the history first.
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "truth")]
+    pub delete_check_action: bool,
+}
+
+/// Clients send this flag as text too.
+fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let given = Value::deserialize(deserializer)?;
+    Ok(given.as_bool() == Some(true) || given.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true")))
+}
+
+/// A policy that is bound, unbound or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChange {
+    /// Which one.
+    pub policy_id: PolicyId,
+    /// Whether it acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}

@@ -1,0 +1,70 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+/// What clients and earlier versions stored, by kind: it is read and written back as it was.
+#[rstest]
+#[case(ActionKind::ClusterCreate, json!({}))]
+#[case(ActionKind::ClusterDelete, json!({}))]
+#[case(ActionKind::ClusterDelete, json!({"force": true}))]
+#[case(ActionKind::ClusterUpdate, json!({"name": "x", "timeout_seconds": 60, "metadata": {"a": null}, "profile_only": true}))]
+#[case(ActionKind::ClusterUpdate, json!({"limits": {"idle_timeout": null, "max_lifetime": 5_000_000}}))]
+#[case(ActionKind::ClusterUpdate, json!({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 5.0, "strict": true}}))]
+#[case(ActionKind::ClusterAddNodes, json!({"nodes": ["00000000-0000-0000-0000-000000000001"]}))]
+#[case(ActionKind::ClusterDelNodes, json!({"nodes": [], "destroy_after_deletion": true}))]
+#[case(ActionKind::ClusterReplaceNodes, json!({"nodes": {"00000000-0000-0000-0000-000000000001": "00000000-0000-0000-0000-000000000002"}}))]
+#[case(ActionKind::ClusterResize, json!({"adjustment_type": "CHANGE_IN_PERCENTAGE", "number": 50.0, "min_step": 2, "min_size": 1, "max_size": -1, "strict": false, "group": "g"}))]
+#[case(ActionKind::ClusterScaleOut, json!({"count": 3}))]
+#[case(ActionKind::ClusterScaleIn, json!({}))]
+#[case(ActionKind::ClusterCheck, json!({"delete_check_action": true}))]
+#[case(ActionKind::ClusterRecover, json!({"operation": "REBOOT", "check": true, "check_capacity": false}))]
+#[case(ActionKind::ClusterOperation, json!({"operation": "reboot", "params": {"type": "SOFT"}}))]
+#[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000003", "enabled": false}))]
+#[case(ActionKind::ClusterDetachPolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000003"}))]
+#[case(ActionKind::ClusterUpdatePolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000003", "enabled": true}))]
+#[case(ActionKind::NodeCreate, json!({}))]
+#[case(ActionKind::NodeDelete, json!({"force": true}))]
+#[case(ActionKind::NodeUpdate, json!({"name": "n", "role": "r", "metadata": {}, "tainted": true}))]
+#[case(ActionKind::NodeUpdate, json!({"new_profile_id": "00000000-0000-0000-0000-000000000004"}))]
+#[case(ActionKind::NodeJoin, json!({}))]
+#[case(ActionKind::NodeLeave, json!({}))]
+#[case(ActionKind::NodeCheck, json!({}))]
+#[case(ActionKind::NodeRecover, json!({"operation": "RECREATE", "delete_timeout": 7, "force_recreate": false}))]
+#[case(ActionKind::NodeOperation, json!({"operation": "reboot", "params": null}))]
+fn stored_inputs_are_read_and_written_back(#[case] kind: ActionKind, #[case] inputs: Value) {
+    let change = Change::read(kind, &inputs).unwrap();
+    assert_eq!((change.kind(), change.inputs()), (kind, inputs));
+}
+
+#[test]
+fn keys_of_a_newer_version_are_ignored() {
+    for kind in [ActionKind::ClusterUpdate, ActionKind::ClusterResize, ActionKind::NodeRecover] {
+        Change::read(kind, &json!({"min_size": 1, "from_the_future": {"a": 1}})).unwrap();
+    }
+}
+
+#[rstest]
+#[case(json!({"count": "2"}), Some(2))]
+#[case(json!({"count": null}), None)]
+#[case(json!({}), None)]
+fn a_count_may_be_text(#[case] inputs: Value, #[case] count: Option<u32>) {
+    let change = Change::read(ActionKind::ClusterScaleOut, &inputs).unwrap();
+    assert_eq!(change, Change::ScaleOut(Scale { count, ..Scale::default() }));
+}
+
+#[rstest]
+#[case(json!({"count": 0}), "0")]
+#[case(json!({"count": -1}), "-1")]
+#[case(json!({"count": "x"}), "x")]
+#[case(json!({"count": 1.5}), "1.5")]
+fn an_invalid_count_is_named(#[case] inputs: Value, #[case] given: &str) {
+    let refused = Change::read(ActionKind::ClusterScaleOut, &inputs).unwrap_err();
+    assert_eq!(refused, format!("Invalid count ({given}) for scaling out."));
+}
+
+#[test]
+fn what_has_another_type_is_refused() {
+    let refused = Change::read(ActionKind::NodeRecover, &json!({"check": "maybe"})).unwrap_err();
+    assert_eq!(refused, "the inputs cannot be read: invalid type: string \"maybe\", expected a boolean");
+}

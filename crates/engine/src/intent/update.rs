@@ -1,0 +1,51 @@
+//! The properties of a cluster after an update.
+
+use muster_core::change::ClusterUpdate;
+use muster_core::cluster::Cluster;
+use muster_core::time::Span;
+use serde_json::{Map, Value};
+
+/// The cluster with an update's properties; sizes that are counted from members are not among them.
+pub(crate) fn apply_update(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
+    let ClusterUpdate {
+        name,
+        timeout_seconds,
+        metadata,
+        config,
+        labels,
+        annotations,
+        spec,
+        limits,
+        groups,
+        profile_id,
+        profile_only: _,
+        resize: _,
+    } = update.clone();
+    let mut after = cluster.clone();
+    after.profile_id = profile_id.unwrap_or(after.profile_id);
+    after.name = name.unwrap_or(after.name);
+    after.timeout = timeout_seconds.map_or(after.timeout, Span::from_secs);
+    merge(&mut after.metadata, metadata);
+    merge(&mut after.config, config);
+    merge(&mut after.spec, spec);
+    after.limits = limits.map_or(after.limits, |limits| limits.apply(after.limits));
+    after.labels = labels.unwrap_or(after.labels);
+    after.annotations = annotations.unwrap_or(after.annotations);
+    for changed in groups.into_iter().flatten() {
+        let group = after.groups.iter_mut().find(|group| group.name == changed.name);
+        let group = group.ok_or_else(|| format!("there is no group '{}'", changed.name))?;
+        *group = changed;
+    }
+    Ok(after)
+}
+
+/// Merges by key; null removes the key.
+pub(crate) fn merge(into: &mut Map<String, Value>, changes: Option<Map<String, Value>>) {
+    for (key, value) in changes.into_iter().flatten() {
+        if value.is_null() {
+            into.remove(&key);
+        } else {
+            into.insert(key, value);
+        }
+    }
+}

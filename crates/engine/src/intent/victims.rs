@@ -1,0 +1,48 @@
+//! Which members are removed when a group shrinks.
+
+use std::collections::HashSet;
+
+use muster_core::candidates::{self, Candidate, Criterion};
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeStatus};
+use muster_core::time::Timestamp;
+
+/// Members beyond what their group should have: the chosen ones, else unhealthy ones and then any.
+pub(crate) fn surplus(
+    cluster: &Cluster,
+    nodes: &[Node],
+    chosen: &[NodeId],
+    profile_created_at: Timestamp,
+) -> HashSet<NodeId> {
+    let mut leaving = HashSet::new();
+    for group in &cluster.groups {
+        let members: Vec<_> = candidates::workers(nodes, Some(&group.name)).collect();
+        let surplus = members.len().saturating_sub(usize::try_from(group.desired).unwrap_or(usize::MAX));
+        leaving.extend(choose_victims(&members, surplus, chosen, profile_created_at));
+    }
+    leaving
+}
+
+/// So many of these members: first those that are being removed already, then the chosen ones, unhealthy ones, any.
+pub(crate) fn choose_victims(
+    members: &[&Node],
+    count: usize,
+    chosen: &[NodeId],
+    profile_created_at: Timestamp,
+) -> Vec<NodeId> {
+    // A take-over goes on with those that an engine before it began to remove.
+    let begun = |node: &&Node| node.status == NodeStatus::Deleting;
+    let mut victims: Vec<NodeId> = members.iter().copied().filter(begun).map(|node| node.id).collect();
+    victims.extend(chosen.iter().filter(|id| members.iter().any(|node| node.id == **id)));
+    let rest = members.iter().map(|node| Candidate::of(node, profile_created_at)).collect();
+    victims.extend(candidates::choose(rest, members.len(), Criterion::Random, random_rank));
+    let mut unique = HashSet::new();
+    victims.into_iter().filter(|id| unique.insert(*id)).take(count).collect()
+}
+
+/// A node's place in a random order: from its id's random bits, so that a take-over chooses the same.
+pub(crate) fn random_rank(id: NodeId) -> u64 {
+    let bits = id.as_uuid().as_u128();
+    u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

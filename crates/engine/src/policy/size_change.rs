@@ -1,0 +1,56 @@
+//! How an action changes the sizes of groups, as far as that is known before it begins.
+
+use muster_core::action::ActionKind;
+use muster_core::change::Change;
+
+use crate::intent::{Baseline, Intent};
+use crate::policy::PolicyContext;
+
+/// Whether an action of this kind may add members.
+pub(crate) const fn may_add(kind: ActionKind) -> bool {
+    matches!(
+        kind,
+        ActionKind::ClusterScaleOut
+            | ActionKind::ClusterResize
+            | ActionKind::ClusterUpdate
+            | ActionKind::ClusterRecover
+            | ActionKind::NodeCreate
+    )
+}
+
+/// How the sizes of a cluster change.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SizeChange {
+    /// How many members are added, in all groups.
+    pub(crate) added: u32,
+    /// How many members are removed, by group.
+    pub(crate) removed: Vec<(String, usize)>,
+}
+
+impl SizeChange {
+    /// What an action is about to do. What will be refused changes nothing: the action itself says why.
+    pub(crate) fn of(context: &PolicyContext<'_>) -> Self {
+        let mut sizes = Self::default();
+        if matches!(context.change, Change::RecoverCluster(recovery) if recovery.check_capacity == Some(false))
+        {
+            return sizes;
+        }
+        let intent = intent(context);
+        let Ok(after) = intent.after(context.change, context.data) else { return sizes };
+        for group in &after.groups {
+            let members = intent.present(group).size;
+            sizes.added = sizes.added.saturating_add(group.desired.saturating_sub(members));
+            if members > group.desired {
+                let removed = usize::try_from(members - group.desired).unwrap_or(usize::MAX);
+                sizes.removed.push((group.name.clone(), removed));
+            }
+        }
+        sizes
+    }
+}
+
+/// The cluster and its members, before the change.
+pub(crate) fn intent<'a>(context: &PolicyContext<'a>) -> Intent<'a> {
+    let PolicyContext { cluster, nodes, limit, .. } = context;
+    Intent { cluster, baseline: Baseline::Members(nodes), limit: *limit }
+}
