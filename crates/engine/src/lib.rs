@@ -26,7 +26,6 @@ mod run;
 
 // Many actions.
 pub mod admission;
-pub mod ask;
 mod queries;
 mod scheduler;
 mod watchers;
