@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use axum::Router;
@@ -16,6 +16,7 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
@@ -136,7 +137,7 @@ async fn answer(State(served): State<Arc<Served>>, request: Request) -> Response
 
 impl Served {
     fn run(&self, queries: &[String]) -> Result<()> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let connection = idle.map_or_else(|| self.open(), Ok)?;
         for query in queries {
             let mut statement = connection.prepare_cached(query)?;
@@ -148,7 +149,7 @@ impl Served {
                 }
             }
         }
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.idle.lock().push(connection);
         Ok(())
     }
 

@@ -27,7 +27,6 @@ mod run;
 
 // Many actions.
 pub mod admission;
-pub mod ask;
 mod queries;
 mod scheduler;
 mod watchers;

@@ -1,9 +1,10 @@
 //! Events of Kubernetes, by the object that they are about.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use muster_engine::ports::provider::Heard;
+use parking_lot::Mutex;
 
 use crate::facts::LeanEvent;
 use crate::follow::Takes;
@@ -18,15 +19,11 @@ pub(crate) struct Happenings {
 }
 
 impl Happenings {
-    fn state(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<u64, Heard>>> {
-        self.by_object.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes an event in, and tells which object it is about.
     pub(crate) fn take(&self, event: LeanEvent) -> Option<String> {
         let about = event.about().to_owned();
         let heard = event.heard()?;
-        let mut state = self.state();
+        let mut state = self.by_object.lock();
         let own = state.entry(about.clone()).or_default();
         // An event that happened again is the same one, later.
         own.retain(|_, known| known.id != heard.id);
@@ -39,7 +36,7 @@ impl Happenings {
 
     /// Kubernetes has forgotten an event.
     pub(crate) fn forget(&self, event: &LeanEvent) {
-        let mut state = self.state();
+        let mut state = self.by_object.lock();
         if let Some(own) = state.get_mut(event.about()) {
             own.retain(|_, known| known.id.to_string() != event.uid());
             if own.is_empty() {
@@ -50,7 +47,7 @@ impl Happenings {
 
     /// What was heard of an object, the oldest first.
     pub(crate) fn of(&self, uid: &str) -> Vec<Heard> {
-        self.state().get(uid).map(|own| own.values().cloned().collect()).unwrap_or_default()
+        self.by_object.lock().get(uid).map(|own| own.values().cloned().collect()).unwrap_or_default()
     }
 }
 

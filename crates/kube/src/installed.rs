@@ -1,7 +1,7 @@
 //! Which flavors are there: found out from the API server, and again whenever definitions come or go.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use muster_core::cluster::Framework;
 use muster_engine::ports::provider::Change;
 use muster_frameworks::kubernetes::{Flavor, Kind, Part, Watched, flavors};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -65,13 +66,13 @@ impl Installed {
 
     /// What is followed of a flavor, if it is there.
     pub(crate) fn sites(&self, flavor: &dyn Flavor) -> Option<Arc<Sites>> {
-        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.followed.read();
         followed.get(&id(flavor)).map(|followed| Arc::clone(&followed.sites))
     }
 
     /// All that are there.
     pub(crate) fn all(&self) -> Vec<Arc<Sites>> {
-        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.followed.read();
         followed.values().map(|followed| Arc::clone(&followed.sites)).collect()
     }
 
@@ -91,14 +92,14 @@ impl Installed {
         if self.is_known() {
             return Ok(());
         }
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let trouble = self.trouble.lock().clone();
         let why = trouble.map(|why| format!(": {why}")).unwrap_or_default();
         Err(format!("it is not known yet which operators this Kubernetes has{why}"))
     }
 
     /// Tells of what keeps it from being followed what is there: aloud when that is new.
     fn tell_trouble(&self, why: String, asked: bool) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = self.trouble.lock();
         if trouble.as_ref() == Some(&why) {
             tracing::debug!(why, asked, "cannot follow which operators are installed");
             return;
@@ -209,7 +210,7 @@ impl Installed {
         let there: HashMap<Id, (&'static dyn Flavor, Vec<&'static Watched>)> =
             flavors().iter().filter_map(of).collect();
         let changed = {
-            let mut followed = self.followed.write().unwrap_or_else(PoisonError::into_inner);
+            let mut followed = self.followed.write();
             let before = followed.len();
             // What is defined in part is followed in part, and anew when more of it comes.
             followed.retain(|id, known| there.get(id).is_some_and(|(_, defined)| *defined == known.defined));

@@ -1,7 +1,7 @@
 //! What containers write: to whoever asks, and the last words of those that keep dying.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, Client};
 use muster_engine::ports::provider::{LogQuery, ProviderError};
+use parking_lot::Mutex;
 
 use crate::facts::Crashed;
 use crate::refusal;
@@ -80,13 +81,9 @@ struct Words {
 }
 
 impl LastWords {
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Words>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The last words of a pod's container; empty while they are not known.
     pub(crate) fn of(&self, uid: &str) -> String {
-        self.known().get(uid).map(|words| words.text.clone()).unwrap_or_default()
+        self.known.lock().get(uid).map(|words| words.text.clone()).unwrap_or_default()
     }
 
     /// Has the words of the last death read, unless they are or somebody does; `told` hears when they are there.
@@ -100,7 +97,7 @@ impl LastWords {
         told: impl FnOnce() + Send + 'static,
     ) {
         {
-            let mut known = self.known();
+            let mut known = self.known.lock();
             if known.get(uid).is_some_and(|words| words.restarts >= crashed.restarts) {
                 return;
             }
@@ -124,7 +121,7 @@ impl LastWords {
                 return;
             };
             let text = last(&log);
-            if let Some(words) = all.known().get_mut(&uid) {
+            if let Some(words) = all.known.lock().get_mut(&uid) {
                 words.text = text;
             }
             told();

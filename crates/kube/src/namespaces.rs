@@ -1,12 +1,12 @@
 //! Which namespaces there are, asked as rarely as can be: clusters are made by the hundred in one.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
+use parking_lot::Mutex;
 
 /// How long an answer holds. A namespace that goes within it is missed by the write itself.
 const HOLDS: Duration = Duration::from_secs(10);
@@ -62,12 +62,12 @@ impl Namespaces {
     }
 
     fn was_asked(&self, namespace: &str) -> bool {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.asked.lock();
         asked.get(namespace).is_some_and(|at| at.elapsed() < HOLDS)
     }
 
     fn note(&self, namespace: &str) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         asked.retain(|_, at| at.elapsed() < HOLDS);
         asked.insert(namespace.to_owned(), Instant::now());
     }

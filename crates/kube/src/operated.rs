@@ -18,12 +18,12 @@ use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
-use muster_engine::ask::{AskError, Http};
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::{
     Call, Capabilities, Change, Found, INVALID, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
     Operator, Provider, ProviderError,
 };
+use muster_framework_client::{FrameworkClient, FrameworkRequestError};
 use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
 use muster_frameworks::{self as frameworks, Contact, Secret};
 use serde_json::{Map, Value};
@@ -58,7 +58,7 @@ pub(crate) struct Operated {
     writer: Writer,
     client: Client,
     last_words: LastWords,
-    http: Http,
+    framework_client: FrameworkClient,
     changes: broadcast::Sender<Change>,
 }
 
@@ -78,9 +78,20 @@ impl Operated {
         tokio::spawn(certain.clone().then(follow, stop.clone()));
         installed.follow_events(certain, stop);
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
-        let (writer, http) = (Writer::new(client.clone(), fences.clone()), Http::new(options.names));
+        let writer = Writer::new(client.clone(), fences.clone());
+        let framework_client = FrameworkClient::new(options.names);
         let last_words = LastWords::default();
-        Self { instance, certain, installed, namespaces, writer, client, last_words, http, changes }
+        Self {
+            instance,
+            certain,
+            installed,
+            namespaces,
+            writer,
+            client,
+            last_words,
+            framework_client,
+            changes,
+        }
     }
 
     /// The flavor of a cluster: the one that it says, or the first of its framework.
@@ -376,8 +387,8 @@ impl Provider for Operated {
         }
         let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
         let secret = Secret::new(self.token(&stand).await?.unwrap_or_default());
-        let silent = |error: AskError| ProviderError::transient("NoAnswer", error.to_string());
-        self.http.activity(framework, &Contact { endpoints, secret }).await.map_err(silent)
+        let silent = |error: FrameworkRequestError| ProviderError::transient("NoAnswer", error.to_string());
+        self.framework_client.fetch_activity(framework, &Contact { endpoints, secret }).await.map_err(silent)
     }
 
     fn found(&self) -> Vec<ClusterId> {

@@ -7,12 +7,12 @@ mod site;
 mod take;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
 use muster_engine::ports::provider::{Change, ProviderError};
 use muster_frameworks::kubernetes::{Flavor, Part, Watched};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
@@ -80,13 +80,9 @@ impl Sites {
         Self { flavor, state: Mutex::new(State { behind, ..State::default() }), changes }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A cluster as it is; the sentence says why nobody can tell.
     pub(crate) fn look(&self, key: &Key) -> Result<Site, ProviderError> {
-        let state = self.state();
+        let state = self.state.lock();
         match state.behind.values().next() {
             Some(why) => Err(unknown(why.as_ref())),
             None => Ok(state.sites.get(key).cloned().unwrap_or_default()),
@@ -95,21 +91,21 @@ impl Sites {
 
     /// Every cluster whose root is there; none while nobody can tell how they are. When somebody can, that is told.
     pub(crate) fn clusters(&self) -> Vec<ClusterId> {
-        let state = self.state();
+        let state = self.state.lock();
         let known = state.sites.values().filter(|_| state.behind.is_empty());
         known.filter_map(Site::rooted).collect()
     }
 
     /// Where the root of a cluster is.
     pub(crate) fn find(&self, cluster: ClusterId) -> Option<Key> {
-        let state = self.state();
+        let state = self.state.lock();
         state.sites.iter().find(|(_, site)| site.rooted() == Some(cluster)).map(|(key, _)| key.clone())
     }
 
     /// What stands there for a cluster is a copy of what stood for it: it is known by its UID from now on.
     pub(crate) fn disown(&self, cluster: ClusterId) {
         let own = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let site = state.sites.values_mut().find(|site| site.rooted() == Some(cluster));
             site.and_then(Site::disown)
         };
@@ -118,7 +114,7 @@ impl Sites {
 
     /// A watch begins to tell all; what it does not name from this moment on is not there.
     pub(crate) fn begin(&self) -> u64 {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.moment += 1;
         state.moment
     }
@@ -126,7 +122,7 @@ impl Sites {
     /// A watch has told all, since that moment.
     pub(crate) fn complete(&self, watch: &Watch, begun: u64) {
         let complete = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let within =
                 |key: &Key| watch.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
             for (_, site) in state.sites.iter_mut().filter(|(key, _)| within(key)) {
@@ -146,7 +142,7 @@ impl Sites {
 
     /// A watch cannot tell any more.
     pub(crate) fn lost(&self, watch: &Watch, why: String) {
-        self.state().behind.insert(watch.index, Some(why));
+        self.state.lock().behind.insert(watch.index, Some(why));
     }
 
     /// An object is so now. Told, unless all is being told.
@@ -213,7 +209,7 @@ impl Sites {
         uid: &str,
         change: impl FnOnce(&mut Site, u64) -> bool,
     ) -> Option<ClusterId> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.graves.contains(uid) {
             return None;
         }
@@ -225,7 +221,7 @@ impl Sites {
     }
 
     fn without(&self, key: &Key, uid: &str, change: impl FnOnce(&mut Site)) -> Option<ClusterId> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.graves.add(uid);
         state.places.remove(uid);
         let site = state.sites.get_mut(key)?;
@@ -240,7 +236,7 @@ impl Sites {
     /// Something was heard of the object with this UID.
     pub(crate) fn tell_about(&self, uid: &str) {
         let cluster = {
-            let state = self.state();
+            let state = self.state.lock();
             state.places.get(uid).and_then(|key| state.sites.get(key)?.cluster)
         };
         self.tell_of(cluster);

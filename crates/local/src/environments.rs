@@ -8,11 +8,12 @@ mod require;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use muster_core::cluster::Framework;
 use muster_frameworks::{LocalFramework, Program};
 
+use parking_lot::Mutex;
 use probe::{Probed, probe};
 pub use require::Unmet;
 
@@ -159,25 +160,21 @@ impl Environments {
     async fn probe(&self, python: &Path, module: &'static str) -> Result<Probed, String> {
         let key = (python.to_owned(), module);
         // An interpreter that has gone since has taken the framework along.
-        if let Some(probed) = self.known().get(&key).filter(|_| python.exists()) {
+        if let Some(probed) = self.inner.known.lock().get(&key).filter(|_| python.exists()) {
             return Ok(probed.clone());
         }
         let probed = probe(python, module).await?;
-        self.known().insert(key, probed.clone());
+        self.inner.known.lock().insert(key, probed.clone());
         Ok(probed)
     }
 
     /// Asks anew the next time.
     fn forget(&self, framework: &dyn LocalFramework) {
         let module = framework.package().module;
-        self.known().retain(|(_, known), _| *known != module);
+        self.inner.known.lock().retain(|(_, known), _| *known != module);
         if let Some(requirement) = framework.requirement() {
-            self.programs().remove(requirement.program);
+            self.inner.programs.lock().remove(requirement.program);
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<(PathBuf, &'static str), Probed>> {
-        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

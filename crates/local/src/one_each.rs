@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// A lock for each of many, there only as long as somebody has it or waits for it.
 #[derive(Debug)]
-pub(crate) struct OneEach<K>(std::sync::Mutex<HashMap<K, Weak<Mutex<()>>>>);
+pub(crate) struct OneEach<K>(parking_lot::Mutex<HashMap<K, Weak<Mutex<()>>>>);
 
 impl<K> Default for OneEach<K> {
     fn default() -> Self {
-        Self(std::sync::Mutex::default())
+        Self(parking_lot::Mutex::default())
     }
 }
 
@@ -22,7 +22,7 @@ impl<K: Eq + Hash> OneEach<K> {
     }
 
     fn of(&self, key: K) -> Arc<Mutex<()>> {
-        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.0.lock();
         if let Some(lock) = locks.get(&key).and_then(Weak::upgrade) {
             return lock;
         }

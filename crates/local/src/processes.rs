@@ -38,10 +38,10 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
-use muster_engine::ask::Http;
 use muster_engine::ports::provider::{
     Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError, Updated,
 };
+use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
@@ -79,7 +79,7 @@ struct Inner {
     places: Places,
     shims: Shims,
     environments: Environments,
-    http: Http,
+    framework_client: FrameworkClient,
     exits: Exits,
     chosen: Chosen,
     turns: Turns,
@@ -88,11 +88,13 @@ struct Inner {
 impl Processes {
     /// The processes of one data folder on one machine.
     pub fn new(instance: InstanceId, settings: Settings, shims: Shims, environments: Environments) -> Self {
-        let (places, http) = (Places::new(settings.folder.clone()), Http::new(HashMap::new()));
+        let places = Places::new(settings.folder.clone());
+        let framework_client = FrameworkClient::new(HashMap::new());
         let exits = Exits::new(shims.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (chosen, turns) = (Chosen::default(), Turns::new(cores));
-        let inner = Inner { instance, settings, places, shims, environments, http, exits, chosen, turns };
+        let inner =
+            Inner { instance, settings, places, shims, environments, framework_client, exits, chosen, turns };
         Self { inner: Arc::new(inner) }
     }
 

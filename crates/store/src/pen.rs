@@ -1,9 +1,9 @@
 //! The one connection that writes to a file, and whose turn it is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection as Sqlite, ErrorCode};
 
 use crate::error::StoreError;
@@ -28,8 +28,8 @@ impl Pen {
 
     /// The connection, once nobody else has it.
     pub(crate) fn wait(&self) -> Turn<'_> {
-        // Whoever panicked with it has rolled back what he had begun.
-        self.turn(self.connection.lock().unwrap_or_else(PoisonError::into_inner))
+        // A panic leaves no transaction open: dropping `Open` rolls it back before the lock is released.
+        self.turn(self.connection.lock())
     }
 
     /// The connection, if it is free and the disk is quick.
@@ -37,11 +37,7 @@ impl Pen {
         if self.slow.load(Ordering::Relaxed) {
             return None;
         }
-        match self.connection.try_lock() {
-            Ok(connection) => Some(self.turn(connection)),
-            Err(TryLockError::Poisoned(left)) => Some(self.turn(left.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.connection.try_lock().map(|connection| self.turn(connection))
     }
 
     fn turn<'p>(&'p self, connection: MutexGuard<'p, Sqlite>) -> Turn<'p> {

@@ -1,8 +1,9 @@
 //! SQLite's readers, beside its one writer.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::Connection as Sqlite;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -42,13 +43,13 @@ impl Readers {
         let closed = |_| StoreError::Unavailable("the store is closed".to_owned());
         let turn = self.inner.turns.acquire().await.map_err(closed)?;
         let read = || {
-            let idle = self.idle().pop();
+            let idle = self.inner.idle.lock().pop();
             let mut connection = idle.map_or_else(|| open_reader(&self.inner.file), Ok)?;
             connection.prepare_cached("BEGIN")?.execute([])?;
             let answer = at_once(query(&mut Transaction::new(Connection::Sqlite(&mut connection))));
             // One that cannot be ended is not used again.
             connection.prepare_cached("COMMIT")?.execute([])?;
-            self.idle().push(connection);
+            self.inner.idle.lock().push(connection);
             answer
         };
         let answer = match answer {
@@ -62,11 +63,7 @@ impl Readers {
     /// No more reads, and no more open files.
     pub(crate) fn close(&self) {
         self.inner.turns.close();
-        self.idle().clear();
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
-        self.inner.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.idle.lock().clear();
     }
 }
 

@@ -1,7 +1,8 @@
 //! What every handle of a store shares: who is told of commits, what is counted, and whether the last write worked.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
@@ -61,7 +62,7 @@ impl Shared {
         if touched.is_empty() {
             return;
         }
-        let listeners = self.inner.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.inner.listeners.read();
         for listener in listeners.iter().filter_map(Weak::upgrade) {
             listener.told(touched);
         }
@@ -73,7 +74,7 @@ impl Shared {
     }
 
     pub(crate) fn listen(&self, listener: Weak<dyn Listener>) {
-        let mut listeners = self.inner.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.inner.listeners.write();
         listeners.retain(|listener| listener.strong_count() > 0);
         listeners.push(listener);
     }
@@ -91,11 +92,11 @@ impl Shared {
     }
 
     fn set_broken(&self, why: Option<String>) {
-        *self.inner.broken.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.inner.broken.lock() = why;
     }
 
     pub(crate) fn broken(&self) -> Option<String> {
-        self.inner.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.broken.lock().clone()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, PipeReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
@@ -95,7 +96,7 @@ impl Process {
         let mut seen = 0;
         loop {
             let found = {
-                let lines = guard(&self.lines);
+                let lines = self.lines.lock();
                 let found = lines[seen..].iter().find(|line| line.contains(text)).cloned();
                 seen = lines.len();
                 found
@@ -105,7 +106,7 @@ impl Process {
             }
             if written.wait_for(|count| *count > seen).await.is_err() {
                 // The writer is gone: what it wrote since the last look is all there will be.
-                return guard(&self.lines)[seen..].iter().find(|line| line.contains(text)).cloned();
+                return self.lines.lock()[seen..].iter().find(|line| line.contains(text)).cloned();
             }
         }
     }
@@ -160,7 +161,7 @@ impl Process {
 
     /// The last lines of its output.
     pub fn tail(&self) -> String {
-        logs::last_lines(&guard(&self.lines).join("\n"), TAIL)
+        logs::last_lines(&self.lines.lock().join("\n"), TAIL)
     }
 }
 
@@ -207,16 +208,12 @@ fn keep(output: PipeReader, mut log: File, lines: &Mutex<Vec<String>>, count: &w
         // The log is for people; without it the lines in memory still serve the test.
         let _ = writeln!(log, "{line}");
         let written = {
-            let mut lines = guard(lines);
+            let mut lines = lines.lock();
             lines.push(line);
             lines.len()
         };
         count.send_replace(written);
     }
-}
-
-fn guard(lines: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn log_in(folder: &TempDir) -> PathBuf {

@@ -1,11 +1,12 @@
 //! The pods that are nodes, as the watch tells of them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, Seen};
 use muster_engine::ports::provider::{Change, ProviderError};
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
@@ -57,10 +58,6 @@ impl Table {
         Self { certain, state, changes, moments: watch::Sender::new(0) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The pod of a node, if it has one.
     pub(super) fn of(&self, node: &Node) -> Result<Option<OwnPod>, ProviderError> {
         Ok(self.of_all(std::slice::from_ref(node))?.into_iter().next().flatten())
@@ -69,7 +66,7 @@ impl Table {
     /// The pods of nodes, in their order.
     pub(super) fn of_all(&self, nodes: &[Node]) -> Result<Vec<Option<OwnPod>>, ProviderError> {
         self.certain.check()?;
-        let state = self.state();
+        let state = self.state.lock();
         if let Some(why) = state.behind.values().next() {
             return Err(unknown(why.as_ref()));
         }
@@ -86,7 +83,7 @@ impl Table {
 
     /// Why nodes do not work yet whose pods are there.
     pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        let state = self.state();
+        let state = self.state.lock();
         let told = |id: &NodeId| {
             let pod = state.pods.get(state.by_node.get(id)?)?;
             (!pod.facts.reason.is_empty()).then(|| (*id, pod.facts.reason.clone()))
@@ -101,7 +98,7 @@ impl Table {
 
     /// All is about to be told.
     fn begin(&self) -> u64 {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.moment += 1;
         state.moment
     }
@@ -109,7 +106,7 @@ impl Table {
     /// All was told since that moment, of one namespace or of all.
     fn complete(&self, index: usize, namespace: Option<&str>, begun: u64) {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let within = |place: &str| namespace.is_none_or(|namespace| namespace == place);
             state.pods.retain(|(place, _), pod| !within(place) || pod.moment >= begun);
             let State { pods, by_node, behind, .. } = &mut *state;
@@ -122,7 +119,7 @@ impl Table {
 
     /// The watch cannot tell any more.
     fn lost(&self, index: usize, why: String) {
-        self.state().behind.insert(index, Some(why));
+        self.state.lock().behind.insert(index, Some(why));
     }
 
     /// A pod is so now.
@@ -132,7 +129,7 @@ impl Table {
         let place = (namespace.clone(), facts.name.clone());
         let node = facts.node;
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.moment += 1;
             let moment = state.moment;
             let older = state.pods.get(&place).is_some_and(|known| {
@@ -156,7 +153,7 @@ impl Table {
         let (namespace, facts) = place;
         let place = (namespace, facts.name);
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.pods.get(&place).is_some_and(|known| known.facts.uid == facts.uid) {
                 state.pods.remove(&place);
                 state.by_node.retain(|_, known| *known != place);

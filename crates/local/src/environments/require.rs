@@ -1,10 +1,8 @@
 //! Programs that a framework needs beside its package.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_core::cluster::Framework;
@@ -34,7 +32,7 @@ impl Environments {
         framework: &dyn LocalFramework,
     ) -> Result<Option<(&'static str, PathBuf)>, Unmet> {
         let Some(requirement) = framework.requirement() else { return Ok(None) };
-        let known = self.programs().get(requirement.program).cloned();
+        let known = self.inner.programs.lock().get(requirement.program).cloned();
         let known = known.filter(|known| program(&requirement, &known.home).exists());
         let found = match known {
             Some(known) => known,
@@ -42,15 +40,11 @@ impl Environments {
                 let variable = std::env::var_os;
                 let places = places(&requirement, variable(requirement.variable), variable("PATH"));
                 let found = first(framework.framework(), &requirement, places).await?;
-                self.programs().insert(requirement.program, found.clone());
+                self.inner.programs.lock().insert(requirement.program, found.clone());
                 found
             }
         };
         Ok(Some((requirement.variable, found.home)))
-    }
-
-    pub(super) fn programs(&self) -> MutexGuard<'_, HashMap<&'static str, Program>> {
-        self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whether anybody uses a cluster, as its framework says.
 
 use muster_core::limits::Activity;
-use muster_engine::ask::AskError;
 use muster_engine::ports::provider::{Call, ProviderError};
+use muster_framework_client::FrameworkRequestError;
 
 use super::Inner;
 use super::kind::Kind;
@@ -14,7 +14,7 @@ impl Inner {
         let Some((framework, head)) = framework.zip(self.living_head(call.cluster.id)) else {
             return Ok(Activity::Unknown);
         };
-        let silent = |error: AskError| ProviderError::transient("NoAnswer", error.to_string());
-        self.http.activity(framework, &head).await.map_err(silent)
+        let silent = |error: FrameworkRequestError| ProviderError::transient("NoAnswer", error.to_string());
+        self.framework_client.fetch_activity(framework, &head).await.map_err(silent)
     }
 }

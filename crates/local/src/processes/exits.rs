@@ -1,11 +1,12 @@
 //! Tells of every node that ends, by the kernel's word.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use muster_core::ids::NodeId;
 use muster_engine::ports::provider::Change;
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::shim::{Outcome, Running, Shims};
@@ -31,7 +32,7 @@ impl Exits {
     /// Waits for the end of a node, once however often it is asked.
     pub(super) fn watch(&self, running: &Running) {
         let key = (running.folder().node(), running.state().shim.pid);
-        if !self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+        if !self.watched.lock().insert(key) {
             return;
         }
         let (exits, running) = (self.clone(), running.clone());
@@ -44,7 +45,7 @@ impl Exits {
                 }
             }
             tracing::info!(node = %key.0, ?outcome, "a node ended");
-            exits.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            exits.watched.lock().remove(&key);
             // Nobody listening is fine.
             drop(exits.told.send(Change::Node(key.0)));
         });

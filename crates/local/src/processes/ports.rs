@@ -6,12 +6,12 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
 use muster_engine::ports::provider::ProviderError;
 use muster_frameworks::{LocalFramework, Ports, Whereabouts};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::head::Head;
@@ -55,7 +55,7 @@ impl Chosen {
     /// A port that is free, and that nobody else is given.
     fn choose(&self) -> Option<u16> {
         let now = Instant::now();
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.until.lock();
         until.retain(|_, until| *until > now);
         let count = CHOICE.end - CHOICE.start;
         // Anywhere, so that servers that choose at the same time choose differently.

@@ -68,7 +68,7 @@ impl Inner {
             // Not told yet, half written, or not answering yet: all of that is asked again.
             if let Some(endpoints) = self.whereabouts(call, framework, folder).await
                 && let contact = self.contact(call.cluster.id, endpoints)?
-                && self.http.workers(framework, &contact).await.is_ok()
+                && self.framework_client.fetch_workers(framework, &contact).await.is_ok()
             {
                 let head = Head::new(folder.node(), framework, &contact.endpoints);
                 return head
@@ -104,7 +104,8 @@ impl Inner {
         let head = self.head(call.cluster.id)?;
         loop {
             // A head that does not answer counts nobody.
-            let ask = async || self.http.workers(framework, &head).await.unwrap_or_default();
+            let ask =
+                async || self.framework_client.fetch_workers(framework, &head).await.unwrap_or_default();
             if count.get(ask).await.iter().any(|worker| worker.name == name) {
                 return Ok(());
             }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
 use muster_core::recipe::ClusterRecipe;
-use muster_engine::ask::AskError;
-use muster_engine::ports::provider::Call;
-use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell};
+use muster_engine::ports::provider::{Call, ProviderError};
+use muster_framework_client::FrameworkRequestError;
+use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell, Unreadable};
 use tokio::process::Command;
 
 use super::Inner;
@@ -28,8 +28,20 @@ const RUN_LONGER: Duration = Duration::from_secs(15);
 /// How often a worker is asked whether something still runs there.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-fn failed(why: &dyn std::fmt::Display) -> AskError {
-    AskError(why.to_string())
+/// Why a head could not retire workers.
+#[derive(Debug, thiserror::Error)]
+enum RetireError {
+    #[error(transparent)]
+    Request(#[from] FrameworkRequestError),
+    #[error(transparent)]
+    Response(#[from] Unreadable),
+    #[error("the profile's properties are invalid: {0}")]
+    Recipe(String),
+    #[error(transparent)]
+    Environment(#[from] ProviderError),
+    /// The framework's own program failed.
+    #[error("{0}")]
+    Program(String),
 }
 
 impl Inner {
@@ -54,8 +66,8 @@ impl Inner {
         framework: &dyn LocalFramework,
         head: &Contact,
         nodes: &[Node],
-    ) -> Result<HashMap<NodeId, Leaving>, AskError> {
-        let alive = self.http.workers(framework, head).await?;
+    ) -> Result<HashMap<NodeId, Leaving>, RetireError> {
+        let alive = self.framework_client.fetch_workers(framework, head).await?;
         let mut alive: HashMap<String, LiveWorker> =
             alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
         let seated = |node: &Node| {
@@ -67,7 +79,7 @@ impl Inner {
             return Ok(HashMap::new());
         }
         let answer = self.tell(call, framework, head, &workers).await?;
-        let retired = framework.retired(&workers, &answer).map_err(|error| failed(&error))?;
+        let retired = framework.retired(&workers, &answer)?;
         let (gone, held): (Vec<_>, Vec<_>) =
             leaving.into_iter().zip(workers).partition(|(_, worker)| retired.contains(&worker.address));
         if !held.is_empty() {
@@ -83,13 +95,13 @@ impl Inner {
         framework: &dyn LocalFramework,
         head: &Contact,
         workers: &[LiveWorker],
-    ) -> Result<Vec<u8>, AskError> {
-        let recipe = ClusterRecipe::of(&call.profile.properties).map_err(|error| failed(&error))?;
-        let installed = self.installed(framework, &recipe.head()).await.map_err(|error| failed(&error))?;
+    ) -> Result<Vec<u8>, RetireError> {
+        let recipe = ClusterRecipe::of(&call.profile.properties).map_err(RetireError::Recipe)?;
+        let installed = self.installed(framework, &recipe.head()).await?;
         let python = installed.python;
         let retirement = Retirement { head, workers, python: &python.to_string_lossy(), within: seconds() };
         match framework.retire(retirement) {
-            Tell::Ask(ask) => self.http.ask_within(&ask, RETIRE_WITHIN).await,
+            Tell::Ask(ask) => Ok(self.framework_client.fetch_within(&ask, RETIRE_WITHIN).await?),
             Tell::Run(launch) => run(&python, &launch).await,
         }
     }
@@ -106,7 +118,7 @@ impl Inner {
             let Some(ask) = idle else { return std::future::pending().await };
             loop {
                 // One that does not answer, or not in words that are known, is not known to be idle.
-                let answer = self.http.ask(&ask).await;
+                let answer = self.framework_client.fetch(&ask).await;
                 if answer.is_ok_and(|answer| framework.has_left(&answer).unwrap_or(false)) {
                     return;
                 }
@@ -126,19 +138,21 @@ fn seconds() -> u32 {
 }
 
 /// Runs a program of a framework to its end, and gives what it wrote.
-async fn run(python: &Path, Launch { command, environment }: &Launch) -> Result<Vec<u8>, AskError> {
-    let [program, arguments @ ..] = command.as_slice() else { return Err(failed(&"there is no command")) };
+async fn run(python: &Path, Launch { command, environment }: &Launch) -> Result<Vec<u8>, RetireError> {
+    let [program, arguments @ ..] = command.as_slice() else {
+        return Err(RetireError::Program("there is no command".to_owned()));
+    };
     let mut process = Command::new(program);
     process.args(arguments).env_clear().envs(launch::in_venv(python)).envs(environment);
     process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let within = RETIRE_WITHIN + RUN_LONGER;
-    let late = |_| AskError(format!("{program} did not end within {} s", within.as_secs()));
+    let late = |_| RetireError::Program(format!("{program} did not end within {} s", within.as_secs()));
     let ended = tokio::time::timeout(within, process.output()).await.map_err(late)?;
-    let ended = ended.map_err(|error| AskError(format!("{program}: {error}")))?;
+    let ended = ended.map_err(|error| RetireError::Program(format!("{program}: {error}")))?;
     if ended.status.success() {
         return Ok(ended.stdout);
     }
     let said = String::from_utf8_lossy(&ended.stderr);
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word");
-    Err(AskError(format!("{program} ended with {}: {last}", ended.status)))
+    Err(RetireError::Program(format!("{program} ended with {}: {last}", ended.status)))
 }

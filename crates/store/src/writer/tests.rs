@@ -2,12 +2,12 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::thread::ThreadId;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_core::ids::ActionId;
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -80,7 +80,7 @@ struct Heard(Mutex<Vec<Touched>>);
 
 impl Listener for Heard {
     fn told(&self, touched: &[Touched]) {
-        self.0.lock().expect("nobody panics here").extend(touched);
+        self.0.lock().extend(touched);
     }
 }
 
@@ -120,7 +120,7 @@ impl World {
     }
 
     fn heard(&self) -> Vec<Touched> {
-        self.heard.0.lock().expect("nobody panics here").clone()
+        self.heard.0.lock().clone()
     }
 
     fn commits(&self) -> u64 {

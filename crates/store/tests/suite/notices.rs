@@ -1,11 +1,12 @@
 //! What replicas are told, also when it cannot be said what.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_store::commands::End;
 use muster_store::{Listener, Store, Touched};
+use parking_lot::Mutex;
 use rstest::rstest;
 use tokio::sync::broadcast::Receiver;
 
@@ -70,13 +71,13 @@ impl Heard {
     }
 
     fn take(&self) -> Vec<Touched> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+        std::mem::take(&mut self.0.lock())
     }
 }
 
 impl Listener for Heard {
     fn told(&self, touched: &[Touched]) {
-        self.0.lock().expect("nobody panics here").extend(touched);
+        self.0.lock().extend(touched);
     }
 }
 

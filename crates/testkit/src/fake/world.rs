@@ -1,7 +1,6 @@
 //! The world behind the fake provider.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
@@ -11,6 +10,7 @@ use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
 use muster_core::placement::Place;
 use muster_engine::ports::provider::{Call, Change, Observed, ProviderError};
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 /// What a provider is told to do.
@@ -88,17 +88,17 @@ impl Default for World {
 impl World {
     /// The next call of this verb fails so; said several times, several calls do.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
-        self.state().failures.entry(verb).or_default().push(error);
+        self.state.lock().failures.entry(verb).or_default().push(error);
     }
 
     /// The next calls of this verb panic, so many of them.
     pub fn panic_next(&self, verb: Verb, times: usize) {
-        self.state().panics.insert(verb, times);
+        self.state.lock().panics.insert(verb, times);
     }
 
     /// Calls of this verb are answered with success, and change nothing.
     pub fn ignore(&self, verb: Verb) {
-        self.state().ignored.insert(verb);
+        self.state.lock().ignored.insert(verb);
     }
 
     /// Calls of this verb wait, until [`World::release`].
@@ -128,7 +128,7 @@ impl World {
     /// A node dies, as processes do.
     pub fn kill(&self, node: NodeId, reason: &str) {
         let ran = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.exited.insert(node, reason.to_owned());
             state.running.remove(&node).is_some()
         };
@@ -140,7 +140,7 @@ impl World {
 
     /// The machine is restarted, and everything ends with it.
     pub fn reboot(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let ended: Vec<NodeId> = state.running.drain().map(|(node, _)| node).collect();
         state.rebooted.extend(ended);
         drop(self.changes.send(Change::Everything));
@@ -148,7 +148,7 @@ impl World {
 
     /// Whether a recipe is refused.
     pub(super) fn refusal(&self) -> Result<(), ProviderError> {
-        match self.state().failures.get_mut(&Verb::Admit).and_then(Vec::pop) {
+        match self.state.lock().failures.get_mut(&Verb::Admit).and_then(Vec::pop) {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -156,55 +156,51 @@ impl World {
 
     /// From now on its machine has so much.
     pub fn has(&self, capacity: Capacity) {
-        self.state().capacity = Some(capacity);
+        self.state.lock().capacity = Some(capacity);
     }
 
     pub(super) fn capacity(&self) -> Option<Capacity> {
-        self.state().capacity
+        self.state.lock().capacity
     }
 
     /// From now on a cluster says this of its use; before, nobody can tell.
     pub fn used(&self, cluster: ClusterId, activity: Activity) {
-        self.state().activities.insert(cluster, activity);
+        self.state.lock().activities.insert(cluster, activity);
     }
 
     pub(super) async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
         self.admit(Verb::Activity, call, None).await?;
-        Ok(self.state().activities.get(&call.cluster.id).copied().unwrap_or(Activity::Unknown))
+        Ok(self.state.lock().activities.get(&call.cluster.id).copied().unwrap_or(Activity::Unknown))
     }
 
     /// Which nodes run.
     pub fn running(&self) -> Vec<NodeId> {
-        let mut nodes: Vec<NodeId> = self.state().running.keys().copied().collect();
+        let mut nodes: Vec<NodeId> = self.state.lock().running.keys().copied().collect();
         nodes.sort_unstable();
         nodes
     }
 
     /// All that was done.
     pub fn log(&self) -> Vec<Entry> {
-        self.state().log.clone()
+        self.state.lock().log.clone()
     }
 
     /// How often a verb was called.
     pub fn count(&self, verb: Verb) -> usize {
-        self.state().log.iter().filter(|entry| entry.verb == verb).count()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().log.iter().filter(|entry| entry.verb == verb).count()
     }
 
     /// Takes note of a call, waits at the gate, and refuses what comes too late or is to fail.
     async fn admit(&self, verb: Verb, call: Call<'_>, node: Option<NodeId>) -> Result<(), ProviderError> {
         let mut number = usize::MAX;
         if verb != Verb::Observe {
-            self.state().log.push(Entry { verb, node, fence: call.fence });
+            self.state.lock().log.push(Entry { verb, node, fence: call.fence });
             number = self.count(verb);
         }
         self.gate.send_modify(|_| {});
         let mut gate = self.gate.subscribe();
         drop(gate.wait_for(|held| held.is_none_or(|(of, calls)| of != verb || number <= calls)).await);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !matches!(verb, Verb::Observe | Verb::Activity) {
             let highest = state.fences.entry(call.cluster.id).or_default();
             if call.fence < *highest {
@@ -227,7 +223,7 @@ impl World {
     pub(super) async fn touch(&self, verb: Verb, call: Call<'_>) -> Result<(), ProviderError> {
         self.admit(verb, call, None).await?;
         if verb == Verb::Delete {
-            self.state().running.retain(|_, running| running.cluster != call.cluster.id);
+            self.state.lock().running.retain(|_, running| running.cluster != call.cluster.id);
         }
         Ok(())
     }
@@ -239,7 +235,7 @@ impl World {
         node: &Node,
     ) -> Result<Option<String>, ProviderError> {
         self.admit(verb, call, Some(node.id)).await?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.ignored.contains(&verb) {
             return Ok((verb == Verb::Start).then(|| "fake-ignored".to_owned()));
         }
@@ -262,17 +258,17 @@ impl World {
 
     /// What a node that runs is.
     pub fn physical_id(&self, node: NodeId) -> Option<String> {
-        self.state().running.get(&node).map(|running| running.physical_id.clone())
+        self.state.lock().running.get(&node).map(|running| running.physical_id.clone())
     }
 
     /// Where a node that runs was told to.
     pub fn place(&self, node: NodeId) -> Option<Place> {
-        self.state().running.get(&node).map(|running| running.place.clone())
+        self.state.lock().running.get(&node).map(|running| running.place.clone())
     }
 
     pub(super) async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.admit(Verb::Observe, call, None).await?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Nodes go from one cluster to another without a word to whoever runs them.
         for node in nodes {
             if let Some(running) = state.running.get_mut(&node.id) {

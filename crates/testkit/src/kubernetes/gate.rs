@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -13,6 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
@@ -107,13 +108,13 @@ impl Gate {
 
     /// Opens it, until the n-th write from now, or for good; what was written is forgotten.
     pub fn open(&self, until: Option<(usize, Side)>) {
-        *self.state.count() = Count { closes: until, ..Count::default() };
+        *self.state.count.lock() = Count { closes: until, ..Count::default() };
         self.state.stand.send_modify(|stand| stand.closed = false);
     }
 
     /// Opens it for good, for whoever comes after the one that was stopped; what was written is kept.
     pub fn open_again(&self) {
-        self.state.count().closes = None;
+        self.state.count.lock().closes = None;
         self.state.stand.send_modify(|stand| stand.closed = false);
     }
 
@@ -126,7 +127,7 @@ impl Gate {
 
     /// What was done.
     pub fn written(&self) -> Vec<Written> {
-        self.state.count().written.clone()
+        self.state.count.lock().written.clone()
     }
 }
 
@@ -154,10 +155,6 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
 }
 
 impl State {
-    fn count(&self) -> MutexGuard<'_, Count> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn pass(&self, request: Request<Incoming>) -> Response<Body> {
         let passed = if is_write(request.method()) {
             self.write(request).await
@@ -194,7 +191,7 @@ impl State {
         let (parts, answered) = answer.into_parts();
         let answered = answered.collect_bytes().await.map_err(io::Error::other)?;
         if parts.status.is_success() {
-            self.count().written.push(written(&method, path, &body, &answered));
+            self.count.lock().written.push(written(&method, path, &body, &answered));
         }
         drop(under_way);
         if matches!(turn, Turn::StopsAfter) {
@@ -205,7 +202,7 @@ impl State {
 
     /// What comes after the one that stops does not arrive either: its client is as good as dead.
     fn turn(&self) -> Turn {
-        let mut count = self.count();
+        let mut count = self.count.lock();
         count.come += 1;
         match count.closes {
             Some((number, Side::Before)) if count.come == number => Turn::StopsBefore,

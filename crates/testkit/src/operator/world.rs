@@ -1,13 +1,13 @@
 //! The world behind the operator: who may write to it, what goes wrong, and what others do to it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::{NodeRole, Seen};
 use muster_engine::ports::provider::{Call, Change, Object, Observed, ProviderError, SeenGroup, SeenMember};
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 use super::state::{Deed, State, Verb};
@@ -60,12 +60,12 @@ impl Default for OperatorWorld {
 impl OperatorWorld {
     /// The next call of this verb fails so; said several times, several calls do.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
-        self.faults().failures.entry(verb).or_default().push(error);
+        self.faults.lock().failures.entry(verb).or_default().push(error);
     }
 
     /// The next call of this verb is acknowledged and lost.
     pub fn lose_next(&self, verb: Verb) {
-        *self.faults().lost.entry(verb).or_default() += 1;
+        *self.faults.lock().lost.entry(verb).or_default() += 1;
     }
 
     /// Calls of this verb wait before they do anything, until [`OperatorWorld::release`].
@@ -86,7 +86,7 @@ impl OperatorWorld {
     /// Returns when so many calls of a verb have begun, and those held after their deed have done it.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
-        while self.faults().begun.get(&verb).copied().unwrap_or(0) < count {
+        while self.faults.lock().begun.get(&verb).copied().unwrap_or(0) < count {
             // Every call touches the gate, so this wakes.
             drop(gate.changed().await);
         }
@@ -94,13 +94,13 @@ impl OperatorWorld {
 
     /// From now on it lies about how things are, or does not any more.
     pub fn lie(&self, lie: Option<Lie>) {
-        self.faults().lie = lie;
+        self.faults.lock().lie = lie;
         drop(self.changes.send(Change::Everything));
     }
 
     /// The operator stops: objects are written, and nothing comes of it.
     pub fn stop(&self) {
-        self.state().stopped = true;
+        self.state.lock().stopped = true;
     }
 
     /// The operator goes on.
@@ -110,12 +110,12 @@ impl OperatorWorld {
 
     /// More than so many workers are not made, whatever the object says.
     pub fn limit_silently(&self, limit: u32) {
-        self.state().silent_limit = Some(limit);
+        self.state.lock().silent_limit = Some(limit);
     }
 
     /// A rule writes this over anything larger.
     pub fn clamp(&self, clamp: u32) {
-        self.state().clamp = Some(clamp);
+        self.state.lock().clamp = Some(clamp);
     }
 
     /// Whether deleted objects stay until somebody lets them go.
@@ -189,7 +189,7 @@ fn change_once(change: impl FnOnce(&mut SeenMember)) -> impl FnMut(&mut SeenMemb
 impl OperatorWorld {
     /// The names of the workers that are there, in order.
     pub fn workers(&self, id: ClusterId) -> Vec<String> {
-        let state = self.state();
+        let state = self.state.lock();
         let members = state.objects.get(&id).into_iter().flat_map(|thing| &thing.members);
         let workers = members.filter(|member| member.role == NodeRole::Worker);
         let mut names: Vec<String> = workers.map(|member| member.name.clone()).collect();
@@ -199,27 +199,27 @@ impl OperatorWorld {
 
     /// What an object says of its first group.
     pub fn group(&self, id: ClusterId) -> Option<SeenGroup> {
-        self.state().objects.get(&id)?.spec.groups.first().cloned()
+        self.state.lock().objects.get(&id)?.spec.groups.first().cloned()
     }
 
     /// Names that an object holds as victims.
     pub fn victims(&self, id: ClusterId) -> Vec<String> {
-        self.state().objects.get(&id).map(|thing| thing.victims.clone()).unwrap_or_default()
+        self.state.lock().objects.get(&id).map(|thing| thing.victims.clone()).unwrap_or_default()
     }
 
     /// How many objects there are.
     pub fn objects(&self) -> usize {
-        self.state().objects.len()
+        self.state.lock().objects.len()
     }
 
     /// All that was done, looks aside.
     pub fn deeds(&self) -> Vec<Deed> {
-        self.state().deeds.clone()
+        self.state.lock().deeds.clone()
     }
 
     /// How often somebody looked.
     pub fn looks(&self) -> usize {
-        self.faults().begun.get(&Verb::Observe).copied().unwrap_or(0)
+        self.faults.lock().begun.get(&Verb::Observe).copied().unwrap_or(0)
     }
 
     /// How often a verb was called.
@@ -229,18 +229,10 @@ impl OperatorWorld {
 }
 
 impl OperatorWorld {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes something, lets the operator see it, and tells those who listen.
     fn change<T>(&self, id: Option<ClusterId>, change: impl FnOnce(&mut State) -> T) -> T {
         let result = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let result = change(&mut state);
             state.converge();
             result
@@ -256,7 +248,7 @@ impl OperatorWorld {
     }
 
     fn note(&self, verb: Verb) {
-        *self.faults().begun.entry(verb).or_default() += 1;
+        *self.faults.lock().begun.entry(verb).or_default() += 1;
         self.gate.send_modify(|_| {});
     }
 
@@ -275,9 +267,9 @@ impl OperatorWorld {
         self.pass(|gate| gate.before == Some(verb)).await;
         if self.admit(verb, call)? {
             let lasting = self.change(Some(id), deed)?;
-            self.state().deeds.push(Deed { verb, fence: call.fence, lasting });
+            self.state.lock().deeds.push(Deed { verb, fence: call.fence, lasting });
         } else {
-            self.state().deeds.push(Deed { verb, fence: call.fence, lasting: false });
+            self.state.lock().deeds.push(Deed { verb, fence: call.fence, lasting: false });
         }
         if held_after {
             self.note(verb);
@@ -288,7 +280,7 @@ impl OperatorWorld {
 
     /// Whether it is done at all; an error says why it is refused.
     fn admit(&self, verb: Verb, call: Call<'_>) -> Result<bool, ProviderError> {
-        let mut faults = self.faults();
+        let mut faults = self.faults.lock();
         let highest = faults.fences.entry(call.cluster.id).or_default();
         if call.fence < *highest {
             let message = format!("fence {} is older than {}", call.fence.0, highest.0);
@@ -310,8 +302,8 @@ impl OperatorWorld {
     pub(super) async fn observe(&self, call: Call<'_>) -> Result<Observed, ProviderError> {
         self.note(Verb::Observe);
         self.pass(|gate| gate.before == Some(Verb::Observe)).await;
-        let lie = self.faults().lie;
-        let mut seen = self.state().observe(call.cluster.id);
+        let lie = self.faults.lock().lie;
+        let mut seen = self.state.lock().observe(call.cluster.id);
         match lie {
             None => {}
             Some(Lie::Blind) => return Err(ProviderError::transient("Blind", "the server does not answer")),

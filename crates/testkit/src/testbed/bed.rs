@@ -3,9 +3,9 @@
 mod orders;
 
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{OnceCell, mpsc};
 
@@ -171,14 +171,14 @@ impl Bed {
             // Nobody listens any more when the testbed is being stopped, and then ends are what is wanted.
             let _ = deaths.send(first_death(vitals).await).await;
         });
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(group);
+        self.running.lock().push(group);
     }
 
     /// Stops everything and removes the folder.
     pub(super) async fn stop(self) {
         let Self { folder, nursery, mut all_gone, running, .. } = self;
         // The last first: operators before their API server.
-        for group in running.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().rev() {
+        for group in running.into_inner().into_iter().rev() {
             group.stop().await;
         }
         drop(nursery);

@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use muster_core::ids::ClusterId;
+use parking_lot::Mutex;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{broadcast, watch};
 
@@ -95,7 +96,7 @@ async fn converse(server: Arc<Server>, mut stream: UnixStream) -> io::Result<()>
         Request::Observe(cluster, nodes) => {
             if server.gate(Entry::looking_at(cluster)).await {
                 let answer = {
-                    let mut state = server.state();
+                    let mut state = server.state.lock();
                     state.belong(cluster, &nodes);
                     state.look(&nodes)
                 };
@@ -113,7 +114,7 @@ async fn converse(server: Arc<Server>, mut stream: UnixStream) -> io::Result<()>
             lines::send(&mut stream, &Answer::Done(None)).await?;
         }
         Request::Running(cluster) => {
-            let running = server.state().running(cluster);
+            let running = server.state.lock().running(cluster);
             lines::send(&mut stream, &Answer::Running(running)).await?;
         }
         Request::Longer(than) => {
@@ -136,12 +137,8 @@ struct Server {
 }
 
 impl Server {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn log(&self, entry: &Entry) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         let line = serde_json::to_string(entry).unwrap_or_default();
         if let Err(error) = writeln!(log, "{line}") {
             eprintln!("world: cannot write the log: {error}");
@@ -154,7 +151,7 @@ impl Server {
         let mut releases = self.releases.subscribe();
         let before = releases.borrow_and_update().0;
         let (holds, pace) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             (state.holds(entry.verb), state.pace(entry.verb))
         };
         if pace > 0 {
@@ -173,13 +170,13 @@ impl Server {
 
     async fn call(&self, call: Call) -> Option<Answer> {
         // Noted when it comes in: whoever comes later with less is overtaken, also while this one waits.
-        self.state().is_overtaken(&call);
+        self.state.lock().is_overtaken(&call);
         let entry = Entry::of(&call);
         if !self.gate(entry.clone()).await {
             return None;
         }
         let (outcome, answer, died) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let (outcome, answer) = state.execute(&call);
             (outcome, answer, state.has_died(&call))
         };
@@ -191,7 +188,7 @@ impl Server {
     }
 
     fn control(&self, control: &Control) {
-        let changed = self.state().obey(control);
+        let changed = self.state.lock().obey(control);
         if let Some(cluster) = changed {
             self.tell(cluster);
         }

@@ -1,7 +1,5 @@
 //! Taking components of a testbed away, and bringing them back.
 
-use std::sync::PoisonError;
-
 use anyhow::{Context as _, Result, bail};
 use tokio::time::timeout;
 
@@ -23,7 +21,7 @@ impl Bed {
 
     async fn try_tell(&self, component: Component, order: Order) -> Result<Option<u32>> {
         let orders = {
-            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let running = self.running.lock();
             running.iter().find_map(|group| group.orders(component.name()))
         };
         let pid = orders.context("it was never started")?.give(order).await?;

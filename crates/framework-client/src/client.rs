@@ -1,0 +1,138 @@
+//! The client.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::limits::Activity;
+use muster_frameworks::{Ask, Contact, LiveWorker, LocalFramework, Method};
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder, Response, header};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::error::FrameworkRequestError;
+use crate::resolver::Resolver;
+
+/// How long a whole exchange may take: a scheduler that is busy with a large graph may need seconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection attempt may take, also for requests that are given minutes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest body that is read, in bytes: thousands of workers fit.
+const RESPONSE_LIMIT: usize = 16 << 20;
+
+/// Sends requests to the heads of clusters. Handles are cheap to clone.
+#[derive(Debug, Clone)]
+pub struct FrameworkClient {
+    client: Client,
+}
+
+impl FrameworkClient {
+    /// A client that resolves these host names to these addresses, and others by the system's resolver.
+    pub fn new(host_addresses: HashMap<String, IpAddr>) -> Self {
+        let client = Client::builder()
+            .dns_resolver(Arc::new(Resolver::new(host_addresses)))
+            // Heads are on this machine or in the same network.
+            .no_proxy()
+            // The bearer token is for the head alone, and no framework redirects these requests.
+            .redirect(Policy::none())
+            .http1_only()
+            // A kept connection may lead to a head that was replaced; its failure would look like that of the new one.
+            .pool_max_idle_per_host(0)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tls_backend_preconfigured(tls_without_authorities())
+            .build()
+            .expect(
+                "no certificate, proxy or address is loaded, so that nothing can be missing or malformed",
+            );
+        Self { client }
+    }
+
+    /// Fetches the workers that a head counts as alive.
+    pub async fn fetch_workers(
+        &self,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+    ) -> Result<Vec<LiveWorker>, FrameworkRequestError> {
+        let body = self.fetch(&framework.ask_workers(head)).await?;
+        Ok(framework.workers(&body)?)
+    }
+
+    /// Fetches whether a cluster is in use, as its head reports it.
+    pub async fn fetch_activity(
+        &self,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+    ) -> Result<Activity, FrameworkRequestError> {
+        let activity = framework.activity(&self.fetch(&framework.ask_activity(head)).await?);
+        let (Activity::IdleSince(_), Some(ask)) = (activity, framework.ask_unattended(head)) else {
+            return Ok(activity);
+        };
+        Ok(match framework.unattended(&self.fetch(&ask).await?) {
+            Ok(true) => Activity::Busy,
+            Ok(false) => activity,
+            Err(_) => Activity::Unknown,
+        })
+    }
+
+    /// Sends a request and reads the body of its response, if the status is a 2xx.
+    pub async fn fetch(&self, ask: &Ask) -> Result<Vec<u8>, FrameworkRequestError> {
+        self.fetch_within(ask, REQUEST_TIMEOUT).await
+    }
+
+    /// The same as [`fetch`](Self::fetch) with a time-out of the caller's.
+    pub async fn fetch_within(&self, ask: &Ask, timeout: Duration) -> Result<Vec<u8>, FrameworkRequestError> {
+        let failed = |error: reqwest::Error| FrameworkRequestError::from_reqwest(&ask.url, timeout, &error);
+        let response = self.request(ask).timeout(timeout).send().await.map_err(failed)?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(FrameworkRequestError::Status { url: ask.url.clone(), status });
+        }
+        let body = read_limited(response).await.map_err(failed)?;
+        body.ok_or_else(|| FrameworkRequestError::TooLarge { url: ask.url.clone(), limit: RESPONSE_LIMIT })
+    }
+
+    fn request(&self, ask: &Ask) -> RequestBuilder {
+        let method = match ask.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+        };
+        let mut request =
+            self.client.request(method, &ask.url).header(header::CONTENT_TYPE, "application/json");
+        if let Some(secret) = &ask.bearer {
+            request = request.bearer_auth(secret.reveal());
+        }
+        match &ask.body {
+            Some(body) => request.body(body.clone()),
+            None => request,
+        }
+    }
+}
+
+/// Reads a body to its end, or gives up when it exceeds the limit.
+async fn read_limited(mut response: Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > RESPONSE_LIMIT {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// Frameworks are reached by plain HTTP. Without this, building a client would load the system's certificates and
+/// depend on a crypto provider that the process installed before.
+fn tls_without_authorities() -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the default versions of TLS")
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+#[cfg(test)]
+mod tests;
