@@ -14,3 +14,6 @@ mod mirror;
 mod notices;
 mod policies;
 mod races;
+mod raw;
+mod rewrite;
+mod versions;
