@@ -27,5 +27,6 @@ pub mod sample;
 pub mod shape;
 pub mod spec;
 pub mod status;
+pub mod string_enum;
 pub mod time;
-pub mod words;
+pub mod unknown_fields;

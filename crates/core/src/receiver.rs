@@ -7,11 +7,11 @@ use crate::action::ActionKind;
 use crate::ids::{ClusterId, ReceiverId};
 use crate::principal::Principal;
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::string_enum::string_enum;
 
-words! {
+string_enum! {
     /// How a receiver is told.
-    ReceiverKind, "receiver type" {
+    stored ReceiverKind, "receiver type" {
         /// By a request to its address.
         Webhook = "webhook",
         /// By a message in a queue.

@@ -191,7 +191,7 @@ impl Record {
             set.join(", ")
         );
         let written = tx.update(sql, row).await?;
-        written.ok_or(StoreError::Fenced(action))?.opt_parse(0)
+        written.ok_or(StoreError::Fenced(action))?.opt_word(0)
     }
 
     async fn end_children(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
@@ -292,7 +292,7 @@ impl Command for PutBack {
                 i64::from(self.count),
             ];
             let written = tx.update(PUT_BACK, row).await?.ok_or(StoreError::Fenced(action))?;
-            if written.parse::<ActionStatus>(0)? == ActionStatus::Suspended {
+            if written.word::<ActionStatus>(0)? == ActionStatus::Suspended {
                 let (running, suspended) = (ActionStatus::Running, ActionStatus::Suspended);
                 super::signal::show_children(tx, action, running, suspended, self.now).await?;
             }

@@ -136,7 +136,7 @@ impl Store {
             let Some(own) = tx.row(OWN, args![id.to_string()]).await? else { return Ok(None) };
             let parts = tx.rows(PARTS, args![id.to_string(), Control::Cancel.as_str()]).await?;
             let cancelled_parts = parts.iter().map(|row| row.parse(0)).collect::<Result<_, _>>()?;
-            Ok(Some(Told { fence: Fence(own.int(0)?), control: own.opt_parse(1)?, cancelled_parts }))
+            Ok(Some(Told { fence: Fence(own.int(0)?), control: own.opt_word(1)?, cancelled_parts }))
         })
         .await
     }

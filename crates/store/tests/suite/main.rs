@@ -11,6 +11,7 @@ mod identify;
 mod limits;
 mod lists;
 mod mirror;
+mod newer;
 mod notices;
 mod policies;
 mod races;

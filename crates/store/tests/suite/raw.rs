@@ -45,21 +45,13 @@ pub(crate) enum RawDatabase {
 
 impl RawDatabase {
     /// Runs a script on an empty database. None where the machine has no PostgreSQL.
-    pub(crate) async fn load(kind: Kind, script: &'static str) -> Option<Self> {
-        match kind {
-            Kind::Sqlite => {
-                let database = Self::Sqlite(tempfile::tempdir().expect("a temporary folder can be made"));
-                database.execute(script).await;
-                Some(database)
-            }
-            Kind::Postgres => {
-                let database = muster_testkit::postgres().await?.database().await;
-                let mut connection =
-                    sqlx::PgConnection::connect(database.url()).await.expect("a connection opens");
-                sqlx::raw_sql(script).execute(&mut connection).await.expect("the script runs");
-                Some(Self::Postgres(database))
-            }
-        }
+    pub(crate) async fn load(kind: Kind, script: &str) -> Option<Self> {
+        let database = match kind {
+            Kind::Sqlite => Self::Sqlite(tempfile::tempdir().expect("a temporary folder can be made")),
+            Kind::Postgres => Self::Postgres(muster_testkit::postgres().await?.database().await),
+        };
+        database.execute(script).await;
+        Some(database)
     }
 
     /// Opens it as Muster does, which migrates it.
@@ -75,7 +67,12 @@ impl RawDatabase {
     pub(crate) async fn execute(&self, sql: &str) {
         match self {
             Self::Sqlite(folder) => connect(folder).execute_batch(sql).expect("the statements run"),
-            Self::Postgres(database) => drop(database.psql(sql).await),
+            Self::Postgres(database) => {
+                let mut connection =
+                    sqlx::PgConnection::connect(database.url()).await.expect("a connection opens");
+                let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()));
+                sql.execute(&mut connection).await.expect("the statements run");
+            }
         }
     }
 
@@ -109,6 +106,18 @@ impl RawDatabase {
         let key = |row: &Row| key.iter().map(|column| row[*column].to_string()).collect::<Vec<_>>().join(" ");
         rows.into_iter().map(parsed).map(|row| (key(&row), row)).collect()
     }
+}
+
+/// The statement that writes a text into one column of the row with this key.
+pub(crate) fn set(table: &str, key: &str, column: &str, text: &str) -> String {
+    let (_, columns) = TABLES.iter().find(|(name, _)| *name == table).expect("a table of ours");
+    let is = |(column, value): (&&str, &str)| format!("{column} = {}", quoted(value.trim_matches('"')));
+    let condition: Vec<String> = columns.iter().zip(key.split(' ')).map(is).collect();
+    format!("UPDATE {table} SET {column} = {} WHERE {};\n", quoted(text), condition.join(" AND "))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn file(folder: &TempDir) -> std::path::PathBuf {
