@@ -84,7 +84,7 @@ string_enum! {
     stored ActionStatus, "action status" {
         /// Stored, but not to be run yet.
         Init = "INIT",
-        /// Waits for the actions it depends on.
+        /// Waits for other actions. Clients know the word; no action of this version is in this state.
         Waiting = "WAITING",
         /// May be claimed by an engine.
         Ready = "READY",

@@ -69,11 +69,6 @@ impl Principal {
         self.roles.contains(&Role::Admin)
     }
 
-    /// Whether it may change what is in its project.
-    pub fn may_change(&self) -> bool {
-        self.is_admin() || self.roles.contains(&Role::Member)
-    }
-
     /// As an owner is recorded.
     pub fn as_owner(&self) -> Owner {
         Owner { scheme: self.scheme.clone(), id: self.id.clone(), name: self.name.clone() }

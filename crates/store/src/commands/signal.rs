@@ -118,7 +118,6 @@ pub(super) async fn cancel(
     let status = ActionStatus::Cancelled.as_str();
     tx.execute(END, args![action.id.to_string(), status, reason, now]).await?;
     tx.execute("DELETE FROM locks WHERE action_id = $1", args![action.id.to_string()]).await?;
-    super::depend::ended(tx, action.id, ActionStatus::Cancelled, reason, now).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);
     Ok(())
@@ -143,9 +142,7 @@ async fn suspend(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> R
 async fn resume(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const RESUME: &str = "UPDATE actions SET status = $2, updated_at = $3, suspended_at = NULL, not_before = NULL, \
                           suspended_for = suspended_for + ($3 - coalesce(suspended_at, $3)) WHERE id = $1";
-    let open = super::depend::are_open(tx, action.id).await?;
-    let status = if open { ActionStatus::Waiting } else { ActionStatus::Ready };
-    tx.execute(RESUME, args![action.id.to_string(), status.as_str(), now]).await?;
+    tx.execute(RESUME, args![action.id.to_string(), ActionStatus::Ready.as_str(), now]).await?;
     show_children(tx, action.id, ActionStatus::Suspended, ActionStatus::Running, now).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);

@@ -5,7 +5,6 @@ mod cancelled;
 mod changes;
 mod children;
 mod claim;
-mod depend;
 mod fixture;
 mod identify;
 mod limits;
