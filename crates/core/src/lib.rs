@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or is async: the same inputs give the same answer.
 
 pub mod action;
+pub mod backoff;
 pub mod candidates;
 pub mod capacity;
 pub mod cluster;
