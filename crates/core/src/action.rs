@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::ids::{ActionId, ClusterId, EngineId, InstanceId, NodeId};
 use crate::principal::{Door, Principal};
-use crate::time::{Span, Timestamp};
 use crate::string_enum::string_enum;
+use crate::time::{Span, Timestamp};
 
 string_enum! {
     /// What an action does.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
 use crate::node::{Node, NodeRole};
-use crate::time::Timestamp;
 use crate::string_enum::string_enum;
+use crate::time::Timestamp;
 
 string_enum! {
     /// How to choose among workers that are equally well.

@@ -11,9 +11,9 @@ use crate::limits::{Limits, Watched};
 use crate::principal::Owner;
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
+use crate::string_enum::string_enum;
 use crate::time::{Span, Timestamp};
 use crate::unknown_fields::UnknownFields;
-use crate::string_enum::string_enum;
 
 string_enum! {
     /// The program that a cluster runs.

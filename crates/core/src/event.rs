@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::ids::{ActionId, ClusterId, EventId};
 use crate::principal::Door;
-use crate::time::Timestamp;
 use crate::string_enum::string_enum;
+use crate::time::Timestamp;
 
 string_enum! {
     /// How much an event matters.

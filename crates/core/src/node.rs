@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{ClusterId, InstanceId, NodeId, ProfileId};
-use crate::time::{Span, Timestamp};
 use crate::string_enum::string_enum;
+use crate::time::{Span, Timestamp};
 
 string_enum! {
     /// How a node is, in one word.

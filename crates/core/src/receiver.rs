@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use crate::action::ActionKind;
 use crate::ids::{ClusterId, ReceiverId};
 use crate::principal::Principal;
-use crate::time::Timestamp;
 use crate::string_enum::string_enum;
+use crate::time::Timestamp;
 
 string_enum! {
     /// How a receiver is told.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
 use crate::spec::{Property, Schema};
-use crate::time::{Span, Timestamp};
 use crate::string_enum::string_enum;
+use crate::time::{Span, Timestamp};
 
 /// The type.
 pub const KIND: PolicyKind = PolicyKind {

@@ -66,6 +66,8 @@ async fn newer(kind: Kind) -> Option<RawDatabase> {
             }
         }
     }
+    // A kind that is not known has no priority here.
+    script += "UPDATE actions SET priority = 0 WHERE kind = 'newer';\n";
     for (key, row) in database.table("actions").await {
         let mut principal = row["principal"].clone();
         principal["roles"].as_array_mut()?.push("newer".into());
