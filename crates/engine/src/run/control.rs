@@ -102,7 +102,7 @@ impl ActionRun {
             Ok(_) => Err(Stop::Fenced),
             Err(_) => {
                 // Unknown changes nothing; it is read again.
-                tokio::time::sleep(self.context.config.first_pause.into()).await;
+                tokio::time::sleep(self.context.config.backoff.first.into()).await;
                 Ok(())
             }
         }
