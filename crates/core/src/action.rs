@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::ids::{ActionId, ClusterId, EngineId, InstanceId, NodeId};
 use crate::principal::{Door, Principal};
+use crate::string_enum::string_enum;
 use crate::time::{Span, Timestamp};
-use crate::words::words;
 
-words! {
+string_enum! {
     /// What an action does.
-    ActionKind, "action" {
+    stored ActionKind, "action" {
         /// Makes a cluster and its nodes.
         ClusterCreate = "CLUSTER_CREATE",
         /// Removes a cluster and its nodes.
@@ -79,12 +79,12 @@ impl ActionKind {
     }
 }
 
-words! {
+string_enum! {
     /// Where an action stands.
-    ActionStatus, "action status" {
+    stored ActionStatus, "action status" {
         /// Stored, but not to be run yet.
         Init = "INIT",
-        /// Waits for the actions it depends on.
+        /// Waits for other actions. Clients know the word; no action of this version is in this state.
         Waiting = "WAITING",
         /// May be claimed by an engine.
         Ready = "READY",
@@ -110,7 +110,7 @@ impl ActionStatus {
     }
 }
 
-words! {
+string_enum! {
     /// How far an action has come, in a way that its caller may rely on.
     Milestone, "milestone" {
         /// The action is stored.
@@ -122,9 +122,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Why an action exists.
-    Cause, "cause" {
+    stored Cause, "cause" {
         /// Somebody asked for it.
         Request = "RPC Request",
         /// Another action needs it.
@@ -136,9 +136,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a running action was told.
-    Control, "control signal" {
+    stored Control, "control signal" {
         /// To end at its next step.
         Cancel = "CANCEL",
         /// To stop at its next step, until it is resumed.
@@ -146,7 +146,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What to do when another action holds the target.
     OnConflict, "conflict rule" {
         /// Refuse while a user's action holds it.

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
 use crate::node::{Node, NodeRole};
+use crate::string_enum::string_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
-words! {
+string_enum! {
     /// How to choose among workers that are equally well.
     Criterion, "deletion criterion" {
         /// Those that were made first.

@@ -11,12 +11,13 @@ use crate::limits::{Limits, Watched};
 use crate::principal::Owner;
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
+use crate::string_enum::string_enum;
 use crate::time::{Span, Timestamp};
-use crate::words::words;
+use crate::unknown_fields::UnknownFields;
 
-words! {
+string_enum! {
     /// The program that a cluster runs.
-    Framework, "framework" {
+    stored Framework, "framework" {
         /// Ray.
         Ray = "ray",
         /// Dask.
@@ -26,9 +27,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a cluster is, in one word.
-    ClusterStatus, "cluster status" {
+    stored ClusterStatus, "cluster status" {
         /// Stored, nothing done yet.
         Init = "INIT",
         /// As it should be.
@@ -296,6 +297,9 @@ pub struct Made {
     pub image: String,
     /// What each is given.
     pub shape: Shape,
+    /// What a newer version keeps with it.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 /// What was last seen of a cluster; absent means never seen.
@@ -324,6 +328,9 @@ pub struct ObservedSummary {
     pub heard: u64,
     /// When it was seen.
     pub at: Option<Timestamp>,
+    /// What a newer version keeps with it.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]

@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 
 use crate::ids::{ActionId, ClusterId, EventId};
 use crate::principal::Door;
+use crate::string_enum::string_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
-words! {
+string_enum! {
     /// How much an event matters.
-    Level, "event level" {
+    stored Level, "event level" {
         /// For whoever looks closely.
         Debug = "DEBUG",
         /// As it should be.
@@ -24,9 +24,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What kind of object an event is about.
-    ObjectKind, "object kind" {
+    stored ObjectKind, "object kind" {
         /// A cluster.
         Cluster = "CLUSTER",
         /// A node.

@@ -3,7 +3,7 @@
 //! Nothing here does I/O, reads a clock or is async: the same inputs give the same answer.
 
 pub mod action;
-pub mod app;
+pub mod backoff;
 pub mod candidates;
 pub mod capacity;
 pub mod change;
@@ -28,5 +28,6 @@ pub mod sample;
 pub mod shape;
 pub mod spec;
 pub mod status;
+pub mod string_enum;
 pub mod time;
-pub mod words;
+pub mod unknown_fields;

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{ClusterId, InstanceId, NodeId, ProfileId};
+use crate::string_enum::string_enum;
 use crate::time::{Span, Timestamp};
-use crate::words::words;
 
-words! {
+string_enum! {
     /// How a node is, in one word.
-    NodeStatus, "node status" {
+    stored NodeStatus, "node status" {
         /// Stored, nothing done yet.
         Init = "INIT",
         /// Being made.
@@ -31,9 +31,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a node is to its cluster.
-    NodeRole, "node role" {
+    stored NodeRole, "node role" {
         /// The scheduler, master or head; not counted in the size.
         Head = "head",
         /// One of the workers.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::node::Node;
-use crate::words::words;
+use crate::string_enum::{deserialize_stored, string_enum};
 
 pub use spread::{Share, grow, shrink};
 pub use victims::{Quota, choose};
@@ -38,14 +38,15 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerGroup {
     /// Whether they do.
+    #[serde(deserialize_with = "deserialize_stored")]
     pub policy: Affinity,
     /// Which group it is.
     pub id: String,
 }
 
-words! {
+string_enum! {
     /// Whether nodes share a host.
-    Affinity, "affinity" {
+    stored Affinity, "affinity" {
         /// They do.
         Together = "affinity",
         /// No two of them do.

@@ -61,10 +61,11 @@ pub struct Binding {
 
 impl Policy {
     /// Its properties, with the defaults of its type; none of a type that is not known, or of a spec that does not fit.
+    /// Properties that a newer version added are passed over.
     pub fn properties(&self) -> Option<Map<String, Value>> {
         let (kind, _) = find(&self.kind)?;
         let given = self.spec.get("properties").and_then(Value::as_object)?;
-        kind.schema.resolve(given).ok()
+        kind.schema.resolve(&kind.schema.known(given)).ok()
     }
 
     /// Its properties as the type's own settings.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::string_enum::{deserialize_stored_set, string_enum};
 
-words! {
+string_enum! {
     /// What a principal may do in its project.
-    Role, "role" {
+    stored Role, "role" {
         /// Sees.
         Reader = "reader",
         /// Sees and changes.
@@ -18,9 +18,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The way a change came in.
-    Door, "door" {
+    stored Door, "door" {
         /// The core API, gRPC or REST.
         Core = "core",
         /// The clustering API.
@@ -48,6 +48,7 @@ pub struct Principal {
     /// The tenant it acts in.
     pub project: String,
     /// What it may do there.
+    #[serde(deserialize_with = "deserialize_stored_set")]
     pub roles: BTreeSet<Role>,
 }
 
@@ -66,11 +67,6 @@ impl Principal {
     /// Whether it may do anything, everywhere.
     pub fn is_admin(&self) -> bool {
         self.roles.contains(&Role::Admin)
-    }
-
-    /// Whether it may change what is in its project.
-    pub fn may_change(&self) -> bool {
-        self.is_admin() || self.roles.contains(&Role::Member)
     }
 
     /// As an owner is recorded.

@@ -15,7 +15,7 @@ pub struct TypeInfo {
 }
 
 /// How a head, or workers, are made.
-const NODE: Schema = Schema(&[
+pub(crate) const NODE: Schema = Schema(&[
     ("shape", Property::string("The name of a shape.")),
     ("cpu", Property::string("Processors, such as 2 or 500m.")),
     ("memory", Property::string("Memory, such as 4Gi.")),
@@ -56,7 +56,8 @@ const MOUNT: Schema = Schema(&[
     ),
 ]);
 
-const FRAMEWORK: Schema = Schema(&[
+/// How clusters of frameworks are made.
+pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("provider", Property::string("Where nodes run: local or kubernetes.")),
     ("environment", Property::string("What it is for.").allowed(ENVIRONMENTS)),
     ("flavor", Property::string("Which objects stand for the cluster on Kubernetes.")),

@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use crate::action::ActionKind;
 use crate::ids::{ClusterId, ReceiverId};
 use crate::principal::Principal;
+use crate::string_enum::string_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
-words! {
+string_enum! {
     /// How a receiver is told.
-    ReceiverKind, "receiver type" {
+    stored ReceiverKind, "receiver type" {
         /// By a request to its address.
         Webhook = "webhook",
         /// By a message in a queue.

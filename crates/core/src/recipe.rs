@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::WorkerGroup;
 use crate::limits::Limits;
+use crate::profile_types;
 use crate::quantity::{Cpu, Memory};
 use crate::shape::{self, Shape};
 use crate::time::Span;
@@ -106,13 +107,20 @@ impl NodeRecipe {
 
     /// What a group keeps, without its shape.
     pub fn kept(group: &WorkerGroup) -> Self {
-        group.spec.get(NODE).and_then(|own| Self::deserialize(own).ok()).unwrap_or_default()
+        let own = group.spec.get(NODE).and_then(Value::as_object);
+        let known = own.map(|own| Value::Object(profile_types::NODE.known(own)));
+        known.and_then(|known| Self::deserialize(known).ok()).unwrap_or_default()
     }
 
-    /// Has a group keep this, whatever it kept before.
+    /// Has a group keep this instead of what it kept before; what a newer version keeps there stays.
     pub fn keep_in(self, group: &mut WorkerGroup) {
-        group.spec.remove(NODE);
+        let before = group.spec.remove(NODE);
+        let unknown = before.as_ref().and_then(Value::as_object).map(|own| profile_types::NODE.unknown(own));
         group.spec.extend(self.into_spec());
+        if let Some(unknown) = unknown.filter(|unknown| !unknown.is_empty()) {
+            let own = group.spec.entry(NODE).or_insert_with(|| Value::Object(Map::new()));
+            merge(own, Value::Object(unknown));
+        }
     }
 
     /// What a group says of its own: its recipe, then its shape.
@@ -143,18 +151,23 @@ impl NodeRecipe {
 }
 
 impl ClusterRecipe {
-    /// Reads the properties of a profile; the sentence says what is wrong.
+    /// Reads the properties of a stored profile, without those that a newer version added; the message says what is
+    /// wrong with the others.
     pub fn of(properties: &Map<String, Value>) -> Result<Self, String> {
-        serde_json::from_value(Value::Object(properties.clone())).map_err(|error| error.to_string())
+        Self::read(profile_types::FRAMEWORK.known(properties))
     }
 
-    /// The same for what somebody asks for: amounts that no node can work with are refused, too.
+    /// The same for a request: properties that are not known, and amounts that no node can work with, are refused.
     pub fn asked_for(properties: &Map<String, Value>) -> Result<Self, String> {
-        let recipe = Self::of(properties)?;
+        let recipe = Self::read(properties.clone())?;
         for NodeRecipe { cpu, memory, .. } in [recipe.head(), recipe.workers(None)] {
             shape::check(cpu, memory).map_err(|error| error.to_string())?;
         }
         Ok(recipe)
+    }
+
+    fn read(properties: Map<String, Value>) -> Result<Self, String> {
+        serde_json::from_value(Value::Object(properties)).map_err(|error| error.to_string())
     }
 
     /// What ends clusters that are made from this by themselves.
@@ -178,6 +191,17 @@ impl ClusterRecipe {
 
     fn common(&self) -> NodeRecipe {
         NodeRecipe { image: self.image.clone(), ..NodeRecipe::default() }
+    }
+}
+
+/// Adds what is only in the second to the first, in maps below too.
+fn merge(into: &mut Value, other: Value) {
+    let (Value::Object(into), Value::Object(other)) = (into, other) else { return };
+    for (key, value) in other {
+        match into.get_mut(&key) {
+            Some(present) => merge(present, value),
+            None => drop(into.insert(key, value)),
+        }
     }
 }
 
@@ -221,8 +245,30 @@ mod tests {
     }
 
     #[test]
+    fn stored_properties_of_a_newer_version_are_passed_over() {
+        let newer = json!({"image": "all", "colour": 1, "head": {"image": "own", "pod": {"colour": 2}}});
+        let known = json!({"image": "all", "head": {"image": "own"}});
+        assert_eq!(recipe(&newer), recipe(&known));
+    }
+
+    #[test]
+    fn what_a_newer_version_keeps_with_a_group_stays() {
+        let mut group = group(Shape::default(), NodeRecipe::default());
+        let own = json!({"image": "old", "colour": 1, "pod": {"labels": {"a": "b"}, "shade": 2}});
+        group.spec.insert(NODE.to_owned(), own);
+        let kept = NodeRecipe::kept(&group);
+        assert_eq!((kept.image.as_deref(), kept.pod.labels.len()), (Some("old"), 1));
+        NodeRecipe { image: Some("new".to_owned()), ..kept }.keep_in(&mut group);
+        let expected = json!({"image": "new", "colour": 1, "pod": {"labels": {"a": "b"}, "shade": 2}});
+        assert_eq!(group.spec[NODE], expected);
+        NodeRecipe::default().keep_in(&mut group);
+        assert_eq!(group.spec[NODE], json!({"colour": 1, "pod": {"shade": 2}}));
+    }
+
+    #[test]
     fn what_is_not_known_is_named() {
-        let why = recipe(&json!({"wrker": {}})).unwrap_err();
+        let asked = |properties: Value| ClusterRecipe::asked_for(properties.as_object().unwrap());
+        let why = asked(json!({"wrker": {}})).unwrap_err();
         assert!(why.contains("unknown field `wrker`, expected one of `provider`"), "{why}");
         assert!(recipe(&json!({"head": {"cpu": "much"}})).unwrap_err().contains("much"));
     }

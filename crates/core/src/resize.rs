@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::string_enum::string_enum;
 
-words! {
+string_enum! {
     /// What the number of a resize means.
     AdjustmentType, "adjustment type" {
         /// The size itself.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Cpu, InvalidQuantity, Memory};
+use crate::unknown_fields::UnknownFields;
 
 /// The size of a node. What is absent is left to the provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct Shape {
     /// Cpu.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,6 +23,9 @@ pub struct Shape {
     /// Labels that the machine below must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selectors: BTreeMap<String, String>,
+    /// What a newer version keeps with it.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
 }
 
 /// A shape that has a name, as a server's configuration has them.

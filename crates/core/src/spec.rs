@@ -20,6 +20,7 @@ mod describe;
 mod envelope;
 mod resolve;
 mod shown;
+mod stored;
 
 use serde_json::{Map, Value};
 

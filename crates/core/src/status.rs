@@ -61,6 +61,8 @@ pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
         Some(NodeStatus::Active | NodeStatus::Warning | NodeStatus::Updating | NodeStatus::Operating) => {
             HeadState::Up
         }
+        // A newer version knows what its head does; nothing says that it is lost.
+        Some(NodeStatus::Unknown(_)) => HeadState::Up,
         Some(NodeStatus::Recovering) => HeadState::Recovering,
         _ => HeadState::Lost,
     }

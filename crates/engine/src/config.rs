@@ -1,5 +1,6 @@
 //! What can be set about the engine.
 
+use muster_core::backoff::Backoff;
 use muster_core::policy::Rules;
 use muster_core::projects::ProjectNamespaces;
 use muster_core::time::Span;
@@ -17,10 +18,8 @@ pub struct Config {
     pub safety_period: Span,
     /// How often results of a long batch are written while it goes on.
     pub flush_period: Span,
-    /// The first pause after a failure for the moment; it doubles.
-    pub first_pause: Span,
-    /// The longest pause after one.
-    pub longest_pause: Span,
+    /// How long to wait after transient failures.
+    pub backoff: Backoff,
     /// The most nodes that any cluster may have.
     pub max_nodes_per_cluster: u32,
     /// The most clusters that a project may have.
@@ -47,8 +46,7 @@ impl Default for Config {
             parallel_actions: 64,
             safety_period: Span::from_secs(5),
             flush_period: Span::from_millis(250),
-            first_pause: Span::from_millis(500),
-            longest_pause: Span::from_secs(30),
+            backoff: Backoff { first: Span::from_millis(500), longest: Span::from_secs(30) },
             max_nodes_per_cluster: 10_000,
             max_clusters_per_project: 1_000,
             projects: ProjectNamespaces::default(),
@@ -62,21 +60,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long to wait before something is tried again that failed so often for the moment.
-    pub(crate) fn pause(&self, tries: u32) -> Span {
-        let doubled = self.first_pause.micros().saturating_mul(1 << tries.saturating_sub(1).min(16));
-        Span::from_micros(doubled).min(self.longest_pause)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let config = Config::default();
-        let pauses = [1, 2, 3, 20, 4_000_000_000].map(|tries| config.pause(tries).micros() / 1000);
-        assert_eq!(pauses, [500, 1000, 2000, 30_000, 30_000]);
+    /// How long to wait after so many transient failures in a row.
+    pub(crate) fn retry_delay(&self, failures: u32) -> Span {
+        self.backoff.delay(failures, fastrand::f64())
     }
 }

@@ -181,7 +181,7 @@ impl LocalFramework for Dask {
         match role {
             // An interrupted scheduler closes in order; a terminated worker says good-bye to it.
             NodeRole::Head => Stop { signal: Signal::Interrupt, grace: 5 },
-            NodeRole::Worker => Stop { signal: Signal::Terminate, grace: 10 },
+            NodeRole::Worker | NodeRole::Unknown(_) => Stop { signal: Signal::Terminate, grace: 10 },
         }
     }
 }

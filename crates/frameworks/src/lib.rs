@@ -32,6 +32,7 @@ pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
         Framework::Dask => Some(&dask::Dask),
         Framework::Ray => Some(&ray::Ray),
         Framework::Spark => Some(&spark::Spark),
+        Framework::Unknown(_) => None,
     }
 }
 

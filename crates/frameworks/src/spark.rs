@@ -224,7 +224,7 @@ impl LocalFramework for Spark {
         match role {
             NodeRole::Head => Stop { signal: Signal::Terminate, grace: 5 },
             // It gives its executors ten seconds.
-            NodeRole::Worker => Stop { signal: Signal::Terminate, grace: 15 },
+            NodeRole::Worker | NodeRole::Unknown(_) => Stop { signal: Signal::Terminate, grace: 15 },
         }
     }
 }

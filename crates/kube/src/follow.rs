@@ -4,13 +4,14 @@
 //! acts as if. So no change is missed, whatever happened in between.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
+use muster_core::backoff::Backoff;
+use muster_core::time::Span;
 use muster_frameworks::kubernetes::Kind;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -21,24 +22,24 @@ use crate::refusal;
 /// Objects that are asked for at once: they are larger than what is kept of them.
 const PAGE: u32 = 100;
 
-/// Pauses between tries, from the first to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Between two watches. All watches end together when the API server does.
+const BACKOFF: Backoff = Backoff { first: Span::from_millis(200), longest: Span::from_secs(10) };
 
 /// Follows what takes things in until it is told to stop.
 pub(crate) async fn run<K>(api: Api<K>, selector: &str, takes: impl Takes<K>, stop: CancellationToken)
 where
     K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
 {
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     loop {
         let follow = take_in(watcher::watcher(api.clone(), config(selector)), &takes);
         let Some(Ended { why, told_all }) = stop.run_until_cancelled(follow).await else { return };
         tracing::debug!(why, "a watch ended");
         takes.lost(why);
-        // Pauses grow while nothing is told.
-        pause = if told_all { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
-        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+        // Delays grow while no watch gets as far as a complete list.
+        failures = if told_all { 1 } else { failures + 1 };
+        let delay = BACKOFF.delay(failures, fastrand::f64());
+        if stop.run_until_cancelled(tokio::time::sleep(delay.into())).await.is_none() {
             return;
         }
     }

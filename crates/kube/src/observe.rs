@@ -54,6 +54,7 @@ pub(crate) fn observed(
             let group = groups.iter().find(|group| Some(&group.name) == pod.member.group.as_ref());
             group.map(|group| &group.made_from)
         }
+        NodeRole::Unknown(_) => None,
     };
     let refused = refused(flavor, root, &words, &(others.heard)(&root.uid));
     Observed {
@@ -139,7 +140,11 @@ fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> SeenGroup {
         desired: group.desired,
         bounds: bounds.map(|(min, max)| Bounds { min, max }),
         autoscaled: autoscaler.is_some(),
-        made: Some(Made { image: group.made_from.image.clone(), shape: group.made_from.shape.clone() }),
+        made: Some(Made {
+            image: group.made_from.image.clone(),
+            shape: group.made_from.shape.clone(),
+            ..Made::default()
+        }),
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
+use muster_core::backoff::Backoff;
+use muster_core::time::Span;
 use muster_engine::ports::provider::ProviderError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -18,9 +20,8 @@ const SYSTEM: &str = "kube-system";
 /// How long one that is known may take to answer at the start: others wait for the server.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-/// Pauses between tries, from the first to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Between two questions whether Kubernetes is reachable again.
+const BACKOFF: Backoff = Backoff { first: Span::from_millis(200), longest: Span::from_secs(2) };
 
 /// What is kept of a Kubernetes from one start to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,9 +88,8 @@ pub(crate) async fn find_out(
 }
 
 async fn wait_for(client: Client, id: String, tell: watch::Sender<Result<(), String>>) {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        tokio::time::sleep(pause).await;
+    for failures in 1_u32.. {
+        tokio::time::sleep(BACKOFF.delay(failures, fastrand::f64()).into()).await;
         match uid_of_system(&client).await {
             Ok(found) if found == id => {
                 tracing::info!("Kubernetes is back");
@@ -106,7 +106,6 @@ async fn wait_for(client: Client, id: String, tell: watch::Sender<Result<(), Str
             }
             Err(why) => drop(tell.send_replace(Err(why.to_string()))),
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -5,7 +5,6 @@ mod accept;
 mod adopt;
 mod bind;
 mod claim;
-mod depend;
 mod discover;
 mod duty;
 mod evaluate;

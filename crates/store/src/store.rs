@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use muster_core::backoff::Backoff;
+use muster_core::time::Span;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, PgPool};
 use tokio::sync::broadcast;
@@ -30,8 +32,9 @@ const REACHED_WITHIN: Duration = Duration::from_secs(10);
 /// How often a command is run again that lost against another one.
 const ATTEMPTS: u32 = 8;
 
-/// The first pause before it is.
-const BACK_OFF: Duration = Duration::from_millis(3);
+/// Commands that lost against the same one wait differently long, so that they do not meet again. Together less than a
+/// second, for as long as a caller may be held up.
+const BACKOFF: Backoff = Backoff { first: Span::from_millis(6), longest: Span::from_millis(200) };
 
 /// The channel on which replicas tell each other of commits.
 const CHANNEL: &str = "muster_touched";
@@ -188,8 +191,7 @@ impl Store {
         loop {
             match self.try_postgres(pool, command).await {
                 Err(StoreError::Contended(_)) if attempt < ATTEMPTS => {
-                    // Whoever won is still at it: later ones wait longer, so that they do not meet again.
-                    tokio::time::sleep(BACK_OFF * attempt * attempt).await;
+                    tokio::time::sleep(BACKOFF.delay(attempt, fastrand::f64()).into()).await;
                     attempt += 1;
                 }
                 other => return other,

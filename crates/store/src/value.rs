@@ -1,5 +1,6 @@
 //! The two kinds of values that columns have, and rows of them.
 
+use muster_core::string_enum::Stored;
 use muster_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use serde::Serialize;
@@ -209,7 +210,7 @@ impl Row {
         Ok(self.opt_int(column)?.map(Timestamp::from_micros))
     }
 
-    /// A word, an id, or anything else that is written as text.
+    /// An id, or anything else that is written as text and known to every version.
     pub(crate) fn parse<T>(&self, column: usize) -> Result<T, StoreError>
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
@@ -225,6 +226,15 @@ impl Row {
             text.parse().map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))
         };
         self.opt_str(column)?.map(parse).transpose()
+    }
+
+    /// An enumeration: a value of a newer version is read, too.
+    pub(crate) fn word<T: Stored>(&self, column: usize) -> Result<T, StoreError> {
+        self.str(column).map(T::from_stored)
+    }
+
+    pub(crate) fn opt_word<T: Stored>(&self, column: usize) -> Result<Option<T>, StoreError> {
+        Ok(self.opt_str(column)?.map(T::from_stored))
     }
 
     /// What is most often empty.

@@ -132,7 +132,7 @@ fn role(node: &Node) -> &str {
     use muster_core::node::NodeRole;
     match node.role {
         NodeRole::Head => NodeRole::Head.as_str(),
-        NodeRole::Worker => &node.user_role,
+        NodeRole::Worker | NodeRole::Unknown(_) => &node.user_role,
     }
 }
 

@@ -87,10 +87,7 @@ impl ActionService for CoreApi {
     async fn get_action(&self, request: Request<GetActionRequest>) -> Answer<Action> {
         let access = access(&request)?;
         let action = self.find_action(&access, &request.into_inner().id).await?;
-        let edges = self.engine.store().dependencies(action.id).await.map_err(ApiError::from)?;
-        let words = |ids: Vec<ActionId>| ids.iter().map(ToString::to_string).collect();
-        let (depends_on, depended_by) = (words(edges.0), words(edges.1));
-        Ok(Response::new(Action { depends_on, depended_by, ..convert::action(action) }))
+        Ok(Response::new(convert::action(action)))
     }
 
     async fn list_actions(&self, request: Request<ListActionsRequest>) -> Answer<ListActionsResponse> {

@@ -6,7 +6,7 @@ use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_core::ids::InvalidId;
 use muster_core::principal::Owner;
-use muster_core::words::UnknownWord;
+use muster_core::string_enum::UnknownVariant;
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
 use muster_store::{Direction, StoreError};
 
@@ -169,8 +169,8 @@ fn check(access: &Access, named: &Named<'_>, found: Option<Cluster>) -> Result<C
 }
 
 /// One of an enumeration's words, as a field gives it.
-pub(super) fn word<T: FromStr<Err = UnknownWord>>(field: &str, given: &str) -> Result<T, ApiError> {
-    given.parse().map_err(|error: UnknownWord| ApiError::invalid(format!("{field}: {error}")))
+pub(super) fn word<T: FromStr<Err = UnknownVariant>>(field: &str, given: &str) -> Result<T, ApiError> {
+    given.parse().map_err(|error: UnknownVariant| ApiError::invalid(format!("{field}: {error}")))
 }
 
 /// A text that may be left out.
@@ -179,7 +179,7 @@ pub(super) fn optional(given: &str) -> Option<String> {
 }
 
 /// A word that may be left out.
-pub(super) fn optional_word<T: FromStr<Err = UnknownWord>>(
+pub(super) fn optional_word<T: FromStr<Err = UnknownVariant>>(
     field: &str,
     given: &str,
 ) -> Result<Option<T>, ApiError> {

@@ -7,7 +7,7 @@ use super::Policy;
 use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
 use crate::candidates::Criterion;
 use crate::spec::{Property, Schema};
-use crate::words::words;
+use crate::string_enum::string_enum;
 
 /// The type.
 pub const KIND: PolicyKind = PolicyKind {
@@ -53,7 +53,7 @@ const PARAMS: Schema = Schema(&[
     ("url", Property::string("The URL that is posted to, for webhook.").default_text("")),
 ]);
 
-words! {
+string_enum! {
     /// How somebody is asked whether a node may go.
     HookType, "hook type" {
         /// By a message in a queue.

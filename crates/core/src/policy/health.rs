@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
 use crate::spec::{Property, Schema};
+use crate::string_enum::string_enum;
 use crate::time::{Span, Timestamp};
-use crate::words::words;
 
 /// The type.
 pub const KIND: PolicyKind = PolicyKind {
@@ -103,7 +103,7 @@ const ACTION: Property = Property::map(
 
 const FENCED: Property = Property::string("What is cut off.").allowed(&["COMPUTE"]);
 
-words! {
+string_enum! {
     /// What is asked how a node is.
     ModeType, "detection mode" {
         /// The provider says so by itself.
@@ -117,7 +117,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How many looks have to fail.
     Conditional, "recovery conditional" {
         /// All of them.
@@ -127,7 +127,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a node is brought back.
     Operation, "recovery operation" {
         /// Restarted as it is.

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{affinity, batch, deletion, health, loadbalance, placement, scaling};
 use crate::profile::ProfileType;
 use crate::spec::{Envelope, Schema, SpecError};
-use crate::words::words;
+use crate::string_enum::string_enum;
 
-words! {
+string_enum! {
     /// How far a version can be relied on.
     Support, "support status" {
         /// It stays.

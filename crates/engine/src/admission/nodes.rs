@@ -166,7 +166,6 @@ fn accept(action: Action, node: &Node, on_conflict: OnConflict, caller: &Caller)
         on_conflict,
         cluster: None,
         nodes: Vec::new(),
-        depends_on: Vec::new(),
         request: caller.request_key(),
     }
 }

@@ -292,7 +292,6 @@ fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: O
         on_conflict,
         cluster: None,
         nodes: Vec::new(),
-        depends_on: Vec::new(),
         request,
     }
 }

@@ -122,7 +122,7 @@ impl Drive {
                 if self.blind > BLIND_LOOKS {
                     return Err(Stop::Requeue(error.message));
                 }
-                let until = run.now().after(run.context.config.pause(self.blind));
+                let until = run.now().after(run.context.config.retry_delay(self.blind));
                 self.wait(run, Some(until), vec![error.message]).await?;
                 Ok(None)
             }
@@ -210,7 +210,7 @@ impl Drive {
                 let times = self.lost + 1;
                 return Err(Stop::Failed(format!("it was acknowledged {times} times, and is not there")));
             }
-            self.memory.not_before = Some(run.now().after(run.context.config.pause(self.lost)));
+            self.memory.not_before = Some(run.now().after(run.context.config.retry_delay(self.lost)));
             return Ok(());
         }
         self.memory.acknowledged = true;

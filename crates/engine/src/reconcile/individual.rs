@@ -346,7 +346,7 @@ impl ActionRun {
         if progress.blind > BLIND_LOOKS {
             return Err(Stop::Requeue(error.message.clone()));
         }
-        let until = self.now().after(self.context.config.pause(progress.blind));
+        let until = self.now().after(self.context.config.retry_delay(progress.blind));
         self.wait_for_world(Some(until)).await
     }
 }

@@ -29,7 +29,8 @@ impl ActionRun {
         match self.told().control {
             Some(Control::Cancel) => return Err(Stop::Cancelled),
             Some(Control::Suspend) => return Err(Stop::Suspended),
-            None => {}
+            // A signal of a newer version waits for an engine that knows it.
+            Some(Control::Unknown(_)) | None => {}
         }
         if self.time_left() == Span::default() {
             return Err(Stop::TimedOut);
@@ -101,7 +102,7 @@ impl ActionRun {
             Ok(_) => Err(Stop::Fenced),
             Err(_) => {
                 // Unknown changes nothing; it is read again.
-                tokio::time::sleep(self.context.config.first_pause.into()).await;
+                tokio::time::sleep(self.context.config.backoff.first.into()).await;
                 Ok(())
             }
         }

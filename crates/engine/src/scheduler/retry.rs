@@ -28,11 +28,11 @@ pub(crate) async fn put_back(
     let now = context.clock.now();
     let tries = action.tries.saturating_add(1);
     // Its time may be over before: then it ends on time.
-    let pause = context.config.pause(tries).min(time_left(action, now));
-    let millis = pause.micros() / 1000;
+    let delay = context.config.retry_delay(tries).min(time_left(action, now));
+    let millis = delay.micros() / 1000;
     let put = PutBack {
         ticket,
-        not_before: Some(now.after(pause)),
+        not_before: Some(now.after(delay)),
         suspend: false,
         count: true,
         reason: format!("Try {tries}: {why}; the next one follows in {millis} ms."),
@@ -43,7 +43,7 @@ pub(crate) async fn put_back(
     let context = Arc::clone(context);
     context.tasks.clone().spawn(async move {
         tokio::select! {
-            () = tokio::time::sleep(pause.into()) => context.notifier.work.notify_one(),
+            () = tokio::time::sleep(delay.into()) => context.notifier.work.notify_one(),
             () = context.stopping.cancelled() => {}
         }
     });

@@ -30,7 +30,6 @@ async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions
         on_conflict: muster_core::action::OnConflict::Queue,
         cluster: Some(new),
         nodes: Vec::new(),
-        depends_on: Vec::new(),
         request: None,
         events: Vec::new(),
     };

@@ -1,6 +1,7 @@
 //! What fails for the moment is tried again after a pause; what is a defect is not tried for ever.
 
 use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::backoff::Backoff;
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::time::Span;
@@ -15,13 +16,16 @@ use crate::fixture::{self, Fixture, Kind, exactly};
 
 /// Pauses that nobody notices.
 fn quick() -> Config {
-    Config { first_pause: Span::from_millis(1), longest_pause: Span::from_millis(4), ..Config::default() }
+    Config {
+        backoff: Backoff { first: Span::from_millis(1), longest: Span::from_millis(4) },
+        ..Config::default()
+    }
 }
 
 /// Pauses that never end, and one hand.
 fn slow() -> Config {
     let ever = Span::from_secs(3600);
-    Config { first_pause: ever, longest_pause: ever, parallel_actions: 1, ..Config::default() }
+    Config { backoff: Backoff { first: ever, longest: ever }, parallel_actions: 1, ..Config::default() }
 }
 
 fn busy() -> ProviderError {

@@ -166,6 +166,7 @@ impl Flavor for Domino {
                 let host = host("spark-master");
                 (format!("spark://{host}:7077"), format!("http://{host}:8080/"))
             }
+            Framework::Unknown(_) => return Endpoints::default(),
         };
         Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard)
     }
@@ -175,6 +176,7 @@ impl Flavor for Domino {
             Framework::Ray => super::kuberay::KubeRay.environment(endpoints, token),
             Framework::Dask => crate::dask::environment(endpoints),
             Framework::Spark => crate::spark::environment(endpoints),
+            Framework::Unknown(_) => BTreeMap::new(),
         }
     }
 }

@@ -52,7 +52,14 @@ fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
         NodeRole::Worker => recipe.workers(node.group.as_deref().and_then(|group| call.cluster.group(group))),
+        NodeRole::Unknown(_) => return Err(unknown_role(node)),
     })
+}
+
+/// A newer version stored the node, and only that knows how it is started.
+pub(super) fn unknown_role(node: &Node) -> ProviderError {
+    let why = format!("node '{}' has the role '{}', which this version does not know", node.name, node.role);
+    ProviderError::permanent("UnknownRole", why)
 }
 
 /// Whether a node was started with something else than its recipe says now.
@@ -197,6 +204,7 @@ impl Inner {
         let mut launch = match node.role {
             NodeRole::Head => framework.head(at, &self.ports(cluster)),
             NodeRole::Worker => framework.worker(at, &self.head(cluster)?),
+            NodeRole::Unknown(_) => return Err(unknown_role(node)),
         };
         launch.command.extend(recipe.args);
         // By its short name: programs put sockets there, too.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::head::Head;
 use super::kind::Kind;
+use super::launch::unknown_role;
 use super::seat::Seat;
 use super::{Inner, on_disk, place};
 use crate::shim::NodeFolder;
@@ -55,6 +56,7 @@ impl Inner {
         match node.role {
             NodeRole::Head => self.head_works(call, framework, folder).await,
             NodeRole::Worker => self.worker_works(call, framework, &seat.name, count).await,
+            NodeRole::Unknown(_) => Err(unknown_role(node)),
         }
     }
 

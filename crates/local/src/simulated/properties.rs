@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_core::profile::Profile;
 use muster_core::profile_types;
-use muster_core::words::UnknownWord;
+use muster_core::string_enum::UnknownVariant;
 use serde_json::Value;
 
 use super::{SIMULATED_NODE, VERSION};
@@ -93,5 +93,5 @@ fn activity(value: &Value) -> Result<Option<Use>, String> {
 
 fn unknown(value: &Value, what: &'static str, known: &str) -> String {
     let given = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    UnknownWord { given, what, known: known.to_owned() }.to_string()
+    UnknownVariant { given, what, known: known.to_owned() }.to_string()
 }

@@ -40,9 +40,7 @@ impl Command for Abandon {
             let now = self.action.created_at;
             let ended = tx.rows(END, args![&id, status, reason, now]).await?;
             for row in ended {
-                let ended = row.parse(0)?;
-                super::depend::ended(tx, ended, ActionStatus::Cancelled, reason, now).await?;
-                tx.touch(Touched::Action(ended));
+                tx.touch(Touched::Action(row.parse(0)?));
             }
             tx.execute(UNLOCK, args![&id]).await?;
             super::record::forget_cluster(tx, &self.cluster).await?;

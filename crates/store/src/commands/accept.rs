@@ -10,7 +10,6 @@ use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 
-use super::depend;
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
@@ -20,7 +19,7 @@ use crate::value::args;
 /// Stores an action, with the new cluster or nodes that it is about.
 #[derive(Debug, Clone)]
 pub struct Accept {
-    /// The action, READY; it is stored as WAITING while one that it depends on is open, as FAILED if one did not succeed.
+    /// The action, READY.
     pub action: Action,
     /// What to do if another action holds the target.
     pub on_conflict: OnConflict,
@@ -28,8 +27,6 @@ pub struct Accept {
     pub cluster: Option<NewCluster>,
     /// Nodes that are made by it.
     pub nodes: Vec<Node>,
-    /// Actions that have to end first.
-    pub depends_on: Vec<ActionId>,
     /// The caller's own name for the request, so that it may safely ask again.
     pub request: Option<RequestKey>,
     /// What is worth telling.
@@ -89,7 +86,7 @@ impl Command for Accept {
     type Output = Accepted;
 
     fn rows(&self) -> usize {
-        self.nodes.len() + self.depends_on.len() + self.events.len()
+        self.nodes.len() + self.events.len()
     }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Accepted, StoreError>> {
@@ -116,13 +113,11 @@ impl Accept {
             }
         }
         nodes::insert(tx, &self.nodes).await?;
-        let action = depend::settle(tx, self.action.clone(), &self.depends_on).await?;
-        actions::insert(tx, std::slice::from_ref(&action)).await?;
-        depend::insert(tx, action.id, &self.depends_on).await?;
+        actions::insert(tx, std::slice::from_ref(&self.action)).await?;
         events::insert(tx, &self.events).await?;
-        tx.touch(Touched::Action(action.id));
+        tx.touch(Touched::Action(self.action.id));
         tx.touch(Touched::Work);
-        Ok(Accepted { action, replayed: false })
+        Ok(Accepted { action: self.action.clone(), replayed: false })
     }
 
     async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {

@@ -198,7 +198,7 @@ async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Resu
     Ok(())
 }
 
-/// Tells whoever looks for work, once a lock or a dependency is gone, if anything may have waited for that.
+/// Tells whoever looks for work, once a lock is gone, if anything may have waited for that.
 pub(super) async fn tell_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
     let sql = format!("SELECT 1 FROM actions a WHERE {OPEN} AND a.status = $1 LIMIT 1");
     if tx.row(sql, args![ActionStatus::Ready.as_str()]).await?.is_some() {

@@ -26,10 +26,10 @@ pub(super) async fn evaluate(
     let Some(cluster) = clusters::fetch(tx, rest, args![id.to_string()]).await?.pop() else { return Ok(()) };
     let (mut active, mut head) = (0, None);
     for row in tx.rows(COUNT, args![id.to_string()]).await? {
-        match (row.parse(0)?, row.parse(1)?) {
+        match (row.word(0)?, row.word(1)?) {
             (NodeRole::Head, status) => head = Some(status),
             (NodeRole::Worker, NodeStatus::Active) => active = row.number(2)?,
-            (NodeRole::Worker, _) => {}
+            (NodeRole::Worker | NodeRole::Unknown(_), _) => {}
         }
     }
     let head = status::head_by(&cluster, head);

@@ -10,10 +10,6 @@ use crate::reads::FORGOTTEN;
 use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
 
-/// What actions that are gone waited for.
-const EDGES: &str = "DELETE FROM dependencies WHERE NOT EXISTS \
-                         (SELECT 1 FROM actions a WHERE a.id = dependencies.action_id)";
-
 /// Removes what ended before a moment.
 #[derive(Debug, Clone)]
 pub struct Purge {
@@ -54,7 +50,6 @@ impl Command for Purge {
                 );
                 rows += tx.execute(sql, args![self.history_before]).await?;
             }
-            rows += tx.execute(EDGES, args![]).await?;
             let requests = "DELETE FROM idempotency WHERE created_at < $1";
             rows += tx.execute(requests, args![self.requests_before]).await?;
             Ok(Purged { rows })
@@ -82,7 +77,6 @@ impl Command for ForgetChecks {
         Box::pin(async move {
             let (all, one) = (ActionKind::ClusterCheck.as_str(), ActionKind::NodeCheck.as_str());
             let rows = tx.execute(CHECKS, args![self.cluster.to_string(), all, one]).await?;
-            tx.execute(EDGES, args![]).await?;
             Ok(Purged { rows })
         })
     }

@@ -6,14 +6,13 @@ use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, EngineId, NodeId};
 use muster_core::node::Node;
-use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use serde_json::Value as Json;
 
 use super::BindingChange;
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::rows::{actions, clusters, events, nodes, profiles};
+use crate::rows::{actions, clusters, events, nodes};
 use crate::transaction::{Command, FEW, MANY, Touched, Transaction};
 use crate::value::{Value, args, json};
 
@@ -46,8 +45,6 @@ pub struct Record {
     pub now: Timestamp,
     /// The cluster as it is from now on.
     pub cluster: Option<Cluster>,
-    /// A recipe that it is made from, from now on.
-    pub profile: Option<Profile>,
     /// Nodes that are new.
     pub new_nodes: Vec<Node>,
     /// Nodes that changed.
@@ -87,7 +84,6 @@ impl Record {
             ticket,
             now,
             cluster: None,
-            profile: None,
             new_nodes: Vec::new(),
             nodes: Vec::new(),
             moved_nodes: Vec::new(),
@@ -125,9 +121,6 @@ impl Command for Record {
         Box::pin(async move {
             lock_cluster(tx, self.ticket.action).await?;
             let control = self.write_action(tx).await?;
-            if let Some(profile) = &self.profile {
-                profiles::insert(tx, profile).await?;
-            }
             nodes::insert(tx, &self.new_nodes).await?;
             nodes::update(tx, &self.nodes).await?;
             super::join::check(tx, self.ticket.action, &self.joining).await?;
@@ -148,10 +141,9 @@ impl Command for Record {
             actions::insert(tx, &self.children).await?;
             self.end_children(tx).await?;
             events::insert(tx, &self.events).await?;
-            if let Some(End { status, reason }) = &self.end {
+            if self.end.is_some() {
                 tx.execute("DELETE FROM locks WHERE action_id = $1", args![self.ticket.action.to_string()])
                     .await?;
-                super::depend::ended(tx, self.ticket.action, *status, reason, self.now).await?;
                 super::claim::tell_waiting(tx).await?;
             }
             let told = if self.end.is_some() { Touched::Action } else { Touched::Progress };
@@ -191,7 +183,7 @@ impl Record {
             set.join(", ")
         );
         let written = tx.update(sql, row).await?;
-        written.ok_or(StoreError::Fenced(action))?.opt_parse(0)
+        written.ok_or(StoreError::Fenced(action))?.opt_word(0)
     }
 
     async fn end_children(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
@@ -292,7 +284,7 @@ impl Command for PutBack {
                 i64::from(self.count),
             ];
             let written = tx.update(PUT_BACK, row).await?.ok_or(StoreError::Fenced(action))?;
-            if written.parse::<ActionStatus>(0)? == ActionStatus::Suspended {
+            if written.word::<ActionStatus>(0)? == ActionStatus::Suspended {
                 let (running, suspended) = (ActionStatus::Running, ActionStatus::Suspended);
                 super::signal::show_children(tx, action, running, suspended, self.now).await?;
             }

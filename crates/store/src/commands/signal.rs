@@ -107,8 +107,7 @@ pub(super) async fn cancel(
     const END: &str =
         "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 WHERE id = $1";
     // Begun: it has to put its target in order, so an engine ends it.
-    let begun = action.started_at.is_some();
-    if begun {
+    if action.started_at.is_some() || is_of_newer_version(action.status) {
         control(tx, action, Some(Control::Cancel), now).await?;
         if action.status == ActionStatus::Suspended {
             resume(tx, action, now).await?;
@@ -119,15 +118,20 @@ pub(super) async fn cancel(
     let status = ActionStatus::Cancelled.as_str();
     tx.execute(END, args![action.id.to_string(), status, reason, now]).await?;
     tx.execute("DELETE FROM locks WHERE action_id = $1", args![action.id.to_string()]).await?;
-    super::depend::ended(tx, action.id, ActionStatus::Cancelled, reason, now).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);
     Ok(())
 }
 
+/// Whether the status means something that only a newer version knows: the action is told, and its status is left to
+/// the engines that know it.
+const fn is_of_newer_version(status: ActionStatus) -> bool {
+    matches!(status, ActionStatus::Unknown(_))
+}
+
 async fn suspend(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const SUSPEND: &str = "UPDATE actions SET status = $2, suspended_at = $3, updated_at = $3 WHERE id = $1";
-    if action.status == ActionStatus::Running {
+    if action.status == ActionStatus::Running || is_of_newer_version(action.status) {
         return control(tx, action, Some(Control::Suspend), now).await;
     }
     tx.execute(SUSPEND, args![action.id.to_string(), ActionStatus::Suspended.as_str(), now]).await?;
@@ -138,9 +142,7 @@ async fn suspend(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> R
 async fn resume(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const RESUME: &str = "UPDATE actions SET status = $2, updated_at = $3, suspended_at = NULL, not_before = NULL, \
                           suspended_for = suspended_for + ($3 - coalesce(suspended_at, $3)) WHERE id = $1";
-    let open = super::depend::are_open(tx, action.id).await?;
-    let status = if open { ActionStatus::Waiting } else { ActionStatus::Ready };
-    tx.execute(RESUME, args![action.id.to_string(), status.as_str(), now]).await?;
+    tx.execute(RESUME, args![action.id.to_string(), ActionStatus::Ready.as_str(), now]).await?;
     show_children(tx, action.id, ActionStatus::Suspended, ActionStatus::Running, now).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);

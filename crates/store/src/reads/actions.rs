@@ -116,7 +116,7 @@ pub struct Told {
     pub cancelled_parts: Vec<ActionId>,
 }
 
-/// What an action waits for, and what waits for it.
+/// What an action waits for (its parts), and what waits for it (the action that it is a part of).
 pub type Edges = (Vec<ActionId>, Vec<ActionId>);
 
 impl Store {
@@ -136,7 +136,7 @@ impl Store {
             let Some(own) = tx.row(OWN, args![id.to_string()]).await? else { return Ok(None) };
             let parts = tx.rows(PARTS, args![id.to_string(), Control::Cancel.as_str()]).await?;
             let cancelled_parts = parts.iter().map(|row| row.parse(0)).collect::<Result<_, _>>()?;
-            Ok(Some(Told { fence: Fence(own.int(0)?), control: own.opt_parse(1)?, cancelled_parts }))
+            Ok(Some(Told { fence: Fence(own.int(0)?), control: own.opt_word(1)?, cancelled_parts }))
         })
         .await
     }
@@ -146,36 +146,16 @@ impl Store {
         self.read(async |tx| key.find(tx).await).await
     }
 
-    /// What an action waits for, and what waits for it, kept after the end.
-    pub async fn dependencies(&self, id: ActionId) -> Result<(Vec<ActionId>, Vec<ActionId>), StoreError> {
-        const ON: &str = "SELECT depends_on FROM dependencies WHERE action_id = $1 ORDER BY depends_on";
-        const BY: &str = "SELECT action_id FROM dependencies WHERE depends_on = $1 ORDER BY action_id";
-        self.read_many(async |tx| {
-            let on = tx.rows(ON, args![id.to_string()]).await?;
-            let by = tx.rows(BY, args![id.to_string()]).await?;
-            let ids = |rows: Vec<crate::value::Row>| {
-                rows.iter().map(|row| row.parse(0)).collect::<Result<Vec<_>, _>>()
-            };
-            Ok((ids(on)?, ids(by)?))
-        })
-        .await
-    }
-
-    /// What actions wait for, their parts too, and what waits for them, kept after the end.
+    /// The parts of actions, and the actions that they are parts of, also after the end.
     pub async fn edges(&self, ids: &[ActionId]) -> Result<HashMap<ActionId, Edges>, StoreError> {
         // Whose edge it is, the other end, and whether the first waits for the second.
-        const SIDES: [(&str, &str, &str, bool); 4] = [
-            ("dependencies", "action_id", "depends_on", true),
-            ("dependencies", "depends_on", "action_id", false),
-            ("actions", "parent_id", "id", true),
-            ("actions", "id", "parent_id", false),
-        ];
+        const SIDES: [(&str, &str, bool); 2] = [("parent_id", "id", true), ("id", "parent_id", false)];
         self.read_many(async |tx| {
             let mut edges: HashMap<ActionId, Edges> = HashMap::new();
-            for (table, own, other, waits) in SIDES {
+            for (own, other, waits) in SIDES {
                 let (these, ids) = tx.dialect().any_of(own, "$1", ids);
                 let sql = format!(
-                    "SELECT {own}, {other} FROM {table} WHERE {these} AND {other} IS NOT NULL ORDER BY {other}"
+                    "SELECT {own}, {other} FROM actions WHERE {these} AND {other} IS NOT NULL ORDER BY {other}"
                 );
                 for row in tx.rows(sql, args![ids]).await? {
                     let found = edges.entry(row.parse(0)?).or_default();

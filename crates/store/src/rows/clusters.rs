@@ -87,6 +87,9 @@ const SELDOM: &[&str] = &["name", "profile_id", "deleted_at", "idle_timeout", "m
 const GROUP_COLUMNS: &[&str] =
     &["cluster_id", "name", "position", "desired", "min_size", "max_size", "shape", "spec"];
 
+/// What a change of a group writes.
+const GROUP_CHANGING: &[&str] = &["position", "desired", "min_size", "max_size", "shape", "spec"];
+
 fn values(cluster: &Cluster) -> Vec<Value> {
     args![
         cluster.id.to_string(),
@@ -144,11 +147,11 @@ pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
         user: row.text(9)?,
         profile_id: row.parse(10)?,
         profile_type: row.parse(11)?,
-        framework: row.opt_parse(12)?,
+        framework: row.opt_word(12)?,
         flavor: row.opt_text(13)?,
         has_head: row.bool(14)?,
         groups: Vec::new(),
-        status: row.parse(16)?,
+        status: row.word(16)?,
         status_reason: row.text(17)?,
         timeout: Span::from_micros(row.int(18)?),
         limits: Limits {
@@ -223,11 +226,7 @@ pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Resul
     tx.execute(UPDATE_SELDOM.as_str(), seldom).await?;
     tx.touch(Touched::Cluster(cluster.id));
     let present = groups(tx, &[cluster.id]).await?.remove(&cluster.id).unwrap_or_default();
-    if present != cluster.groups {
-        tx.execute("DELETE FROM worker_groups WHERE cluster_id = $1", args![cluster.id.to_string()]).await?;
-        insert_groups(tx, cluster).await?;
-    }
-    Ok(())
+    write_groups(tx, cluster, &present).await
 }
 
 /// `a = $3, b = $4, …`; the first two places are others'.
@@ -237,21 +236,41 @@ fn assignments(columns: &[&str]) -> String {
     set.join(", ")
 }
 
+/// Writes the groups that differ from those that are there. A row that stays is updated, never inserted anew: it may
+/// have columns of a newer version.
+async fn write_groups(
+    tx: &mut Transaction<'_>,
+    cluster: &Cluster,
+    present: &[WorkerGroup],
+) -> Result<(), StoreError> {
+    const DELETE: &str = "DELETE FROM worker_groups WHERE cluster_id = $1 AND name = $2";
+    static CONFLICT: LazyLock<String> =
+        LazyLock::new(|| bulk::update_on_conflict("cluster_id, name", GROUP_CHANGING));
+    for group in present.iter().filter(|group| cluster.group(&group.name).is_none()) {
+        tx.execute(DELETE, args![cluster.id.to_string(), &group.name]).await?;
+    }
+    let changed = cluster.groups.iter().enumerate().filter(|(at, group)| present.get(*at) != Some(group));
+    let rows = changed.map(|(position, group)| group_values(cluster.id, position, group)).collect();
+    bulk::insert(tx, "worker_groups", GROUP_COLUMNS, &CONFLICT, rows).await
+}
+
 async fn insert_groups(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
-    let row = |(position, group): (usize, &WorkerGroup)| {
-        args![
-            cluster.id.to_string(),
-            &group.name,
-            i64::try_from(position).unwrap_or(i64::MAX),
-            group.desired,
-            group.min,
-            group.max.map(i64::from),
-            json(&group.shape),
-            json(&group.spec),
-        ]
-    };
-    let rows = cluster.groups.iter().enumerate().map(row).collect();
+    let groups = cluster.groups.iter().enumerate();
+    let rows = groups.map(|(position, group)| group_values(cluster.id, position, group)).collect();
     bulk::insert(tx, "worker_groups", GROUP_COLUMNS, "", rows).await
+}
+
+fn group_values(cluster: ClusterId, position: usize, group: &WorkerGroup) -> Vec<Value> {
+    args![
+        cluster.to_string(),
+        &group.name,
+        i64::try_from(position).unwrap_or(i64::MAX),
+        group.desired,
+        group.min,
+        group.max.map(i64::from),
+        json(&group.shape),
+        json(&group.spec),
+    ]
 }
 
 /// Reads the clusters that `rest` chooses, with their groups, in two queries whatever their number.

@@ -50,8 +50,8 @@ pub(crate) fn read(row: &Row) -> Result<Event, StoreError> {
     Ok(Event {
         id: row.parse(0)?,
         at: row.time(1)?,
-        level: row.parse(2)?,
-        object_kind: row.parse(3)?,
+        level: row.word(2)?,
+        object_kind: row.word(3)?,
         object_id: row.text(4)?,
         object_name: row.text(5)?,
         cluster_id: row.opt_parse(6)?,
@@ -61,7 +61,7 @@ pub(crate) fn read(row: &Row) -> Result<Event, StoreError> {
         message: row.text(10)?,
         user: row.text(11)?,
         project: row.text(12)?,
-        door: row.parse(13)?,
+        door: row.word(13)?,
         data: row.json(14)?,
     })
 }

@@ -16,11 +16,11 @@ pub(crate) fn read(row: &Row) -> Result<Receiver, StoreError> {
     Ok(Receiver {
         id: row.parse(0)?,
         name: row.text(1)?,
-        kind: row.parse(2)?,
+        kind: row.word(2)?,
         project: row.text(3)?,
         principal: row.json(4)?,
         cluster_id: row.parse(6)?,
-        action: row.parse(7)?,
+        action: row.word(7)?,
         actor: row.json(8)?,
         params: row.json(9)?,
         created_at: row.time(10)?,

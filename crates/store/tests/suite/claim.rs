@@ -9,7 +9,7 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::time::Span;
-use muster_store::commands::{Accept, Claim, End, Heartbeat, PutBack, Record, Retire};
+use muster_store::commands::{Claim, End, Heartbeat, PutBack, Record, Retire};
 use muster_store::{Store, StoreError};
 use rstest::rstest;
 use uuid::Uuid;
@@ -180,30 +180,6 @@ async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(#[case] k
     assert!(store.claim(claim(engine)).await.unwrap().is_empty(), "too early, and still locked");
     let later = store.claim(Claim { now: fixture::now(5_000), ..claim(engine) }).await.unwrap();
     assert_eq!((later[0].action.id, later[0].action.tries), (action_id(2), 1));
-}
-
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_waits_for_the_last_of_those_it_depends_on(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
-    world.create(2).await;
-    let mut waiting = creation(3);
-    waiting.action.status = ActionStatus::Waiting;
-    let waiting = Accept { depends_on: vec![action_id(1), action_id(2)], ..waiting };
-    store.accept(waiting).await.unwrap();
-    let engine = living(store, 9).await;
-    let both = store.claim(claim(engine)).await.unwrap();
-    assert_eq!(both.len(), 2);
-    store.record(Record { end: Some(succeeded()), ..record(&both[0]) }).await.unwrap();
-    assert!(store.claim(claim(engine)).await.unwrap().is_empty());
-    store.record(Record { end: Some(succeeded()), ..record(&both[1]) }).await.unwrap();
-    assert_eq!(claimed_ids(store, claim(engine)).await, [3]);
-    let (on, by) = store.dependencies(action_id(3)).await.unwrap();
-    assert_eq!((on, by), (vec![action_id(1), action_id(2)], vec![]), "the edges are history too");
 }
 
 #[tokio::test]

@@ -90,7 +90,6 @@ pub(crate) fn request(number: u128, kind: ActionKind, cluster: ClusterId, on_con
         on_conflict,
         cluster: None,
         nodes: Vec::new(),
-        depends_on: Vec::new(),
         request: None,
         events: Vec::new(),
     }

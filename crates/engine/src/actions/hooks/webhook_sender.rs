@@ -93,7 +93,7 @@ impl WebhookSender {
     fn put_off(&mut self) {
         if self.again.is_none() {
             self.tries = self.tries.saturating_add(1);
-            self.again = Some(Instant::now() + self.context.config.pause(self.tries).into());
+            self.again = Some(Instant::now() + self.context.config.retry_delay(self.tries).into());
         }
     }
 }

@@ -233,7 +233,7 @@ fn restarted(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop
     };
     match run.node(id).map(|node| node.role) {
         Some(NodeRole::Head) => {}
-        Some(NodeRole::Worker) => {
+        Some(NodeRole::Worker | NodeRole::Unknown(_)) => {
             return Err(Stop::Failed("its operator brings single workers back".to_owned()));
         }
         None => return Err(Stop::Failed("its node is not there any more".to_owned())),

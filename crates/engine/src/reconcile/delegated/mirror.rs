@@ -412,8 +412,8 @@ fn follow_made(group: &mut WorkerGroup, before: &Made, made: &Made, differences:
         differences.push(format!("group '{name}' is made from image {}, not {}", made.image, before.image));
         NodeRecipe { image: Some(made.image.clone()), ..NodeRecipe::kept(group) }.keep_in(group);
     }
-    if before.shape != made.shape {
-        let (now, then) = (amounts(&made.shape), amounts(&before.shape));
+    let (now, then) = (amounts(&made.shape), amounts(&before.shape));
+    if now != then {
         differences.push(format!("workers of group '{name}' have {now}, not {then}"));
         let Shape { cpu, memory, gpu, .. } = made.shape;
         NodeRecipe { cpu: None, memory: None, gpu: None, ..NodeRecipe::kept(group) }.keep_in(group);

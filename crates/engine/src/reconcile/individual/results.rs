@@ -38,7 +38,7 @@ impl ActionRun {
                 let stops = progress.stops.entry(id).or_default();
                 *stops += 1;
                 // Should it be there all the same, it is not stopped again at once.
-                let again = now.after(self.context.config.pause(*stops));
+                let again = now.after(self.context.config.retry_delay(*stops));
                 progress.memory.not_stopped_before.insert(id, again);
                 if let Some(node) = self.node_mut(id) {
                     node.physical_id = None;
@@ -78,7 +78,7 @@ impl ActionRun {
         if error.transient {
             let tries = progress.tries.entry(id).or_default();
             *tries += 1;
-            progress.memory.not_before.insert(id, now.after(self.context.config.pause(*tries)));
+            progress.memory.not_before.insert(id, now.after(self.context.config.retry_delay(*tries)));
         } else {
             progress.memory.given_up.insert(id, error.message.clone());
             self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });

@@ -46,7 +46,6 @@ pub(crate) async fn ask(
         on_conflict: OnConflict::Queue,
         cluster: None,
         nodes: Vec::new(),
-        depends_on: Vec::new(),
         request: None,
         events: why.into_iter().chain([begun]).collect(),
     };

@@ -49,7 +49,7 @@ fn a_change_of_a_cluster_writes_its_groups_and_what_is_in_indexes_only_if_they_c
     assert_eq!(world.update(), LEAST + 1);
     let groups = u64::try_from(world.cluster.groups.len()).unwrap();
     world.cluster.groups[0].desired += 1;
-    assert_eq!(world.update(), LEAST + 2 * groups);
+    assert_eq!(world.update(), LEAST + groups);
     world.cluster.deleted_at = Some(Timestamp::from_micros(5));
     assert_eq!(world.update(), LEAST + 1);
 }

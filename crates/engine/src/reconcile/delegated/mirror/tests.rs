@@ -214,7 +214,7 @@ fn what_workers_are_made_from_is_followed_where_others_change_it(
 ) {
     let made = |image: &str, cpu: &str| {
         let shape = Shape { cpu: cpu.parse().ok(), ..Shape::default() };
-        Some(Made { image: image.to_owned(), shape })
+        Some(Made { image: image.to_owned(), shape, ..Made::default() })
     };
     let with = |fence, made| {
         let mut spec = Spec { fence, ..spec(2) };

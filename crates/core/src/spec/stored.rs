@@ -1,0 +1,77 @@
+//! Specifications that were stored: a newer version may know more properties than this one.
+
+use serde_json::{Map, Value};
+
+use super::{Kind, Property, Schema};
+
+impl Schema {
+    /// The properties that this version knows, in maps and lists below too.
+    pub fn known(&self, stored: &Map<String, Value>) -> Map<String, Value> {
+        let known = |(name, value): (&String, &Value)| Some((name.clone(), self.get(name)?.known(value)));
+        stored.iter().filter_map(known).collect()
+    }
+
+    /// The properties that this version does not know, in maps below too; those of a list go with their item.
+    pub fn unknown(&self, stored: &Map<String, Value>) -> Map<String, Value> {
+        let unknown = |(name, value): (&String, &Value)| {
+            let left = match self.get(name) {
+                None => Some(value.clone()),
+                Some(property) => property.unknown(value),
+            };
+            Some((name.clone(), left?))
+        };
+        stored.iter().filter_map(unknown).collect()
+    }
+}
+
+impl Property {
+    fn known(&self, value: &Value) -> Value {
+        match (self.kind, value) {
+            (Kind::Map(Some(schema)), Value::Object(map)) => Value::Object(schema.known(map)),
+            (Kind::List(item), Value::Array(items)) => items.iter().map(|value| item.known(value)).collect(),
+            _ => value.clone(),
+        }
+    }
+
+    fn unknown(&self, value: &Value) -> Option<Value> {
+        match (self.kind, value) {
+            (Kind::Map(Some(schema)), Value::Object(map)) => {
+                Some(schema.unknown(map)).filter(|left| !left.is_empty()).map(Value::Object)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ITEM: Property = Property::map("An item.", Schema(&[("size", Property::integer("Its size."))]));
+    const SCHEMA: Schema = Schema(&[
+        ("name", Property::string("Its name.")),
+        ("inner", Property::map("A map.", Schema(&[("a", Property::string("A text."))]))),
+        ("free", Property::free_map("Anything.")),
+        ("items", Property::list("Items.", &ITEM)),
+    ]);
+
+    #[test]
+    fn properties_of_a_newer_version_are_told_from_those_that_are_known() {
+        let stored = json!({
+            "name": "n", "newer": 1, "inner": {"a": "x", "b": {"c": 2}}, "free": {"any": 3},
+            "items": [{"size": 1, "colour": "red"}],
+        });
+        let stored = stored.as_object().unwrap();
+        let known = json!({"name": "n", "inner": {"a": "x"}, "free": {"any": 3}, "items": [{"size": 1}]});
+        assert_eq!(Value::Object(SCHEMA.known(stored)), known);
+        assert_eq!(Value::Object(SCHEMA.unknown(stored)), json!({"newer": 1, "inner": {"b": {"c": 2}}}));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_left_to_the_check() {
+        let stored = json!({"inner": 7, "items": "none"});
+        assert_eq!(Value::Object(SCHEMA.known(stored.as_object().unwrap())), stored);
+    }
+}
