@@ -106,6 +106,8 @@ impl Change {
             ActionKind::NodeCheck => Self::CheckNode,
             ActionKind::NodeRecover => Self::RecoverNode(read(inputs)?),
             ActionKind::NodeOperation => Self::OperateNode(read(inputs)?),
+            // Never claimed by this engine; only a newer version can run it.
+            ActionKind::Unknown(_) => return Err(format!("actions of kind {kind} are not known here")),
         })
     }
 
