@@ -72,7 +72,7 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
         Change::DeleteCluster(_) => policies::detach_all(run).await?,
         _ => {}
     }
-    if run.is_delegated() {
+    if run.subject.is_delegated() {
         delegated::reconcile(run).await?;
     } else {
         perform_individually(run).await?;
@@ -145,7 +145,7 @@ async fn create(run: &mut ActionRun) -> Result<(), Stop> {
 }
 
 async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
-    let leaving: HashSet<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+    let leaving: HashSet<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
     deletion::note(run, &leaving);
     run.reach(&Aim { leaving, ..Aim::default() }).await?;
     run.call_provider(run.provider.delete(run.call())).await?.map_err(Stop::from)
@@ -163,8 +163,8 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
     // Once the intent is committed the head's new incarnation says what is old; a take-over does not restart it again.
     let begun = run.action.applied_at.is_some();
     if role == NodeRole::Head && !begun {
-        run.cluster.incarnation += 1;
-        run.cluster.generation += 1;
+        run.subject.cluster.incarnation += 1;
+        run.subject.cluster.generation += 1;
     }
     run.reach(&Aim { start: true, new_intent: !begun, ..Aim::default() }).await
 }

@@ -44,7 +44,7 @@ pub(crate) async fn reach_size(
     nodes: HashSet<NodeId>,
     intent: bool,
 ) -> Result<(), Stop> {
-    let destroy = destroys(run).unwrap_or(true) || !run.capabilities.orphans;
+    let destroy = destroys(run).unwrap_or(true) || !run.subject.capabilities.orphans;
     remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 

@@ -62,7 +62,7 @@ impl Waiting {
                 run.cancelled_children().into_iter().map(|(node, _)| node).collect();
             let free = |id: &NodeId| !waiting.iter().any(|(node, _)| node == id) || left_out.contains(id);
             let may_go: HashSet<NodeId> =
-                run.children.keys().copied().filter(free).filter(|id| run.node(*id).is_some()).collect();
+                run.children.open.keys().copied().filter(free).filter(|id| run.node(*id).is_some()).collect();
             if !may_go.is_empty() || waiting.is_empty() {
                 return Ok(may_go);
             }
@@ -73,7 +73,7 @@ impl Waiting {
             }
             let until = self.until;
             tokio::select! {
-                stop = run.interrupted_or_told() => stop?,
+                stop = run.interrupted_or_child_cancelled() => stop?,
                 why = self.tell(run, &waiting) => complain(run, &why).await?,
                 () = follow.changed_since(version) => {}
                 () = run.context.clock.sleep_until(until) => {}
@@ -101,7 +101,7 @@ async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, Actio
     };
     let waiting: HashSet<ActionId> =
         run.context.store.actions(&query).await?.items.into_iter().map(|child| child.id).collect();
-    let children = run.children.iter().filter(|(_, child)| waiting.contains(child));
+    let children = run.children.open.iter().filter(|(_, child)| waiting.contains(child));
     Ok(children.map(|(node, child)| (*node, *child)).collect())
 }
 
@@ -109,8 +109,9 @@ async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, Actio
 async fn complain(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
     let message = format!("nodes wait to go, and whoever should let them was not told: {why}");
     let (action, now) = (Some(&run.action), run.now());
-    let event = events::of_cluster(action, &run.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
-    run.events.push(event);
+    let event =
+        events::of_cluster(action, &run.subject.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
+    run.journal.events.push(event);
     run.flush().await
 }
 

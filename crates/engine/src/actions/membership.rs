@@ -19,7 +19,7 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     let begun = run.action.applied_at.is_some();
     let group = run.changed_group()?;
     if !begun {
-        let kind = run.cluster.profile_type.clone();
+        let kind = run.subject.cluster.profile_type.clone();
         let found = Rows::read(run, &wanted).await?;
         refuse(cannot_add(&kind, &found.of(&wanted)))?;
         run.change_sizes()?;
@@ -29,7 +29,7 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     if failed.is_empty() {
         return Ok(());
     }
-    if let Some(group) = run.cluster.groups.iter_mut().find(|other| other.name == group) {
+    if let Some(group) = run.subject.cluster.groups.iter_mut().find(|other| other.name == group) {
         // Who did not come is not waited for.
         group.desired = group.desired.saturating_sub(u32::try_from(failed.len()).unwrap_or(u32::MAX));
     }
@@ -40,13 +40,14 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
 pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(), Stop> {
     let RemoveNodes { nodes: wanted, destroy_after_deletion: asked } = remove;
     let begun = run.action.applied_at.is_some();
-    let chosen: Vec<Node> = run.nodes.iter().filter(|node| wanted.contains(&node.id)).cloned().collect();
+    let chosen: Vec<Node> =
+        run.subject.nodes.iter().filter(|node| wanted.contains(&node.id)).cloned().collect();
     if chosen.iter().any(|node| node.role == NodeRole::Head) {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
     let destroy = deletion::destroys(run).or(asked).unwrap_or(false);
-    if !destroy && !run.capabilities.orphans {
-        return Err(Stop::Failed(cannot_leave(&run.cluster.profile_type)));
+    if !destroy && !run.subject.capabilities.orphans {
+        return Err(Stop::Failed(cannot_leave(&run.subject.cluster.profile_type)));
     }
     if !begun {
         run.change_sizes()?;
@@ -64,12 +65,13 @@ pub(crate) async fn replace(
     let (old, new): (Vec<NodeId>, Vec<NodeId>) = pairs.iter().map(|(old, new)| (*old, *new)).unzip();
     if !begun {
         let heads = |node: &Node| node.role == NodeRole::Head && pairs.contains_key(&node.id);
-        if run.nodes.iter().any(heads) {
+        if run.subject.nodes.iter().any(heads) {
             return Err(Stop::Failed("the head cannot be replaced: recover it instead".to_owned()));
         }
         let all: Vec<NodeId> = old.iter().chain(&new).copied().collect();
         let found = Rows::read(run, &all).await?;
-        let about = (run.cluster.id, run.cluster.name.as_str(), &run.cluster.profile_type);
+        let about =
+            (run.subject.cluster.id, run.subject.cluster.name.as_str(), &run.subject.cluster.profile_type);
         refuse(cannot_replace(about, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, instead_of: Some(old) }).collect();

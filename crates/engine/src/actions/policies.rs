@@ -25,7 +25,7 @@ pub(crate) async fn attach(
     let acting = run.context.policies.get(&policy.kind).ok_or_else(unknown)?;
     let mut binding = Binding {
         id: BindingId::from_uuid(new_id()),
-        cluster_id: run.cluster.id,
+        cluster_id: run.subject.cluster.id,
         policy,
         enabled: enabled.unwrap_or(true),
         priority,
@@ -45,7 +45,7 @@ pub(crate) async fn attach(
 /// Whether a policy can be bound to a cluster beside those that it has.
 fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
     let Some((kind, _)) = policy::find(&policy.kind) else { return Ok(()) };
-    let profile_type = &run.cluster.profile_type;
+    let profile_type = &run.subject.cluster.profile_type;
     if !kind.applies_to(profile_type) {
         let others = kind.profile_types.unwrap_or_default().join(", ");
         return Err(format!(
@@ -53,13 +53,13 @@ fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
             policy.kind
         ));
     }
-    let another = run.bindings.iter().find(|binding| binding.policy.kind == policy.kind);
+    let another = run.subject.bindings.iter().find(|binding| binding.policy.kind == policy.kind);
     match another.filter(|_| kind.singleton) {
         None => Ok(()),
         Some(another) => Err(format!(
             "Only one instance of policy type ({}) can be attached to a cluster, but another instance ({}) is found \
              attached to the cluster ({}) already.",
-            policy.kind, another.policy.id, run.cluster.id
+            policy.kind, another.policy.id, run.subject.cluster.id
         )),
     }
 }
@@ -72,12 +72,12 @@ pub(crate) async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<Stri
 
 /// Lets go of all policies before their cluster goes.
 pub(crate) async fn detach_all(run: &mut ActionRun) -> Result<(), Stop> {
-    for binding in run.bindings.clone() {
+    for binding in run.subject.bindings.clone() {
         if let Err(why) = let_go(run, &binding).await {
             tracing::warn!(policy = %binding.policy.id, why, "cannot be detached");
             return Err(Stop::Failed(format!("Unable to detach policy {} before deletion.", binding.id)));
         }
-        run.bindings.retain(|other| other.id != binding.id);
+        run.subject.bindings.retain(|other| other.id != binding.id);
     }
     Ok(())
 }
@@ -104,12 +104,12 @@ pub(crate) fn enable(
     if enabled == binding.enabled {
         return Ok("No update is needed.".to_owned());
     }
-    run.effects.put(Binding { enabled, ..binding });
+    run.journal.effects.put(Binding { enabled, ..binding });
     Ok("Policy updated.".to_owned())
 }
 
 fn bound(run: &ActionRun, policy: PolicyId) -> Result<Binding, Stop> {
-    let bound = run.bindings.iter().find(|binding| binding.policy.id == policy);
+    let bound = run.subject.bindings.iter().find(|binding| binding.policy.id == policy);
     bound.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
 }
 
@@ -123,10 +123,10 @@ impl ActionRun {
         PolicyContext {
             action: &self.action,
             change: &self.change,
-            cluster: &self.cluster,
-            nodes: &self.nodes,
-            capabilities: self.capabilities,
-            recipe_made: Box::new(|node| self.profile_of(node).created_at),
+            cluster: &self.subject.cluster,
+            nodes: &self.subject.nodes,
+            capabilities: self.subject.capabilities,
+            recipe_made: Box::new(|node| self.subject.profile_of(node).created_at),
             probe: self.context.policies.probe(),
             hooks: self.context.hooks.as_ref(),
             limit: self.context.config.max_nodes_per_cluster,
@@ -139,7 +139,7 @@ impl ActionRun {
     /// Takes in what a policy changes; it is written with the next commits, bindings with the last one.
     pub(crate) fn take_effects(&mut self, effects: Effects) {
         let Effects { bindings, node_data, cluster_data } = effects;
-        self.effects.bindings.extend(bindings);
+        self.journal.effects.bindings.extend(bindings);
         for (id, key, value) in node_data {
             // Nothing to take away leaves the row as it is.
             let known = self.node(id).is_some_and(|node| value.is_some() || node.data.contains_key(key));
@@ -148,7 +148,7 @@ impl ActionRun {
             }
         }
         for (key, value) in cluster_data {
-            keep(&mut self.cluster.data, key, value);
+            keep(&mut self.subject.cluster.data, key, value);
         }
     }
 }

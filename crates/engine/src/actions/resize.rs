@@ -22,13 +22,18 @@ pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
 impl ActionRun {
     /// Writes into memory what the change makes of the cluster.
     pub(crate) fn change_sizes(&mut self) -> Result<(), Stop> {
-        self.cluster = self.intent().after(&self.change, &self.data).map_err(Stop::Failed)?;
-        self.cluster.generation += 1;
+        self.subject.cluster = self.intent().after(&self.change, &self.data).map_err(Stop::Failed)?;
+        self.subject.cluster.generation += 1;
         Ok(())
     }
 }
 
 /// Members beyond what their group should have: those that a policy chose, else unhealthy ones and then any.
 pub(crate) fn surplus(run: &ActionRun) -> HashSet<NodeId> {
-    victims::surplus(&run.cluster, &run.nodes, &deletion::chosen(run), run.profile.created_at)
+    victims::surplus(
+        &run.subject.cluster,
+        &run.subject.nodes,
+        &deletion::chosen(run),
+        run.subject.profile.created_at,
+    )
 }

@@ -28,21 +28,21 @@ const UPDATED: &str = "Update succeeded";
 pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
-    if profile.kind != run.profile.kind {
+    if profile.kind != run.subject.profile.kind {
         let why = "Cannot update a cluster to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
-    run.data.update().before = Some(run.profile.id);
-    run.change_recipe(profile);
-    let Some(head) = run.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
+    run.data.update().before = Some(run.subject.profile.id);
+    run.subject.change_profile(profile);
+    let Some(head) = run.subject.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
         return Ok(());
     };
-    let before = run.recipe_of_row(&head).clone();
+    let before = run.subject.profile_of_row(&head).clone();
     let updated = run.call_provider(run.provider.update_node(run.call(), &head, &before)).await?;
     if updated? == Updated::MakeAnew {
-        run.cluster.incarnation += 1;
-        let alone = run.capabilities.workers_outlive_head;
-        let followers: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+        run.subject.cluster.incarnation += 1;
+        let alone = run.subject.capabilities.workers_outlive_head;
+        let followers: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
         for follower in followers.into_iter().filter(|id| !alone || *id == head.id) {
             run.follow_cluster(follower);
         }
@@ -56,8 +56,8 @@ pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop
 /// the new one goes on with it, where members have recipes of their own.
 pub(crate) fn give_back(run: &mut ActionRun) {
     let before = run.data.update.as_ref().and_then(|rollout| rollout.before);
-    if let Some(before) = before.filter(|_| run.capabilities.orphans) {
-        run.cluster.profile_id = before;
+    if let Some(before) = before.filter(|_| run.subject.capabilities.orphans) {
+        run.subject.cluster.profile_id = before;
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
 }
 
 fn workers(run: &ActionRun) -> Vec<NodeId> {
-    run.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
+    run.subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
 }
 
 async fn rest(run: &ActionRun) -> Result<(), Stop> {
@@ -100,9 +100,11 @@ async fn rest(run: &ActionRun) -> Result<(), Stop> {
 
 /// One batch; who could not follow, and why.
 async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
-    let mut failures: Vec<String> = batch.iter().filter_map(|id| run.given_up.get(id).cloned()).collect();
-    let behind = |node: &Node| node.profile_id != run.profile.id || run.children.contains_key(&node.id);
-    let open = |id: &NodeId| !run.done.contains(id) && !run.given_up.contains_key(id);
+    let mut failures: Vec<String> =
+        batch.iter().filter_map(|id| run.children.given_up.get(id).cloned()).collect();
+    let behind =
+        |node: &Node| node.profile_id != run.subject.profile.id || run.children.open.contains_key(&node.id);
+    let open = |id: &NodeId| !run.children.done.contains(id) && !run.children.given_up.contains_key(id);
     let nodes: Vec<NodeId> =
         batch.iter().copied().filter(open).filter(|id| run.node(*id).is_some_and(behind)).collect();
     if nodes.is_empty() {
@@ -110,14 +112,14 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     }
     note(run, &nodes).await?;
     // Whose row follows already was found to need it by an engine before us; the old recipe is nowhere any more.
-    let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.profile.id);
+    let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
     let (mut anew, open): (Vec<_>, Vec<_>) = nodes.into_iter().partition(follows);
     let mut failed = Vec::new();
     for (id, updated) in call_each(run, &open).await? {
         match updated {
             Ok(Updated::InPlace) => {
                 run.follow_cluster(id);
-                run.settle(id, NodeStatus::Active, UPDATED);
+                run.set_status(id, NodeStatus::Active, UPDATED);
                 run.end_child(id, succeeded(UPDATED));
             }
             Ok(Updated::MakeAnew) => {
@@ -133,7 +135,7 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     }
     for (id, words) in failed {
         let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
-        run.settle(id, NodeStatus::Error, &words);
+        run.set_status(id, NodeStatus::Error, &words);
         failures.push(format!("{name}: {words}"));
         run.end_child(id, End { status: ActionStatus::Failed, reason: words });
     }
@@ -142,10 +144,10 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
 
 /// The commit before nodes are touched: a part for each.
 async fn note(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
-    let follow = NodeUpdate { new_profile_id: Some(run.profile.id), ..NodeUpdate::default() };
+    let follow = NodeUpdate { new_profile_id: Some(run.subject.profile.id), ..NodeUpdate::default() };
     let children = run.children_for(&Change::UpdateNode(follow), nodes);
     for id in nodes {
-        run.settle(*id, NodeStatus::Updating, "Update in progress");
+        run.set_status(*id, NodeStatus::Updating, "Update in progress");
     }
     run.data.update().begun = true;
     run.commit_with(children, true).await
@@ -156,12 +158,14 @@ type Outcome = (NodeId, Result<Updated, ProviderError>);
 /// Tells the provider of the new recipe of each.
 async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> {
     let fence = run.action.fence;
-    let shared = Arc::new((Arc::clone(&run.provider), run.cluster.clone(), run.profile.clone()));
+    let shared =
+        Arc::new((Arc::clone(&run.provider), run.subject.cluster.clone(), run.subject.profile.clone()));
     let mut recipes: HashMap<ProfileId, Arc<Profile>> = HashMap::new();
     let mut each: Vec<BoxFuture<'static, Outcome>> = Vec::new();
     for node in nodes.iter().filter_map(|id| run.node(*id)).cloned() {
         let before = recipes.entry(node.profile_id);
-        let before = Arc::clone(before.or_insert_with(|| Arc::new(run.recipe_of_row(&node).clone())));
+        let before =
+            Arc::clone(before.or_insert_with(|| Arc::new(run.subject.profile_of_row(&node).clone())));
         let shared = Arc::clone(&shared);
         each.push(Box::pin(async move {
             let (provider, cluster, profile) = shared.as_ref();
@@ -192,7 +196,7 @@ async fn make_anew(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>,
     let reached = run.reach(&Aim { start: true, keep_size: true, again, ..Aim::default() }).await;
     for id in nodes {
         if run.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
-            run.settle(*id, NodeStatus::Active, UPDATED);
+            run.set_status(*id, NodeStatus::Active, UPDATED);
         }
     }
     match reached {

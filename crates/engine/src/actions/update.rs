@@ -8,17 +8,17 @@ use crate::run::{ActionRun, Stop};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
 pub(crate) async fn update(run: &mut ActionRun, update: ClusterUpdate) -> Result<(), Stop> {
-    let before = run.cluster.clone();
+    let before = run.subject.cluster.clone();
     // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
     let begun = run.action.applied_at.is_some();
     let profile = update.profile_id.filter(|_| !update.profile_only);
     if !begun {
         let after = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
-        run.cluster = after;
+        run.subject.cluster = after;
         if let Some(profile) = profile {
             rolling::begin(run, profile).await?;
         }
-        run.cluster.generation += 1;
+        run.subject.cluster.generation += 1;
     }
     if profile.is_none() {
         run.call_provider(run.provider.update(run.call(), &before, &[])).await??;

@@ -97,7 +97,7 @@ impl Drive {
                 Verdict::Reached => {
                     Self::settle(run, &task).await?;
                     if let Object::Present(spec) = &seen.object {
-                        run.obstacles = plan::obstacles(run.cluster.has_head, spec, &seen.members);
+                        run.obstacles = plan::obstacles(run.subject.cluster.has_head, spec, &seen.members);
                     }
                     tell_of_old_ones(run, &task, &seen);
                     return Ok(());
@@ -137,29 +137,30 @@ impl Drive {
         };
         let deletes = run.action.kind == ActionKind::ClusterDelete;
         let expected = |node: &Node| deletes || self.task.as_ref().is_some_and(|task| task.expects(node));
-        let mirror = mirror::mirror(&run.cluster, &run.nodes, seen, spec, expected, run.now());
+        let mirror =
+            mirror::mirror(&run.subject.cluster, &run.subject.nodes, seen, spec, expected, run.now());
         self.take_in(run, mirror);
     }
 
     fn take_in(&mut self, run: &mut ActionRun, mirror: Mirror) {
-        if mirror.is_same_as(&run.cluster) {
+        if mirror.is_same_as(&run.subject.cluster) {
             return;
         }
         let Mirror { cluster, new, changed, gone, told } = mirror;
         let events = mirror_events::tell(Some(&run.action), &cluster, told, run.now());
-        run.events.extend(events);
-        run.cluster = cluster;
+        run.journal.events.extend(events);
+        run.subject.cluster = cluster;
         self.stale = true;
         for node in changed {
             if let Some(row) = run.node_mut(node.id) {
                 *row = node;
             }
         }
-        add(run, new);
+        run.add_new_nodes(new);
         let gone: HashSet<NodeId> = gone.into_iter().collect();
         // A row that was never written needs no removal.
-        let written = gone.iter().filter(|id| !run.unborn.contains(id)).copied();
-        run.gone.extend(written.collect::<Vec<_>>());
+        let written = gone.iter().filter(|id| !run.journal.unborn.contains(id)).copied();
+        run.journal.gone.extend(written.collect::<Vec<_>>());
         if !gone.is_empty() {
             run.remove_nodes(&gone);
         }
@@ -175,14 +176,14 @@ impl Drive {
             self.commit(run, false).await?;
             run.check()?;
         }
-        let intent = task.intend(&run.cluster, &run.change)?;
+        let intent = task.intend(&run.subject.cluster, &run.change)?;
         let old: Vec<MemberId> = task.goal.old.iter().cloned().collect();
         let victims: Vec<Node> = task.victims.iter().filter_map(|id| run.node(*id).cloned()).collect();
         let call = Call { cluster: &intent, ..run.call() };
         let written = async {
             match task.goal.write {
                 Write::Create => run.provider.create(call).await,
-                Write::Update => run.provider.update(call, &run.cluster, &victims).await,
+                Write::Update => run.provider.update(call, &run.subject.cluster, &victims).await,
                 Write::RestartHead => run.provider.restart_head(call, &old).await,
                 Write::Delete => run.provider.delete(call).await,
                 Write::Nothing => Ok(()),
@@ -193,7 +194,7 @@ impl Drive {
             Err(error) => {
                 if error.transient {
                     // Whoever waits for it sees why it takes so long.
-                    run.cluster.status_reason.clone_from(&error.message);
+                    run.subject.cluster.status_reason.clone_from(&error.message);
                     self.stale = true;
                 }
                 Err(error.into())
@@ -214,13 +215,13 @@ impl Drive {
             return Ok(());
         }
         self.memory.acknowledged = true;
-        run.cluster = task.intend(&run.cluster, &run.change)?;
+        run.subject.cluster = task.intend(&run.subject.cluster, &run.change)?;
         if task.goal.recipe {
             // What is seen next is what was just written.
-            run.cluster.observed.made.clear();
+            run.subject.cluster.observed.made.clear();
         }
         if called {
-            run.cluster.observed.fence = run.cluster.observed.fence.max(run.action.fence);
+            run.subject.cluster.observed.fence = run.subject.cluster.observed.fence.max(run.action.fence);
         }
         add_placeholders(run, task);
         task.keep(run);
@@ -238,7 +239,7 @@ impl Drive {
     /// Says in the row why it has not ended yet.
     fn note(&mut self, run: &mut ActionRun, why: Vec<String>) {
         if !why.is_empty() && why != self.waits_for {
-            run.cluster.status_reason = why.join("; ");
+            run.subject.cluster.status_reason = why.join("; ");
             self.waits_for = why;
             self.stale = true;
         }
@@ -247,7 +248,7 @@ impl Drive {
     async fn commit(&mut self, run: &mut ActionRun, applied: bool) -> Result<(), Stop> {
         let mut record = run.pending();
         record.applied = applied;
-        record.cluster = std::mem::take(&mut self.stale).then(|| run.cluster.clone());
+        record.cluster = std::mem::take(&mut self.stale).then(|| run.subject.cluster.clone());
         record.data = run.data.stored();
         self.flushed_at = run.now();
         run.record(record).await
@@ -278,7 +279,10 @@ impl Drive {
         why: Vec<String>,
     ) -> Result<(), Stop> {
         self.note(run, why);
-        let behind = self.stale || !(run.dirty.is_empty() && run.gone.is_empty() && run.events.is_empty());
+        let behind = self.stale
+            || !(run.journal.dirty.is_empty()
+                && run.journal.gone.is_empty()
+                && run.journal.events.is_empty());
         let due = self.flushed_at.after(run.context.config.flush_period);
         let mut left = until.map_or(LOOK_AGAIN, |until| until.since(run.now()).min(LOOK_AGAIN));
         if behind && due <= run.now() {
@@ -289,7 +293,7 @@ impl Drive {
         let wait = async {
             tokio::select! {
                 stop = run.interrupted() => Err(stop),
-                () = run.world.changed_since(run.looked) => Ok(()),
+                () = run.world.changed_since(run.observed_version) => Ok(()),
                 () = tokio::time::sleep(Duration::from(left)) => Ok(()),
             }
         };
@@ -299,18 +303,10 @@ impl Drive {
 
 /// How its object and its members are.
 async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
-    run.looked = run.world.version();
+    run.observed_version = run.world.version();
     // Members are recognised by their identities: the rows add nothing to a look.
     let seen = run.call_provider(run.provider.observe(run.call(), &[])).await?;
-    Ok(seen.map(|seen| mirror_events::identified(&run.cluster, seen)))
-}
-
-fn add(run: &mut ActionRun, nodes: Vec<Node>) {
-    for node in &nodes {
-        run.dirty.insert(node.id);
-        run.unborn.insert(node.id);
-    }
-    run.add_nodes(nodes);
+    Ok(seen.map(|seen| mirror_events::identified(&run.subject.cluster, seen)))
 }
 
 /// A row for each member that was asked for and has not been seen, so that it has an id.
@@ -318,10 +314,13 @@ fn add_placeholders(run: &mut ActionRun, task: &Task) {
     let now = run.now();
     let creates = task.goal.write == Write::Create;
     let mut new = Vec::new();
-    if creates && run.cluster.has_head && run.nodes.iter().all(|node| node.role != NodeRole::Head) {
-        new.push(naming::head(&run.cluster, now));
+    if creates
+        && run.subject.cluster.has_head
+        && run.subject.nodes.iter().all(|node| node.role != NodeRole::Head)
+    {
+        new.push(naming::head(&run.subject.cluster, now));
     }
-    for group in run.cluster.groups.clone() {
+    for group in run.subject.cluster.groups.clone() {
         let asked =
             task.goal.wanted.iter().any(|wanted| wanted.group == group.name && wanted.desired.is_some());
         if !(creates || asked) {
@@ -330,14 +329,14 @@ fn add_placeholders(run: &mut ActionRun, task: &Task) {
         let own = |node: &&Node| {
             node.group.as_ref() == Some(&group.name) && (mirror::stays(node) || mirror::is_placeholder(node))
         };
-        let present = u32::try_from(run.nodes.iter().filter(own).count()).unwrap_or(u32::MAX);
+        let present = u32::try_from(run.subject.nodes.iter().filter(own).count()).unwrap_or(u32::MAX);
         for _ in present..group.desired {
-            let index = run.cluster.next_index;
-            run.cluster.next_index = index.saturating_add(1);
-            new.push(naming::worker(&run.cluster, &group.name, index, now));
+            let index = run.subject.cluster.next_index;
+            run.subject.cluster.next_index = index.saturating_add(1);
+            new.push(naming::worker(&run.subject.cluster, &group.name, index, now));
         }
     }
-    add(run, new);
+    run.add_new_nodes(new);
 }
 
 /// Where an operator leaves running members alone, somebody has to know that they are old.
@@ -354,11 +353,11 @@ fn tell_of_old_ones(run: &mut ActionRun, task: &Task, seen: &Observed) {
     let message = format!("made from an older recipe until they are restarted: {}", old.join(", "));
     let event = events::of_cluster(
         Some(&run.action),
-        &run.cluster,
+        &run.subject.cluster,
         Level::Warn,
         reason::RESTART_NEEDED,
         &message,
         run.now(),
     );
-    run.events.push(event);
+    run.journal.events.push(event);
 }

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use muster_core::action::{ActionKind, Target};
+use muster_core::action::ActionKind;
 use muster_core::change::{Change, Delete, NewMember, Recovery};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
@@ -48,6 +48,8 @@ pub(crate) struct Aim {
     pub(crate) keep_size: bool,
     /// Members that are made anew, by what they were in the world.
     pub(crate) again: HashMap<NodeId, String>,
+    /// When it has to be reached, if that is before the timeout of the action.
+    pub(crate) deadline: Option<Timestamp>,
 }
 
 /// What is kept between two looks at the world.
@@ -62,8 +64,15 @@ pub(crate) struct Progress {
 impl ActionRun {
     /// Works until the aim is reached. `Stop::Failed` names everything that stands in the way.
     pub(crate) async fn reach(&mut self, aim: &Aim) -> Result<(), Stop> {
+        self.control.deadline = aim.deadline;
+        let reached = self.reach_in_time(aim).await;
+        self.control.deadline = None;
+        reached
+    }
+
+    async fn reach_in_time(&mut self, aim: &Aim) -> Result<(), Stop> {
         let mut progress = Progress::default();
-        progress.memory.given_up.clone_from(&self.given_up);
+        progress.memory.given_up.clone_from(&self.children.given_up);
         let mut intent = aim.new_intent;
         loop {
             self.check()?;
@@ -100,7 +109,7 @@ impl ActionRun {
         aim: &Aim,
         progress: &mut Progress,
     ) -> Result<Option<(Plan, Vec<NodeId>)>, Stop> {
-        self.looked = self.world.version();
+        self.observed_version = self.world.version();
         let look = self.look(aim.only);
         let mut seen = match self.call_provider(look).await? {
             Ok(seen) => seen,
@@ -110,7 +119,7 @@ impl ActionRun {
             }
         };
         progress.blind = 0;
-        self.forgive_starts(&seen);
+        self.forget_starts_that_did_not_happen(&seen);
         let mut plan = self.plan(aim, &seen, &progress.memory);
         let mut added = Vec::new();
         if plan.add_head || !plan.add.is_empty() {
@@ -118,38 +127,38 @@ impl ActionRun {
             seen.nodes.extend(added.iter().map(|id| (*id, Seen::Absent)));
             plan = self.plan(aim, &seen, &progress.memory);
         }
-        self.cluster.observed.endpoints = seen.endpoints;
+        self.subject.cluster.observed.endpoints = seen.endpoints;
         Ok(Some((plan, added)))
     }
 
     fn plan(&self, aim: &Aim, seen: &Observed, memory: &Memory) -> Plan {
         let goal = Goal {
-            cluster: &self.cluster,
+            cluster: &self.subject.cluster,
             leaving: &aim.leaving,
-            workers_outlive_head: self.capabilities.workers_outlive_head,
+            workers_outlive_head: self.subject.capabilities.workers_outlive_head,
             start: aim.start,
             only: aim.only,
             keep_size: aim.keep_size,
             again: &aim.again,
         };
-        plan::plan(goal, &self.nodes, seen, memory, self.now())
+        plan::plan(goal, &self.subject.nodes, seen, memory, self.now())
     }
 
     fn add_members(&mut self, plan: &Plan) -> Vec<NodeId> {
         let now = self.now();
-        let head = plan.add_head.then(|| naming::head(&self.cluster, now));
+        let head = plan.add_head.then(|| naming::head(&self.subject.cluster, now));
         let mut nodes: Vec<_> = head.into_iter().collect();
         let mut places = placements::unused(&self.data);
         for (group, count) in &plan.add {
             for _ in 0..*count {
-                let index = self.cluster.next_index;
-                self.cluster.next_index = index.saturating_add(1);
-                let worker = naming::worker(&self.cluster, group, index, now);
+                let index = self.subject.cluster.next_index;
+                self.subject.cluster.next_index = index.saturating_add(1);
+                let worker = naming::worker(&self.subject.cluster, group, index, now);
                 nodes.push(placements::put(worker, places.next()));
             }
         }
         let ids = nodes.iter().map(|node| node.id).collect();
-        self.add_nodes(nodes);
+        self.subject.add_nodes(nodes);
         ids
     }
 
@@ -197,7 +206,7 @@ impl ActionRun {
         let lost_head = self.lost_head(plan);
         if lost_head.is_some() {
             // A new head: workers that cannot find it by themselves are of the old one from here on.
-            self.cluster.incarnation += 1;
+            self.subject.cluster.incarnation += 1;
         }
         let intent = intent || lost_head.is_some();
         let mut children = Vec::new();
@@ -210,7 +219,7 @@ impl ActionRun {
                 };
                 children.push(self.child(&change, *id));
             }
-            let incarnation = self.cluster.incarnation;
+            let incarnation = self.subject.cluster.incarnation;
             if let Some(node) = self.node_mut(*id) {
                 node.status =
                     if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
@@ -240,15 +249,16 @@ impl ActionRun {
             }
         }
         // New rows are inserted as they are now; nothing about them is behind.
-        self.dirty.retain(|id| !added.contains(id));
+        self.journal.dirty.retain(|id| !added.contains(id));
         self.forget(plan);
         let came: Vec<NodeId> =
-            self.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)).collect();
+            self.subject.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)).collect();
         if self.action.kind != ActionKind::ClusterCreate {
             self.record_added(&came);
         }
         let mut record = self.pending();
-        record.new_nodes = self.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
+        record.new_nodes =
+            self.subject.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
         record.children = children;
         record.applied = true;
         // What policies chose is kept with the plan: whoever takes over does not ask them again.
@@ -266,14 +276,9 @@ impl ActionRun {
         }
     }
 
-    /// A node's own action has no part for that node.
-    pub(crate) fn needs_child(&self, id: NodeId) -> bool {
-        !self.children.contains_key(&id) && self.action.target != Target::Node(id)
-    }
-
     /// The head, if it worked before and is about to be started again without having been asked to stop.
     fn lost_head(&self, plan: &Plan) -> Option<NodeId> {
-        let present = self.cluster.incarnation;
+        let present = self.subject.cluster.incarnation;
         let lost = |node: &Node| {
             node.role == NodeRole::Head && node.created_at.is_some() && node.incarnation == present
         };
@@ -288,15 +293,15 @@ impl ActionRun {
         for id in &plan.gone {
             self.end_child(*id, succeeded("Deletion succeeded"));
         }
-        self.gone.extend(&plan.gone);
+        self.journal.gone.extend(&plan.gone);
         self.remove_nodes(&plan.gone.iter().copied().collect());
     }
 
     /// Starts and stops at once, takes results in as they come, and writes them now and then.
     async fn act(&mut self, plan: &Plan, progress: &mut Progress) -> Result<(), Stop> {
         let provider = std::sync::Arc::clone(&self.provider);
-        let (cluster, fence) = (self.cluster.clone(), self.action.fence);
-        let (stops, starts) = (self.by_recipe(&plan.stop), self.by_recipe(&plan.start));
+        let (cluster, fence) = (self.subject.cluster.clone(), self.action.fence);
+        let (stops, starts) = (self.subject.by_profile(&plan.stop), self.subject.by_profile(&plan.start));
         let call = |profile| Call { cluster: &cluster, profile, fence };
         let stops = stops.iter().map(|(profile, nodes)| provider.stop_nodes(call(profile), nodes.clone()));
         let starts = starts.iter().map(|(profile, nodes)| provider.start_nodes(call(profile), nodes.clone()));
@@ -308,10 +313,10 @@ impl ActionRun {
         loop {
             tokio::select! {
                 biased;
-                told = self.interrupted_or_told() => {
+                told = self.interrupted_or_child_cancelled() => {
                     told?;
                     // The others are taken up again by the next plan, without those that are left out.
-                    self.doubt_starts(starting);
+                    self.leave_starts_unconfirmed(starting);
                     return Ok(());
                 }
                 some = results.next() => match some {
@@ -331,8 +336,8 @@ impl ActionRun {
         let left = until.map_or(LOOK_AGAIN, |until| until.since(self.now()).min(LOOK_AGAIN));
         let wait = async {
             tokio::select! {
-                told = self.interrupted_or_told() => told,
-                () = self.world.changed_since(self.looked) => Ok(()),
+                told = self.interrupted_or_child_cancelled() => told,
+                () = self.world.changed_since(self.observed_version) => Ok(()),
                 () = tokio::time::sleep(Duration::from(left)) => Ok(()),
             }
         };

@@ -1,4 +1,4 @@
-//! The parts of an action: one a node that it changes.
+//! The child actions of an action: one for each node that it changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,28 +14,62 @@ use crate::context::Context;
 use crate::ids::new_id;
 use crate::run::{ActionRun, Stop};
 
-impl ActionRun {
-    /// Nodes that somebody said to leave out, and the children that stand for that.
-    pub(crate) fn cancelled_children(&self) -> Vec<(NodeId, ActionId)> {
-        let told = self.told();
-        if told.cancelled_children.is_empty() {
-            return Vec::new();
+/// The children by node.
+#[derive(Default)]
+pub(crate) struct Children {
+    /// Those that have not ended.
+    pub(crate) open: HashMap<NodeId, ActionId>,
+    /// Nodes whose child has succeeded.
+    pub(crate) done: HashSet<NodeId>,
+    /// Nodes that were given up, and why: this action does not retry them.
+    pub(crate) given_up: HashMap<NodeId, String>,
+}
+
+impl Children {
+    /// Those that an engine before us recorded; an action that was just claimed for the first time has none.
+    pub(super) async fn load(context: &Context, parent: &Action, taken_over: bool) -> Result<Self, Stop> {
+        let mut children = Self::default();
+        if !taken_over {
+            return Ok(children);
         }
-        let cancelled = |(_, child): &(&NodeId, &ActionId)| told.cancelled_children.contains(child);
-        self.children.iter().filter(cancelled).map(|(node, child)| (*node, *child)).collect()
+        let query = ActionQuery { parent: Some(parent.id), ..ActionQuery::default() };
+        for child in context.store.actions(&query).await?.items {
+            let Target::Node(node) = child.target else { continue };
+            match child.status {
+                ActionStatus::Succeeded => drop(children.done.insert(node)),
+                ActionStatus::Failed => drop(children.given_up.insert(node, child.status_reason)),
+                ActionStatus::Cancelled => drop(children.given_up.insert(node, excluded(child.id))),
+                _ => drop(children.open.insert(node, child.id)),
+            }
+        }
+        Ok(children)
+    }
+}
+
+impl ActionRun {
+    /// Nodes that a user excluded by cancelling their child action.
+    pub(crate) fn cancelled_children(&self) -> Vec<(NodeId, ActionId)> {
+        let cancelled = self.control.cancelled_children();
+        let open = self.children.open.iter().filter(|(_, child)| cancelled.contains(child));
+        open.map(|(node, child)| (*node, *child)).collect()
     }
 
-    /// A child for a node, already running under this action.
+    /// Whether a node needs a child; it has none in its own action.
+    pub(crate) fn needs_child(&self, id: NodeId) -> bool {
+        !self.children.open.contains_key(&id) && self.action.target != Target::Node(id)
+    }
+
+    /// A child for a node, already running and owned by this engine.
     pub(crate) fn child(&mut self, change: &Change, node: NodeId) -> Action {
         let now = self.now();
         let id = ActionId::from_uuid(new_id());
-        self.children.insert(node, id);
+        self.children.open.insert(node, id);
         Action {
             id,
             kind: change.kind(),
             version: 1,
             target: Target::Node(node),
-            cluster_id: self.stored.then_some(self.cluster.id),
+            cluster_id: self.subject.stored.then_some(self.subject.cluster.id),
             instance: self.action.instance.clone(),
             parent: Some(self.action.id),
             cause: Cause::Derived,
@@ -62,46 +96,24 @@ impl ActionRun {
         }
     }
 
-    /// Children for those of these nodes that have none; a node's own action is none of its own.
+    /// Children for those of these nodes that need one.
     pub(crate) fn children_for(&mut self, change: &Change, nodes: &[NodeId]) -> Vec<Action> {
         let missing: Vec<NodeId> = nodes.iter().copied().filter(|id| self.needs_child(*id)).collect();
         missing.into_iter().map(|id| self.child(change, id)).collect()
     }
 
-    /// Notes that a node's child has ended.
+    /// Records that a node's child has ended.
     pub(crate) fn end_child(&mut self, node: NodeId, end: End) {
-        let Some(child) = self.children.remove(&node) else { return };
-        match self.ended.iter_mut().find(|(same, _)| *same == end) {
+        let Some(child) = self.children.open.remove(&node) else { return };
+        let ended = &mut self.journal.ended;
+        match ended.iter_mut().find(|(same, _)| *same == end) {
             Some((_, children)) => children.push(child),
-            None => self.ended.push((end, vec![child])),
+            None => ended.push((end, vec![child])),
         }
     }
-}
-
-/// Children by what is left of them: those that are open, and nodes that were given up, with the reason.
-#[derive(Default)]
-pub(crate) struct Children {
-    pub(crate) open: HashMap<NodeId, ActionId>,
-    pub(crate) done: HashSet<NodeId>,
-    pub(crate) given_up: HashMap<NodeId, String>,
-}
-
-pub(crate) async fn children_of(context: &Context, parent: ActionId) -> Result<Children, Stop> {
-    let query = ActionQuery { parent: Some(parent), ..ActionQuery::default() };
-    let mut children = Children::default();
-    for child in context.store.actions(&query).await?.items {
-        let Target::Node(node) = child.target else { continue };
-        match child.status {
-            ActionStatus::Succeeded => drop(children.done.insert(node)),
-            ActionStatus::Failed => drop(children.given_up.insert(node, child.status_reason)),
-            ActionStatus::Cancelled => drop(children.given_up.insert(node, left_out(child.id))),
-            _ => drop(children.open.insert(node, child.id)),
-        }
-    }
-    Ok(children)
 }
 
 /// Why a node stays as it is whose child was cancelled.
-pub(crate) fn left_out(child: ActionId) -> String {
+pub(crate) fn excluded(child: ActionId) -> String {
     format!("its action {child} was cancelled")
 }

@@ -1,4 +1,4 @@
-//! What an action writes.
+//! The commits of an action.
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
@@ -7,42 +7,29 @@ use muster_store::commands::Record;
 use crate::run::{ActionRun, Stop};
 
 impl ActionRun {
-    /// A commit that carries what is behind: nodes, children, events.
+    /// A commit that carries the journal: nodes, children, events.
     pub(crate) fn pending(&mut self) -> Record {
         let mut record = Record::new(self.ticket(), self.now());
-        let (dirty, unborn) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.unborn));
-        let dirty = self.nodes.iter().filter(|node| dirty.contains(&node.id)).cloned();
-        (record.new_nodes, record.nodes) = dirty.partition(|node| unborn.contains(&node.id));
-        let relocated = std::mem::take(&mut self.relocated);
-        record.moved_nodes = std::mem::take(&mut self.moved);
-        record.moved_nodes.extend(record.nodes.extract_if(.., |node| relocated.contains(&node.id)));
-        record.gone_nodes = std::mem::take(&mut self.gone);
-        record.ended_children = std::mem::take(&mut self.ended);
-        record.events = std::mem::take(&mut self.events);
+        self.journal.drain_into(&mut record, &self.subject.nodes);
         record
     }
 
-    /// Commits, and takes note of what the action was told meanwhile.
+    /// Commits, and takes the signals over that were sent meanwhile.
     pub(crate) async fn record(&mut self, record: Record) -> Result<(), Stop> {
-        if self.lease.has_expired(self.now()) {
+        if self.has_expired() {
             return Err(Stop::Fenced);
         }
-        let before = self.follow.version();
-        // Parts that come with this commit were told nothing before it.
-        let up_to_date = self.told().version == before || record.children.len() == self.children.len();
-        let control = self.context.store.record(record).await?;
-        let mut told = self.told();
-        told.control = control;
-        if up_to_date {
-            told.version = before;
-        }
+        let before = self.control.signals.version();
+        // Children that are inserted by this commit cannot have been cancelled before it.
+        let all_new = record.children.len() == self.children.open.len();
+        let signal = self.context.store.record(record).await?;
+        self.control.take_signal(signal, before, all_new);
         Ok(())
     }
 
-    /// Writes what is behind, if anything is.
+    /// Writes the journal, if there is anything in it.
     pub(crate) async fn flush(&mut self) -> Result<(), Stop> {
-        let nodes = self.dirty.is_empty() && self.moved.is_empty() && self.gone.is_empty();
-        if nodes && self.ended.is_empty() && self.events.is_empty() {
+        if self.journal.is_empty() {
             return Ok(());
         }
         let record = self.pending();
@@ -54,7 +41,7 @@ impl ActionRun {
         self.commit_with(Vec::new(), intent).await
     }
 
-    /// The same, with the parts that begin with that step.
+    /// The same, with the child actions that begin with that step.
     pub(crate) async fn commit_with(&mut self, children: Vec<Action>, intent: bool) -> Result<(), Stop> {
         let mut record = self.pending();
         record.children = children;
@@ -64,8 +51,8 @@ impl ActionRun {
         self.record(record).await
     }
 
-    /// The cluster as it is written, if it is.
+    /// The cluster as it is written, if it is a row.
     pub(crate) fn row(&self) -> Option<Cluster> {
-        self.stored.then(|| self.cluster.clone())
+        self.subject.stored.then(|| self.subject.cluster.clone())
     }
 }

@@ -1,36 +1,75 @@
-//! How an action is told to stop, and when it stops by itself.
+//! What interrupts an action: signals of users, its deadline, the end of its engine's lease, the end of the engine.
 
 use std::collections::HashSet;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use muster_core::action::{Action, Control};
+use muster_core::action::{self, Action};
 use muster_core::ids::ActionId;
 use muster_core::time::{Span, Timestamp};
 use muster_store::Dialect;
+use parking_lot::Mutex;
 
+use crate::context::Context;
+use crate::lease::Lease;
+use crate::notify::{Subscription, Topic};
 use crate::ports::provider::ProviderError;
 use crate::run::{ActionRun, Stop};
 
-/// What the action was told, as far as it was read.
+/// What may interrupt an action.
+pub(crate) struct Control {
+    pub(super) lease: Arc<Lease>,
+    /// Notified when the action's row, or that of a child, was given a signal.
+    pub(super) signals: Subscription,
+    received: Mutex<Signals>,
+    /// When a part of the action has to be over, before its own timeout.
+    pub(crate) deadline: Option<Timestamp>,
+}
+
+/// The signals that were read.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) control: Option<Control>,
-    pub(crate) cancelled_children: HashSet<ActionId>,
-    /// Which version of the row was read.
-    pub(crate) version: u64,
+struct Signals {
+    control: Option<action::Control>,
+    cancelled_children: HashSet<ActionId>,
+    /// Up to which notification they were read.
+    version: u64,
+}
+
+impl Control {
+    pub(super) fn new(context: &Context, lease: &Arc<Lease>, action: &Action) -> Self {
+        let signals = context.notifier.subscribe(Topic::Action(action.id));
+        // Nothing was read yet of what was sent before this.
+        let version = signals.version().wrapping_sub(1);
+        let received = Signals { control: action.control, version, ..Signals::default() };
+        Self { lease: Arc::clone(lease), signals, received: Mutex::new(received), deadline: None }
+    }
+
+    /// Takes the signal over that a commit returned. `version` was current before the commit.
+    pub(super) fn take_signal(&self, signal: Option<action::Control>, version: u64, children_are_new: bool) {
+        let mut received = self.received.lock();
+        received.control = signal;
+        if received.version == version || children_are_new {
+            received.version = version;
+        }
+    }
+
+    /// Child actions that users cancelled.
+    pub(super) fn cancelled_children(&self) -> HashSet<ActionId> {
+        self.received.lock().cancelled_children.clone()
+    }
 }
 
 impl ActionRun {
     /// Whether the action has to stop here.
     pub(crate) fn check(&self) -> Result<(), Stop> {
-        if self.lease.has_expired(self.now()) {
+        if self.has_expired() {
             return Err(Stop::Fenced);
         }
-        match self.told().control {
-            Some(Control::Cancel) => return Err(Stop::Cancelled),
-            Some(Control::Suspend) => return Err(Stop::Suspended),
+        let signal = self.control.received.lock().control;
+        match signal {
+            Some(action::Control::Cancel) => return Err(Stop::Cancelled),
+            Some(action::Control::Suspend) => return Err(Stop::Suspended),
             // A signal of a newer version waits for an engine that knows it.
-            Some(Control::Unknown(_)) | None => {}
+            Some(action::Control::Unknown(_)) | None => {}
         }
         if self.time_left() == Span::default() {
             return Err(Stop::TimedOut);
@@ -38,65 +77,62 @@ impl ActionRun {
         if self.context.stopping.is_cancelled() { Err(Stop::HandOver) } else { Ok(()) }
     }
 
-    /// Whether others may have taken it over.
+    /// Whether other engines may have taken it over.
     pub(crate) fn has_expired(&self) -> bool {
-        self.lease.has_expired(self.now())
+        self.control.lease.has_expired(self.now())
     }
 
     /// How long it may still run; suspensions do not count.
     pub(crate) fn time_left(&self) -> Span {
-        time_left(&self.action, self.now())
+        let now = self.now();
+        let left = time_left(&self.action, now);
+        self.control.deadline.map_or(left, |deadline| left.min(deadline.since(now)))
     }
 
-    pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns when the action was told to stop, the engine stops, its lease or its time is over.
+    /// Returns when the action has to stop.
     pub(crate) async fn interrupted(&self) -> Stop {
         loop {
             if let Err(stop) = self.check() {
                 return stop;
             }
-            if let Err(stop) = self.hear().await {
+            if let Err(stop) = self.read_signals().await {
                 return stop;
             }
         }
     }
 
-    /// Returns when it has to stop, or, without an error, when nodes are to be left out that it has in slot.
-    pub(crate) async fn interrupted_or_told(&self) -> Result<(), Stop> {
+    /// Returns when the action has to stop, or, without an error, when some of its open children were cancelled.
+    pub(crate) async fn interrupted_or_child_cancelled(&self) -> Result<(), Stop> {
         loop {
             self.check()?;
             if !self.cancelled_children().is_empty() {
                 return Ok(());
             }
-            self.hear().await?;
+            self.read_signals().await?;
         }
     }
 
-    /// Waits for a word to this action, and reads it. Given up half-way it loses nothing: what counts as heard is
-    /// noted only once it was read.
-    async fn hear(&self) -> Result<(), Stop> {
-        let read = self.told().version;
-        let left =
-            self.time_left().min(self.context.config.safety_period).min(self.lease.time_left(self.now()));
-        let told = tokio::select! {
-            () = self.follow.changed_since(read) => true,
+    /// Waits for a signal, and reads it. Given up half-way it loses nothing: a signal counts as received only once it was
+    /// read.
+    async fn read_signals(&self) -> Result<(), Stop> {
+        let Control { lease, signals, received, .. } = &self.control;
+        let read = received.lock().version;
+        let left = self.time_left().min(self.context.config.safety_period).min(lease.time_left(self.now()));
+        let notified = tokio::select! {
+            () = signals.changed_since(read) => true,
             () = self.context.stopping.cancelled() => return Ok(()),
-            () = self.lease.lost.cancelled() => return Ok(()),
+            () = lease.lost.cancelled() => return Ok(()),
             () = tokio::time::sleep(left.into()) => false,
         };
-        // A notice may get lost with its connection: now and then it is asked without one. Where there is none to get
-        // lost, there is nothing to ask.
-        if !told && self.context.store.dialect() == Dialect::Sqlite {
+        // Poll now and then in case a notification was lost with its connection; SQLite has none to lose.
+        if !notified && self.context.store.dialect() == Dialect::Sqlite {
             return Ok(());
         }
-        let version = self.follow.version();
+        let version = signals.version();
         match self.context.store.told(self.action.id).await {
-            Ok(Some(told)) if told.fence == self.action.fence => {
-                let cancelled_children = told.cancelled_parts.into_iter().collect();
-                *self.told() = Told { control: told.control, cancelled_children, version };
+            Ok(Some(row)) if row.fence == self.action.fence => {
+                let cancelled_children = row.cancelled_parts.into_iter().collect();
+                *received.lock() = Signals { control: row.control, cancelled_children, version };
                 Ok(())
             }
             Ok(_) => Err(Stop::Fenced),
@@ -108,8 +144,8 @@ impl ActionRun {
         }
     }
 
-    /// A call to the provider, for as long as nothing says that the action has to stop. Its verbs are idempotent and
-    /// fenced, so one that is cut short is safe to take up again.
+    /// A call to the provider, until the action has to stop. Provider calls are idempotent and fenced, so one that is cut
+    /// short can be repeated.
     pub(crate) async fn call_provider<T>(
         &self,
         call: impl Future<Output = Result<T, ProviderError>>,
@@ -121,7 +157,7 @@ impl ActionRun {
         }
     }
 
-    /// Waits for the world; meanwhile its slot is free for others.
+    /// Waits without occupying a slot.
     pub(crate) async fn yield_slot_while<T>(&self, wait: impl Future<Output = T>) -> T {
         match &self.slot {
             Some(slot) => slot.yield_while(wait).await,

@@ -1,4 +1,4 @@
-//! What an action is about, as its rows say.
+//! Reading what an action works on.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,60 +10,68 @@ use muster_core::policy::Binding;
 use muster_core::profile::Profile;
 use muster_core::projects::ProjectNamespaces;
 use muster_store::Store;
-use muster_store::reads::Subject;
+use muster_store::reads;
 
 use crate::context::Context;
 use crate::intent::orphan;
+use crate::ports::provider::Provider;
 use crate::run::Stop;
-
-/// A cluster and its members, or a node that is in none.
-pub(crate) struct About {
-    pub(crate) cluster: Cluster,
-    /// Whether there is such a row: a node without a cluster is the only member of one that is not stored.
-    pub(crate) stored: bool,
-    pub(crate) profile: Profile,
-    /// Recipes of members that were made from another one than their cluster's.
-    pub(crate) profiles: HashMap<ProfileId, Profile>,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) bindings: Vec<Binding>,
-    /// The node that the action is about, as it was.
-    pub(crate) target: Option<Node>,
-}
+use crate::run::subject::{Subject, positions};
 
 fn gone(what: &str) -> Stop {
     Stop::Failed(format!("its {what} is not there any more"))
 }
 
-impl About {
+/// What was read, before its provider is asked what it can do.
+struct Rows {
+    cluster: Cluster,
+    stored: bool,
+    profile: Profile,
+    profiles: HashMap<ProfileId, Profile>,
+    nodes: Vec<Node>,
+    bindings: Vec<Binding>,
+    target: Option<Node>,
+}
+
+impl Subject {
     /// Reads it, except for what came with the claim.
-    pub(crate) async fn read(
+    pub(super) async fn load(
         context: &Context,
+        provider: &dyn Provider,
         action: &Action,
         taken_over: bool,
-        subject: Option<Subject>,
+        claimed: Option<reads::Subject>,
     ) -> Result<Self, Stop> {
         let store = &context.store;
-        match (action.cluster_id, action.target) {
+        let rows = match (action.cluster_id, action.target) {
             (Some(id), _) | (None, Target::Cluster(id)) => {
-                Self::cluster(store, id, action, taken_over, subject).await
+                Rows::cluster(store, id, action, taken_over, claimed).await?
             }
-            (None, Target::Node(node)) => Self::orphan(store, &context.config.projects, node).await,
-        }
+            (None, Target::Node(node)) => Rows::orphan(store, &context.config.projects, node).await?,
+        };
+        let Rows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
+        let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
+        let capabilities =
+            provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
+        let positions = positions(&nodes);
+        Ok(Self { cluster, stored, profile, profiles, target, nodes, bindings, capabilities, positions })
     }
+}
 
+impl Rows {
     async fn cluster(
         store: &Store,
         id: ClusterId,
         action: &Action,
         taken_over: bool,
-        subject: Option<Subject>,
+        claimed: Option<reads::Subject>,
     ) -> Result<Self, Stop> {
-        let subject = match subject {
+        let subject = match claimed {
             Some(subject) => Some(subject),
             None => store.subject(id).await?,
         };
         let subject = subject.filter(|subject| subject.cluster.deleted_at.is_none());
-        let Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
+        let reads::Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
         // A cluster that is only being made has nothing to be read yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
         let mut nodes = if fresh { Vec::new() } else { store.members(id).await? };

@@ -131,11 +131,11 @@ pub(crate) async fn give_up(
 
 /// Policies are asked before; what they say is kept with the action.
 async fn guarded(run: &mut ActionRun) -> Result<String, Stop> {
-    if !run.bindings.is_empty() && !run.is_planned() {
+    if !run.subject.bindings.is_empty() && !run.is_planned() {
         let mut data = std::mem::take(&mut run.data);
         let mut effects = Effects::default();
         let context = run.policy_context(&mut data, &mut effects);
-        let allowed = run.context.policies.before(&run.bindings, context).await;
+        let allowed = run.context.policies.before(&run.subject.bindings, context).await;
         run.data = data;
         run.take_effects(effects);
         if let Err(why) = allowed {
@@ -158,21 +158,21 @@ impl ActionRun {
         let deleted = actions::deletes(&self.change) && status == ActionStatus::Succeeded;
         self.settle_cluster(deleted, status, &reason);
         let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
-        let event = match &self.target {
+        let event = match &self.subject.target {
             Some(node) => events::of_node_action(&self.action, node, phase, &reason, now),
-            None => events::of_action(&self.action, &self.cluster, phase, &reason, now),
+            None => events::of_action(&self.action, &self.subject.cluster, phase, &reason, now),
         };
-        self.events.push(event);
+        self.journal.events.push(event);
         let mut record = self.pending();
         record.applied = status == ActionStatus::Succeeded;
         if self.shares_cluster() {
-            record.evaluate = Some((self.cluster.id, self.action.kind));
+            record.evaluate = Some((self.subject.cluster.id, self.action.kind));
         } else {
             record.cluster = self.row();
         }
         record.end_other_children = Some(End { status, reason: reason.clone() });
         record.data = self.data.stored();
-        record.bindings = std::mem::take(&mut self.effects.bindings);
+        record.bindings = std::mem::take(&mut self.journal.effects.bindings);
         record.end = Some(End { status, reason: reason.clone() });
         self.record(record).await?;
         self.context.metrics.ended(self.action.kind, status);
@@ -181,14 +181,17 @@ impl ActionRun {
     }
 
     async fn tell_policies(&mut self, status: ActionStatus, reason: &str) -> String {
-        if self.bindings.is_empty() {
+        if self.subject.bindings.is_empty() {
             return reason.to_owned();
         }
         let mut data = std::mem::take(&mut self.data);
         let mut effects = Effects::default();
         let context = self.policy_context(&mut data, &mut effects);
-        let told =
-            self.context.policies.after(&self.bindings, context, status == ActionStatus::Succeeded).await;
+        let told = self
+            .context
+            .policies
+            .after(&self.subject.bindings, context, status == ActionStatus::Succeeded)
+            .await;
         self.data = data;
         self.take_effects(effects);
         match told {
@@ -200,7 +203,7 @@ impl ActionRun {
     /// A node that this action began to change and did not finish says so.
     fn settle_nodes(&mut self, status: ActionStatus, reason: &str) {
         // What an operator drives is as it was seen, and goes on.
-        if status == ActionStatus::Succeeded || self.is_delegated() {
+        if status == ActionStatus::Succeeded || self.subject.is_delegated() {
             return;
         }
         let now = self.now();
@@ -222,25 +225,26 @@ impl ActionRun {
 
     fn settle_cluster(&mut self, deleted: bool, status: ActionStatus, reason: &str) {
         let now = self.now();
-        let active = status::active_workers(&self.nodes);
-        let head = status::head_state(&self.cluster, &self.nodes);
-        let (mut word, mut words) = status::evaluate(&self.cluster, active, head, events::word(&self.action));
+        let active = status::active_workers(&self.subject.nodes);
+        let head = status::head_state(&self.subject.cluster, &self.subject.nodes);
+        let (mut word, mut words) =
+            status::evaluate(&self.subject.cluster, active, head, events::word(&self.action));
         let created = status == ActionStatus::Succeeded || self.action.kind != ActionKind::ClusterCreate;
         if !created && head == status::HeadState::Lost {
             (word, words) = (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));
         }
         if deleted {
             (word, words) = (ClusterStatus::Deleted, reason.to_owned());
-            self.cluster.deleted_at = Some(now);
+            self.subject.cluster.deleted_at = Some(now);
         } else if status != ActionStatus::Succeeded {
             words = format!("{words} {reason}");
-            if is_left_alone(&self.cluster, &self.capabilities) {
+            if is_left_alone(&self.subject.cluster, &self.subject.capabilities) {
                 words = left_alone(&words);
             }
         } else if word != ClusterStatus::Active && !self.obstacles.is_empty() {
             words = format!("{words} {}", self.obstacles.join("; "));
         }
-        let cluster = &mut self.cluster;
+        let cluster = &mut self.subject.cluster;
         cluster.status = word;
         cluster.status_reason = words;
         cluster.updated_at = Some(now);

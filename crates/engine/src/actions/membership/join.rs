@@ -46,8 +46,8 @@ pub(crate) async fn all(
     let mut waiting: Vec<Join> = joins.into_iter().filter(|join| !member(run, join)).collect();
     let ids: Vec<NodeId> = waiting.iter().map(|join| join.node).collect();
     begin(run, &ids, intent).await?;
-    let mut failed: Vec<String> = run.given_up.values().cloned().collect();
-    waiting.retain(|join| !run.given_up.contains_key(&join.node));
+    let mut failed: Vec<String> = run.children.given_up.values().cloned().collect();
+    waiting.retain(|join| !run.children.given_up.contains_key(&join.node));
     let mut busy: HashSet<NodeId> = HashSet::new();
     while !waiting.is_empty() {
         run.check()?;
@@ -118,7 +118,7 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
         return Ok(());
     }
     let now = run.now();
-    let mut cluster: Cluster = run.cluster.clone();
+    let mut cluster: Cluster = run.subject.cluster.clone();
     let (mut members, mut leavers, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
     for (Join { instead_of, .. }, node) in joins {
         let old = instead_of.and_then(|old| run.node(old).cloned());
@@ -133,8 +133,8 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
     }
     let mut record = Record::new(run.ticket(), now);
     record.children = run.children_for(&Change::LeaveNode, &leaves);
-    let joined = joins.iter().filter_map(|(join, _)| run.children.get(&join.node).copied()).collect();
-    let left = leaves.iter().filter_map(|id| run.children.get(id).copied()).collect();
+    let joined = joins.iter().filter_map(|(join, _)| run.children.open.get(&join.node).copied()).collect();
+    let left = leaves.iter().filter_map(|id| run.children.open.get(id).copied()).collect();
     record.ended_children = vec![
         (succeeded("Node successfully joined cluster."), joined),
         (succeeded("Node successfully left cluster."), left),
@@ -146,14 +146,14 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
     record.applied = true;
     let written = run.context.store.record(record).await;
     for id in &leaves {
-        run.children.remove(id);
+        run.children.open.remove(id);
     }
     written?;
     for (join, _) in joins {
-        run.children.remove(&join.node);
+        run.children.open.remove(&join.node);
     }
-    run.cluster = cluster;
-    run.add_nodes(members);
+    run.subject.cluster = cluster;
+    run.subject.add_nodes(members);
     run.remove_nodes(&leaves.into_iter().collect());
     Ok(())
 }

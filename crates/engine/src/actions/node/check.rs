@@ -31,10 +31,10 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
 
 /// Looks at all members, each by a part of the action.
 pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Result<(), Stop> {
-    if run.stored && delete_earlier {
-        run.context.store.forget_checks(ForgetChecks { cluster: run.cluster.id }).await?;
+    if run.subject.stored && delete_earlier {
+        run.context.store.forget_checks(ForgetChecks { cluster: run.subject.cluster.id }).await?;
     }
-    let ids: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+    let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
     let children = run.children_for(&Change::CheckNode, &ids);
     if !children.is_empty() {
         run.commit_with(children, false).await?;
@@ -56,11 +56,11 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
 /// Looks at all members, on the way to something else.
 pub(crate) async fn look_at_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     let seen = checked(run, None).await?;
-    let ids: Vec<NodeId> = run.nodes.iter().map(|node| node.id).collect();
+    let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
     for id in ids {
         note(run, id, &seen);
     }
-    run.cluster.observed.endpoints.clone_from(&seen.endpoints);
+    run.subject.cluster.observed.endpoints.clone_from(&seen.endpoints);
     Ok(seen)
 }
 
@@ -104,6 +104,6 @@ fn note(run: &mut ActionRun, id: NodeId, seen: &Observed) {
     if let Some(why) = why.filter(|_| worked) {
         let node: Node = node.clone();
         let event = events::of_node(Some(&run.action), &node, Level::Warn, reason::NODE_LOST, &why, now);
-        run.events.push(event);
+        run.journal.events.push(event);
     }
 }

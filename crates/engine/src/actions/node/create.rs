@@ -33,14 +33,14 @@ async fn take_in(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
             return Err(Stop::Failed(refused));
         }
     };
-    run.cluster = larger;
-    let index = run.cluster.next_index;
-    run.cluster.next_index = index.saturating_add(1);
-    run.cluster.generation += 1;
+    run.subject.cluster = larger;
+    let index = run.subject.cluster.next_index;
+    run.subject.cluster.next_index = index.saturating_add(1);
+    run.subject.cluster.generation += 1;
     let id = node.id;
     let place = placements::unused(&run.data).next();
     let node = placements::put(node, place);
-    run.relocate(naming::placed(&run.cluster, node, &group, index));
+    run.relocate(naming::placed(&run.subject.cluster, node, &group, index));
     run.record_added(&[id]);
     run.commit(true).await
 }
@@ -50,7 +50,7 @@ pub(crate) fn turn_away(run: &mut ActionRun, why: &str) {
     if let Ok(node) = target(run)
         && node.is_candidate()
     {
-        run.settle(node.id, NodeStatus::Error, why);
+        run.set_status(node.id, NodeStatus::Error, why);
         run.move_out(&HashSet::from([node.id]));
     }
 }

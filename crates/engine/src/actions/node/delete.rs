@@ -18,7 +18,7 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
     // Once begun it was checked, and the cluster may have other bounds by now.
-    let checked = run.action.applied_at.is_some() || !run.stored || node.is_candidate();
+    let checked = run.action.applied_at.is_some() || !run.subject.stored || node.is_candidate();
     if !checked {
         run.intent().without(std::iter::once(&node), &run.data).map_err(Stop::Failed)?;
     }
@@ -41,8 +41,8 @@ fn failed(stop: Stop) -> Stop {
 
 fn reduce(run: &mut ActionRun, node: &Node) {
     let Some(group) = node.group.as_deref() else { return };
-    if let Some(group) = run.cluster.groups.iter_mut().find(|other| other.name == group) {
+    if let Some(group) = run.subject.cluster.groups.iter_mut().find(|other| other.name == group) {
         group.desired = group.desired.saturating_sub(1);
-        run.cluster.generation += 1;
+        run.subject.cluster.generation += 1;
     }
 }

@@ -67,14 +67,14 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
     let wanted: Option<HashSet<NodeId>> = request.nodes.clone().map(|nodes| nodes.into_iter().collect());
     let chosen = |node: &&Node| {
         wanted.as_ref().is_none_or(|wanted| wanted.contains(&node.id))
-            && !run.done.contains(&node.id)
-            && !run.given_up.contains_key(&node.id)
+            && !run.children.done.contains(&node.id)
+            && !run.children.given_up.contains_key(&node.id)
     };
-    let nodes: Vec<NodeId> = run.nodes.iter().filter(chosen).map(|node| node.id).collect();
+    let nodes: Vec<NodeId> = run.subject.nodes.iter().filter(chosen).map(|node| node.id).collect();
     let (status, part) = request.part();
     let children = run.children_for(&part, &nodes);
     for id in &nodes {
-        run.settle(*id, status, &request.words("in progress"));
+        run.set_status(*id, status, &request.words("in progress"));
     }
     run.commit_with(children, false).await?;
     let failures = act(run, &request, &nodes).await?;
@@ -84,9 +84,9 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
 /// Does it to all at once, and writes now and then who has it behind them; who failed, and why.
 async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     let fence = run.action.fence;
-    let shared = Arc::new((Arc::clone(&run.provider), run.cluster.clone(), request.clone()));
+    let shared = Arc::new((Arc::clone(&run.provider), run.subject.cluster.clone(), request.clone()));
     let mut each: Vec<BoxFuture<'static, (NodeId, Result<(), ProviderError>)>> = Vec::new();
-    for (profile, nodes) in run.by_recipe(nodes) {
+    for (profile, nodes) in run.subject.by_profile(nodes) {
         let profile = Arc::new(profile);
         for node in nodes {
             let (shared, profile) = (Arc::clone(&shared), Arc::clone(&profile));
@@ -99,7 +99,7 @@ async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) 
         }
     }
     let mut results = futures::stream::iter(each).buffer_unordered(AT_ONCE);
-    let mut failures: Vec<String> = run.given_up.values().cloned().collect();
+    let mut failures: Vec<String> = run.children.given_up.values().cloned().collect();
     let mut flush = tokio::time::interval(run.context.config.flush_period.into());
     flush.reset();
     loop {
@@ -125,13 +125,13 @@ fn take_in(
     match done {
         Ok(()) => {
             let words = request.words("succeeded");
-            run.settle(id, NodeStatus::Active, &words);
+            run.set_status(id, NodeStatus::Active, &words);
             run.end_child(id, succeeded(&words));
             None
         }
         Err(error) => {
             let words = format!("{}: {}", request.words("failed"), error.message);
-            run.settle(id, NodeStatus::Error, &words);
+            run.set_status(id, NodeStatus::Error, &words);
             run.end_child(id, End { status: ActionStatus::Failed, reason: words });
             Some(format!("{name}: {}", error.message))
         }

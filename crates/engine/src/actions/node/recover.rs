@@ -34,7 +34,7 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
         return recreate::recreate(run, &node, patience).await;
     };
     if node.physical_id.is_none() {
-        run.settle(node.id, NodeStatus::Error, "Recovery failed");
+        run.set_status(node.id, NodeStatus::Error, "Recovery failed");
         return Err(Stop::Failed(format!("the node was never made, and {word} makes none: use {RECREATE}")));
     }
     by_operation(run, vec![node.id], &word, operation_params).await
@@ -44,18 +44,18 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
 async fn works(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
     let seen = checked(run, Some(node.id)).await?;
     let Seen::Running { .. } = seen.of(node.id) else { return Ok(false) };
-    run.settle(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.");
+    run.set_status(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.");
     Ok(true)
 }
 
 /// The operation that a recovery asks for, other than making anew; refused where the type has none such.
 fn operation(run: &ActionRun, asked: Option<&str>) -> Result<Option<String>, Stop> {
     let Some(word) = asked.map(str::to_uppercase).filter(|word| word != RECREATE) else { return Ok(None) };
-    let known = run.provider.recoveries(&run.profile.kind);
+    let known = run.provider.recoveries(&run.subject.profile.kind);
     if known.contains(&word.as_str()) {
         return Ok(Some(word));
     }
-    let (kind, known) = (&run.profile.kind, known.join(", "));
+    let (kind, known) = (&run.subject.profile.kind, known.join(", "));
     Err(Stop::Failed(format!("nodes of type {kind} cannot be recovered by {word}: use {known}")))
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Resu
     }
     if let Some(word) = asked {
         let bad = |node: &&Node| node.status != NodeStatus::Active && node.physical_id.is_some();
-        let bad = run.nodes.iter().filter(bad).map(|node| node.id).collect();
+        let bad = run.subject.nodes.iter().filter(bad).map(|node| node.id).collect();
         by_operation(run, bad, &word, recovery.operation_params).await?;
     }
     let keep_size = recovery.check_capacity == Some(false);

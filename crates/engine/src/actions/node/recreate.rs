@@ -31,7 +31,7 @@ pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patienc
         }
         // What it was is gone in time: making another may take as long as the action may.
         Err(Stop::TimedOut) if run.time_left() > Span::default() => {
-            run.doubt_starts([node.id]);
+            run.leave_starts_unconfirmed([node.id]);
             reach(run, node.id, &kept, None).await
         }
         made => made,
@@ -55,14 +55,8 @@ async fn reach(
     until: Option<Timestamp>,
 ) -> Result<(), Stop> {
     let again = kept.old.iter().filter(|_| !kept.written_off).map(|old| (id, old.clone())).collect();
-    let aim = Aim { start: true, only: Some(id), again, ..Aim::default() };
-    let timeout = run.action.timeout;
-    if let Some(until) = until.filter(|_| kept.old.is_some()) {
-        run.action.timeout = timeout.min(time_until(run, until));
-    }
-    let reached = run.reach(&aim).await;
-    run.action.timeout = timeout;
-    reached
+    let deadline = until.filter(|_| kept.old.is_some());
+    run.reach(&Aim { start: true, only: Some(id), again, deadline, ..Aim::default() }).await
 }
 
 /// Whether what it was is still there.
@@ -120,18 +114,12 @@ async fn write_off(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result
     if let Some(node) = run.node_mut(id) {
         node.physical_id = None;
     }
-    run.settle(id, NodeStatus::Recovering, "Recovery in progress");
+    run.set_status(id, NodeStatus::Recovering, "Recovery in progress");
     run.data.recovery = Some(kept.clone());
     run.commit(false).await
 }
 
 fn failed(run: &mut ActionRun, id: NodeId, why: String) -> Stop {
-    run.settle(id, NodeStatus::Error, &format!("Recovery failed: {why}"));
+    run.set_status(id, NodeStatus::Error, &format!("Recovery failed: {why}"));
     Stop::Failed(why)
-}
-
-/// How long the action will have run by then; suspensions do not count.
-fn time_until(run: &ActionRun, moment: Timestamp) -> Span {
-    let begun = run.action.started_at.unwrap_or(moment);
-    Span::from_micros(moment.since(begun).micros() - run.action.suspended_for.micros())
 }

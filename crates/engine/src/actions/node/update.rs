@@ -27,7 +27,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<()
     if let Some(profile) = profile.filter(new) {
         follow(run, &before, profile).await?;
     }
-    run.settle(before.id, NodeStatus::Active, "Update succeeded");
+    run.set_status(before.id, NodeStatus::Active, "Update succeeded");
     Ok(())
 }
 
@@ -44,7 +44,7 @@ fn change(run: &mut ActionRun, node: &Node, update: NodeUpdate) {
 async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
-    let before = run.profile_of(node).clone();
+    let before = run.subject.profile_of(node).clone();
     if profile.kind != before.kind {
         let why = "Cannot update a node to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
@@ -53,7 +53,7 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
         // Found to need it by an engine before us: the row follows already, and nothing would differ any more.
         return make_anew(run, node, profile).await;
     }
-    run.settle(node.id, NodeStatus::Updating, "Update in progress");
+    run.set_status(node.id, NodeStatus::Updating, "Update in progress");
     run.commit(false).await?;
     let updated = {
         let call = Call { profile: &profile, ..run.call() };
@@ -61,13 +61,13 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
     };
     match updated {
         Ok(Updated::InPlace) => {
-            run.follow_recipe(node.id, profile);
+            run.follow_profile(node.id, profile);
             Ok(())
         }
         Ok(Updated::MakeAnew) => make_anew(run, node, profile).await,
         Err(error) => {
             if !error.transient {
-                run.settle(node.id, NodeStatus::Error, &format!("Update failed: {}", error.message));
+                run.set_status(node.id, NodeStatus::Error, &format!("Update failed: {}", error.message));
             }
             Err(error.into())
         }
@@ -75,7 +75,7 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
 }
 
 async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
-    run.follow_recipe(node.id, profile);
+    run.follow_profile(node.id, profile);
     if !run.data.update.is_some() {
         if let Some(node) = run.node_mut(node.id) {
             node.starts.clear();

@@ -37,7 +37,7 @@ impl ActionRun {
     }
 
     fn operator(&self) -> Option<Operator> {
-        match self.capabilities.membership {
+        match self.subject.capabilities.membership {
             Membership::Delegated(operator) => Some(operator),
             Membership::Individual => None,
         }
@@ -67,7 +67,7 @@ impl Task {
 
     fn new(run: &ActionRun, decided: DelegatedDecision) -> Self {
         let DelegatedDecision { wanted, groups, recipe, victims, old, before, called, .. } = decided;
-        let unmade = run.cluster.observed.object.is_none();
+        let unmade = run.subject.cluster.observed.object.is_none();
         let can = |what: fn(Operator) -> bool| run.operator().is_some_and(what);
         let (write, complete) = match &run.change {
             Change::CreateCluster => (Write::Create, Complete::All),
@@ -86,7 +86,7 @@ impl Task {
             _ => (Write::Nothing, Complete::Groups(Vec::new())),
         };
         let rolled = recipe && can(|operator| operator.rolls);
-        let has_head = run.cluster.has_head;
+        let has_head = run.subject.cluster.has_head;
         let goal = Goal { write, wanted, recipe, complete, old, rolled, has_head, unmade };
         Self { goal, victims, before, called }
     }
@@ -148,14 +148,14 @@ fn bounds(group: &WorkerGroup) -> Bounds {
 /// The cluster after the change, counted from what the object says: members may be on their way.
 fn after(run: &ActionRun) -> Result<Cluster, Stop> {
     let limit = run.context.config.max_nodes_per_cluster;
-    let intent = Intent { cluster: &run.cluster, baseline: Baseline::Desired, limit };
+    let intent = Intent { cluster: &run.subject.cluster, baseline: Baseline::Desired, limit };
     intent.after(&run.change, &run.data).map_err(Stop::Failed)
 }
 
 fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
     let intent = after(run)?;
     let groups = find_group(&intent, run.change.group()).map(|group| group.name.clone());
-    let wanted = differences(&run.cluster, &intent);
+    let wanted = differences(&run.subject.cluster, &intent);
     let victims = victims(run, &wanted)?;
     Ok(DelegatedDecision {
         wanted,
@@ -166,15 +166,15 @@ fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
 }
 
 fn updated(run: &ActionRun, update: &ClusterUpdate, seen: &Observed) -> Result<DelegatedDecision, Stop> {
-    let intent = apply_update(&run.cluster, update).map_err(Stop::Failed)?;
-    let wanted = differences(&run.cluster, &intent);
+    let intent = apply_update(&run.subject.cluster, update).map_err(Stop::Failed)?;
+    let wanted = differences(&run.subject.cluster, &intent);
     let victims = victims(run, &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
-    let (before, after) = (&run.cluster, &intent);
+    let (before, after) = (&run.subject.cluster, &intent);
     let recipe = !after.is_made_like(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
-    let before = made_before(&run.profile, before, after, seen);
+    let before = made_before(&run.subject.profile, before, after, seen);
     Ok(DelegatedDecision { wanted, groups, recipe, victims, before, ..DelegatedDecision::default() })
 }
 
@@ -206,11 +206,11 @@ fn chosen(run: &ActionRun) -> Vec<NodeId> {
 /// Who goes where a group shrinks, if that can be chosen.
 fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
     let chosen = chosen(run);
-    if !run.capabilities.choose_victims {
+    if !run.subject.capabilities.choose_victims {
         if chosen.is_empty() {
             return Ok(Vec::new());
         }
-        let kind = &run.cluster.profile_type;
+        let kind = &run.subject.cluster.profile_type;
         return Err(Stop::Failed(format!(
             "clusters of type {kind} cannot choose victims: which of their workers go is not up to Muster"
         )));
@@ -219,9 +219,9 @@ fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> 
     for GroupSizes { group, desired, .. } in wanted {
         let Some(desired) = desired else { continue };
         let own = |node: &&Node| mirror::stays(node) && node.group.as_ref() == Some(group);
-        let members: Vec<&Node> = run.nodes.iter().filter(own).collect();
+        let members: Vec<&Node> = run.subject.nodes.iter().filter(own).collect();
         let surplus = members.len().saturating_sub(usize::try_from(*desired).unwrap_or(usize::MAX));
-        victims.extend(choose_victims(&members, surplus, &chosen, run.profile.created_at));
+        victims.extend(choose_victims(&members, surplus, &chosen, run.subject.profile.created_at));
     }
     Ok(victims)
 }
@@ -239,7 +239,7 @@ fn restarted(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop
         None => return Err(Stop::Failed("its node is not there any more".to_owned())),
     }
     let said = matches!(&seen.object, Object::Present(spec) if spec.workers_outlive_head);
-    let alone = said || run.capabilities.workers_outlive_head;
+    let alone = said || run.subject.capabilities.workers_outlive_head;
     let goes = |role| role == NodeRole::Head || !alone;
     let old = seen.members.iter().filter(|member| !member.leaving && goes(member.role));
     Ok(DelegatedDecision {

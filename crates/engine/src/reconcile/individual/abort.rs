@@ -42,16 +42,16 @@ impl ActionRun {
         let unsettled: Vec<NodeId> =
             self.own_nodes().filter(|node| is_unsettled(node.status)).map(|node| node.id).collect();
         // What an operator drives is as it was seen, and goes on.
-        if unsettled.is_empty() || self.is_delegated() || self.has_expired() {
+        if unsettled.is_empty() || self.subject.is_delegated() || self.has_expired() {
             return;
         }
-        for (profile, nodes) in self.by_recipe(&unsettled) {
+        for (profile, nodes) in self.subject.by_profile(&unsettled) {
             self.let_go_of(&profile, nodes).await;
         }
     }
 
     async fn let_go_of(&mut self, profile: &Profile, unsettled: Vec<Node>) {
-        let (provider, cluster) = (std::sync::Arc::clone(&self.provider), self.cluster.clone());
+        let (provider, cluster) = (std::sync::Arc::clone(&self.provider), self.subject.cluster.clone());
         let call = Call { cluster: &cluster, profile, fence: self.action.fence };
         let seen = match tokio::time::timeout(WITHIN, provider.observe(call, &unsettled)).await {
             Ok(Ok(seen)) => seen,

@@ -1,8 +1,7 @@
 //! Looking at members, each with the recipe that it was made from.
 
-use muster_core::ids::{NodeId, ProfileId};
+use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
-use muster_core::profile::Profile;
 
 use crate::ports::provider::{Call, Observed, Provider, ProviderError};
 use crate::run::ActionRun;
@@ -40,31 +39,18 @@ impl ActionRun {
     }
 
     async fn look_by(&self, only: Option<NodeId>, how: Look) -> Result<Observed, ProviderError> {
-        if only.is_none() && self.has_one_recipe() {
-            return how.run(self.provider.as_ref(), self.call(), &self.nodes).await;
+        if only.is_none() && self.subject.has_one_profile() {
+            return how.run(self.provider.as_ref(), self.call(), &self.subject.nodes).await;
         }
         let wanted = |node: &&Node| only.is_none_or(|only| node.id == only) || node.role == NodeRole::Head;
-        let ids: Vec<NodeId> = self.nodes.iter().filter(wanted).map(|node| node.id).collect();
+        let ids: Vec<NodeId> = self.subject.nodes.iter().filter(wanted).map(|node| node.id).collect();
         let mut all = Observed::default();
-        for (profile, nodes) in self.by_recipe(&ids) {
+        for (profile, nodes) in self.subject.by_profile(&ids) {
             let call = Call { profile: &profile, ..self.call() };
             let seen = how.run(self.provider.as_ref(), call, &nodes).await?;
             all.nodes.extend(seen.nodes);
             all.endpoints.extend(seen.endpoints);
         }
         Ok(all)
-    }
-
-    /// These nodes by what they were made from.
-    pub(crate) fn by_recipe(&self, ids: &[NodeId]) -> Vec<(Profile, Vec<Node>)> {
-        let mut batches: Vec<(ProfileId, (Profile, Vec<Node>))> = Vec::new();
-        for node in ids.iter().filter_map(|id| self.node(*id)) {
-            let profile = self.profile_of(node);
-            match batches.iter_mut().find(|(id, _)| *id == profile.id) {
-                Some((_, (_, nodes))) => nodes.push(node.clone()),
-                None => batches.push((profile.id, (profile.clone(), vec![node.clone()]))),
-            }
-        }
-        batches.into_iter().map(|(_, batch)| batch).collect()
     }
 }

@@ -22,7 +22,7 @@ impl ActionRun {
         starting: &HashSet<NodeId>,
         known: &mut Obstacles,
     ) -> Result<(), Stop> {
-        let reasons = self.provider.obstacles(&self.profile.kind, starting);
+        let reasons = self.provider.obstacles(&self.subject.profile.kind, starting);
         if reasons.is_empty() && known.told.is_empty() {
             return self.flush().await;
         }
@@ -43,12 +43,12 @@ impl ActionRun {
                 node.updated_at = Some(now);
             }
         }
-        let before = known.cluster.get_or_insert_with(|| self.cluster.status_reason.clone()).clone();
+        let before = known.cluster.get_or_insert_with(|| self.subject.cluster.status_reason.clone()).clone();
         let said = self.cluster_words(&reasons).unwrap_or(before);
-        if said == self.cluster.status_reason {
+        if said == self.subject.cluster.status_reason {
             return self.flush().await;
         }
-        self.cluster.status_reason = said;
+        self.subject.cluster.status_reason = said;
         let mut record = self.pending();
         record.cluster = self.row();
         self.record(record).await
@@ -57,7 +57,7 @@ impl ActionRun {
     /// What the cluster waits for, in the order of its nodes.
     fn cluster_words(&self, reasons: &HashMap<NodeId, String>) -> Option<String> {
         let mut told: Vec<String> = Vec::new();
-        for node in &self.nodes {
+        for node in &self.subject.nodes {
             let Some(words) = reasons.get(&node.id) else { continue };
             // Many wait for the same.
             if told.iter().all(|known| !known.ends_with(words.as_str())) {

@@ -11,22 +11,12 @@ use crate::events;
 use crate::ports::provider::{NodeResult, ProviderError};
 use crate::reconcile::individual::Progress;
 use crate::reconcile::individual::plan::Plan;
-use crate::run::{ActionRun, left_out, succeeded};
+use crate::run::{ActionRun, excluded, succeeded};
 
 /// How often a node is stopped that the provider says is stopped, and that is there all the same: about a minute.
 const STOPS: u32 = 8;
 
 impl ActionRun {
-    /// Writes into memory how a node is, and why.
-    pub(crate) fn settle(&mut self, id: NodeId, status: NodeStatus, words: &str) {
-        let now = self.now();
-        if let Some(node) = self.node_mut(id) {
-            node.status = status;
-            words.clone_into(&mut node.status_reason);
-            node.updated_at = Some(now);
-        }
-    }
-
     pub(crate) fn take_in(&mut self, NodeResult { node: id, result }: NodeResult, progress: &mut Progress) {
         let now = self.now();
         match result {
@@ -94,7 +84,7 @@ impl ActionRun {
             if permanent || error.is_death() {
                 let (action, reason) = (Some(&self.action), &error.reason);
                 let event = events::of_node(action, &node, level, reason, &error.message, now);
-                self.events.push(event);
+                self.journal.events.push(event);
             }
         }
     }
@@ -103,7 +93,7 @@ impl ActionRun {
     pub(crate) fn leave_out_cancelled(&mut self, progress: &mut Progress) {
         let now = self.now();
         for (id, child) in self.cancelled_children() {
-            let reason = left_out(child);
+            let reason = excluded(child);
             self.end_child(
                 id,
                 End { status: ActionStatus::Cancelled, reason: "Action execution cancelled".to_owned() },
