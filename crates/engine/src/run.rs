@@ -8,7 +8,7 @@ mod slot;
 mod stop;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use muster_core::action::{Action, Target};
 use muster_core::change::Change;
@@ -21,6 +21,7 @@ use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use muster_store::commands::{End, Ticket};
 use muster_store::reads::Subject;
+use parking_lot::Mutex;
 
 use crate::action_data::ActionData;
 use crate::context::Context;

@@ -17,7 +17,7 @@ use crate::run::{ActionRun, Stop};
 impl ActionRun {
     /// Nodes that somebody said to leave out, and the children that stand for that.
     pub(crate) fn cancelled_children(&self) -> Vec<(NodeId, ActionId)> {
-        let told = self.told();
+        let told = self.told.lock();
         if told.cancelled_children.is_empty() {
             return Vec::new();
         }

@@ -29,9 +29,9 @@ impl ActionRun {
         }
         let before = self.follow.version();
         // Parts that come with this commit were told nothing before it.
-        let up_to_date = self.told().version == before || record.children.len() == self.children.len();
+        let up_to_date = self.told.lock().version == before || record.children.len() == self.children.len();
         let control = self.context.store.record(record).await?;
-        let mut told = self.told();
+        let mut told = self.told.lock();
         told.control = control;
         if up_to_date {
             told.version = before;

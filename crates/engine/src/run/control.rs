@@ -1,7 +1,6 @@
 //! How an action is told to stop, and when it stops by itself.
 
 use std::collections::HashSet;
-use std::sync::{MutexGuard, PoisonError};
 
 use muster_core::action::{Action, Control};
 use muster_core::ids::ActionId;
@@ -26,7 +25,7 @@ impl ActionRun {
         if self.lease.has_expired(self.now()) {
             return Err(Stop::Fenced);
         }
-        match self.told().control {
+        match self.told.lock().control {
             Some(Control::Cancel) => return Err(Stop::Cancelled),
             Some(Control::Suspend) => return Err(Stop::Suspended),
             // A signal of a newer version waits for an engine that knows it.
@@ -46,10 +45,6 @@ impl ActionRun {
     /// How long it may still run; suspensions do not count.
     pub(crate) fn time_left(&self) -> Span {
         time_left(&self.action, self.now())
-    }
-
-    pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when the action was told to stop, the engine stops, its lease or its time is over.
@@ -78,7 +73,7 @@ impl ActionRun {
     /// Waits for a word to this action, and reads it. Given up half-way it loses nothing: what counts as heard is
     /// noted only once it was read.
     async fn hear(&self) -> Result<(), Stop> {
-        let read = self.told().version;
+        let read = self.told.lock().version;
         let left =
             self.time_left().min(self.context.config.safety_period).min(self.lease.time_left(self.now()));
         let told = tokio::select! {
@@ -96,7 +91,7 @@ impl ActionRun {
         match self.context.store.told(self.action.id).await {
             Ok(Some(told)) if told.fence == self.action.fence => {
                 let cancelled_children = told.cancelled_parts.into_iter().collect();
-                *self.told() = Told { control: told.control, cancelled_children, version };
+                *self.told.lock() = Told { control: told.control, cancelled_children, version };
                 Ok(())
             }
             Ok(_) => Err(Stop::Fenced),
