@@ -1,11 +1,12 @@
 //! What every part of an engine works with: the store, the providers, the clock, the configuration, the lease.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use muster_core::ids::{EngineId, InstanceId};
 use muster_core::time::{Span, Timestamp};
 use muster_store::Store;
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -83,11 +84,11 @@ impl Context {
 
     /// The lease that this engine has now.
     pub(crate) fn lease(&self) -> Arc<Lease> {
-        Arc::clone(&self.lease.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.lease.read())
     }
 
     pub(crate) fn replace_lease(&self, lease: Arc<Lease>) {
-        *self.lease.write().unwrap_or_else(PoisonError::into_inner) = lease;
+        *self.lease.write() = lease;
     }
 }
 

@@ -1,10 +1,11 @@
 //! Hears of the store's commits, and wakes just those that wait for something.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use muster_core::ids::{ActionId, ClusterId};
 use muster_store::{Listener, Touched};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 /// What can be waited for.
@@ -35,14 +36,14 @@ struct Waiting {
 impl Notifier {
     /// Begins to listen for a topic, until the answer is dropped.
     pub(crate) fn subscribe(self: &Arc<Self>, topic: Topic) -> Subscription {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let entry = waiting.entry(topic).or_insert_with(|| Waiting { version: Arc::default(), listeners: 0 });
         entry.listeners += 1;
         Subscription { notifier: Arc::clone(self), topic, version: Arc::clone(&entry.version) }
     }
 
     pub(crate) fn notify(&self, topic: Topic) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         if let Some(entry) = waiting.get(&topic) {
             entry.version.send_modify(|version| *version += 1);
         }
@@ -51,7 +52,7 @@ impl Notifier {
     /// Everybody looks again.
     pub(crate) fn notify_all(&self) {
         self.work.notify_one();
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         for entry in waiting.values() {
             entry.version.send_modify(|version| *version += 1);
         }
@@ -98,7 +99,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut waiting = self.notifier.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.notifier.waiting.lock();
         if let Some(entry) = waiting.get_mut(&self.topic) {
             entry.listeners -= 1;
             if entry.listeners == 0 {

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::{fs, io};
+
+use parking_lot::Mutex;
 
 /// What a file looked like when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl<T> Reread<T> {
 
     /// What the file has now; while it cannot be read, what it had.
     pub(super) fn current(&self) -> Arc<T> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let stamp = Stamp::of(&self.path);
         if stamp.as_ref().ok() != Some(&known.stamp) {
             match read(&self.path, self.parse) {

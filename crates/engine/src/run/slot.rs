@@ -1,7 +1,8 @@
 //! The slots of an engine: as many actions as it has of them are worked on at once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// One slot, for as long as an action works. One that only waits for the world lends it to others: clusters whose
@@ -29,7 +30,7 @@ impl Slot {
     }
 
     fn hold(&self, slot: Option<OwnedSemaphorePermit>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = slot;
+        *self.held.lock() = slot;
     }
 }
 

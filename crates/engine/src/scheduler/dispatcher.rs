@@ -1,8 +1,8 @@
 //! Takes actions as long as there are slots for them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionStatus, Fence};
@@ -10,6 +10,7 @@ use muster_core::ids::ActionId;
 use muster_store::commands::{Claim, Claimed, PutBack};
 use muster_store::reads::ActionQuery;
 use muster_store::{Dialect, StoreError};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::actions;
@@ -49,10 +50,6 @@ struct Held {
 }
 
 impl Held {
-    fn actions(&self) -> MutexGuard<'_, HashSet<(ActionId, Fence)>> {
-        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Puts back what is ours by its row and in nobody's slots: claimed by a commit whose answer got lost, or let go
     /// by a run that took its lease for over. No other engine would take it while we live.
     async fn put_back_strays(&self, context: &Context, lease: &Lease) -> Result<(), StoreError> {
@@ -63,7 +60,7 @@ impl Held {
         let query = ActionQuery { statuses, top_level: true, ..ActionQuery::default() };
         let running = context.store.actions(&query).await?.items;
         let stray = |action: &Action| {
-            action.owner == Some(lease.id) && !self.actions().contains(&(action.id, action.fence))
+            action.owner == Some(lease.id) && !self.actions.lock().contains(&(action.id, action.fence))
         };
         for action in running.into_iter().filter(stray) {
             tracing::warn!(action = %action.id, "put back: it was ours, and nobody ran it");
@@ -147,7 +144,7 @@ struct InHand {
 impl InHand {
     fn take(held: Arc<Held>, context: Arc<Context>, claimed: &Claimed) -> Self {
         let key = (claimed.action.id, claimed.action.fence);
-        held.actions().insert(key);
+        held.actions.lock().insert(key);
         context.metrics.begun(claimed.taken_over);
         Self { held, context, key, ended: false }
     }
@@ -155,7 +152,7 @@ impl InHand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.held.actions().remove(&self.key);
+        self.held.actions.lock().remove(&self.key);
         self.context.metrics.left();
         if !self.ended {
             self.held.astray.store(true, Ordering::Release);

@@ -1,11 +1,12 @@
 //! Answers that are good for a moment.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use muster_core::time::{Span, Timestamp};
 use muster_engine::ports::clock::Clock;
 use muster_engine::ports::identity::Vouched;
+use parking_lot::Mutex;
 
 /// How long an answer holds, good or bad: as long as a token that was taken back may still be good.
 pub(super) const HOLDS: Span = Span::from_secs(5);
@@ -33,19 +34,15 @@ impl Remembered {
         Self { clock, answers: Mutex::default() }
     }
 
-    fn answers(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What was answered a moment ago.
     pub(super) fn get(&self, key: &str) -> Option<Answer> {
         let now = self.clock.now();
-        self.answers().get(key).filter(|entry| entry.until > now).map(|entry| entry.answer.clone())
+        self.answers.lock().get(key).filter(|entry| entry.until > now).map(|entry| entry.answer.clone())
     }
 
     pub(super) fn put(&self, key: String, answer: Answer) {
         let now = self.clock.now();
-        let mut answers = self.answers();
+        let mut answers = self.answers.lock();
         if answers.len() >= MOST {
             answers.retain(|_, entry| entry.until > now);
         }
