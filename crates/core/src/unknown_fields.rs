@@ -1,6 +1,7 @@
 //! Stored objects may have fields that this version does not know.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// Fields that a newer version wrote: flattened into the object that has them, and written back with it.
@@ -19,6 +20,23 @@ use serde_json::{Map, Value};
 /// let read: Stored = serde_json::from_str(row).unwrap();
 /// assert_eq!(serde_json::to_string(&read).unwrap(), row);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct UnknownFields(Map<String, Value>);
+///
+/// Boxed: there are seldom any, and clusters, which have them, are moved a lot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnknownFields(Option<Box<Map<String, Value>>>);
+
+impl Serialize for UnknownFields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(fields) => fields.serialize(serializer),
+            None => serializer.serialize_map(Some(0))?.end(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for UnknownFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
+        Ok(Self((!fields.is_empty()).then(|| Box::new(fields))))
+    }
+}

@@ -40,6 +40,43 @@ pub(crate) struct SortColumn {
     pub(crate) is_text: bool,
 }
 
+impl SortColumn {
+    pub(crate) const fn text(expression: &'static str) -> Self {
+        Self { expression, is_text: true }
+    }
+
+    pub(crate) const fn number(expression: &'static str) -> Self {
+        Self { expression, is_text: false }
+    }
+}
+
+/// What a list can be sorted by.
+pub(crate) trait SortKey: Copy {
+    /// The column that it stands for.
+    fn column(self, dialect: Dialect) -> SortColumn;
+}
+
+/// Declares what a list can be sorted by, each with its column.
+macro_rules! sort_keys {
+    ($(#[$doc:meta])* $name:ident { $($(#[$key_doc:meta])* $key:ident = $type:ident($column:literal)),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$key_doc])* $key),+
+        }
+
+        impl $crate::keyset::SortKey for $name {
+            fn column(self, _: $crate::connection::Dialect) -> $crate::keyset::SortColumn {
+                match self {
+                    $(Self::$key => $crate::keyset::SortColumn::$type($column)),+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use sort_keys;
+
 /// Up or down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
@@ -80,6 +117,14 @@ impl Filter {
 
     pub(crate) fn add(&mut self, condition: impl Into<String>) {
         self.conditions.push(condition.into());
+    }
+
+    /// `column = …`; none asks for nothing in particular.
+    pub(crate) fn equal(&mut self, column: &str, value: Option<impl crate::value::IntoValue>) {
+        if let Some(value) = value {
+            let place = self.place(value);
+            self.add(format!("{column} = {place}"));
+        }
     }
 
     /// `column IN (…)`; an empty list asks for nothing in particular.

@@ -1,72 +1,108 @@
 //! One way to read a page, for every table.
 
+use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::keyset::{self, Cursor, Direction, Filter, Page, SortColumn};
+use crate::keyset::{self, Cursor, Direction, Filter, Page, SortColumn, SortKey};
+use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::{Row, args};
 
-/// A list of one table.
-pub(crate) struct Listing<'q> {
+/// Rows of one table that are listed in pages.
+pub(crate) trait Listed: Sized {
     /// `actions a`.
-    pub(crate) table: &'static str,
-    /// The columns that `read` wants.
-    pub(crate) columns: String,
-    /// How many those are.
-    pub(crate) width: usize,
+    const TABLE: &'static str;
     /// `a.id`.
-    pub(crate) id: &'static str,
-    pub(crate) filter: Filter,
-    pub(crate) sort: Vec<(SortColumn, Direction)>,
+    const ID: &'static str;
+    /// In the order of [`Self::read`].
+    const COLUMNS: &'static [&'static str];
+    /// What they can be sorted by.
+    type Sort: SortKey;
+
+    fn read(row: &Row) -> Result<Self, StoreError>;
+
+    /// Its id again, for the cursor.
+    fn id(&self) -> String;
+}
+
+/// Declares that rows are listed: their type, what they are sorted by, table, id, and the module that reads them.
+macro_rules! listed {
+    ($row:ty, $sort:ty, $table:literal, $id:literal, $rows:ident) => {
+        impl $crate::paging::Listed for $row {
+            const TABLE: &'static str = $table;
+            const ID: &'static str = $id;
+            const COLUMNS: &'static [&'static str] = $rows::COLUMNS;
+            type Sort = $sort;
+
+            fn read(row: &$crate::value::Row) -> Result<Self, $crate::error::StoreError> {
+                $rows::read(row)
+            }
+
+            fn id(&self) -> String {
+                self.id.to_string()
+            }
+        }
+    };
+}
+
+pub(crate) use listed;
+
+/// Which page of a list, in which order.
+pub(crate) struct Selection<'q, S> {
+    pub(crate) sort: &'q [(S, Direction)],
     pub(crate) after: Option<&'q Cursor>,
     /// Behind the row of this id instead; one that is not there says nothing.
-    pub(crate) marker: Option<&'q str>,
+    pub(crate) marker: Option<String>,
     pub(crate) limit: Option<u32>,
     pub(crate) with_total: bool,
 }
 
-impl Listing<'_> {
-    /// The cursor behind a row, wherever that is in the list.
-    async fn cursor_at(&self, tx: &mut Transaction<'_>, id: &str) -> Result<Option<Cursor>, StoreError> {
-        let sql = format!(
-            "SELECT {}{} FROM {} WHERE {} = $1",
-            self.id,
-            keyset::key_columns(&self.sort),
-            self.table,
-            self.id
-        );
-        let row = tx.row(sql, args![id]).await?;
-        row.map(|row| keyset::cursor(&row, 1, &self.sort, id.to_owned())).transpose()
+impl Store {
+    /// A page of the rows that a filter lets through.
+    pub(crate) async fn list<R: Listed>(
+        &self,
+        filter: Filter,
+        selection: Selection<'_, R::Sort>,
+    ) -> Result<Page<R>, StoreError> {
+        self.read_many(async |tx| selection.read(tx, filter).await).await
+    }
+}
+
+impl<'q, S: SortKey> Selection<'q, S> {
+    /// The first rows, or those behind the row of an id.
+    pub(crate) fn new(sort: &'q [(S, Direction)], marker: Option<impl ToString>, limit: Option<u32>) -> Self {
+        let marker = marker.map(|id| id.to_string());
+        Self { sort, after: None, marker, limit, with_total: false }
     }
 
-    /// Reads the page; `id_of` is the row's id again, for the cursor.
-    pub(crate) async fn read<T>(
-        mut self,
+    /// Reads the page.
+    pub(crate) async fn read<R: Listed<Sort = S>>(
+        self,
         tx: &mut Transaction<'_>,
-        read: impl Fn(&Row) -> Result<T, StoreError>,
-        id_of: impl Fn(&T) -> String,
-    ) -> Result<Page<T>, StoreError> {
-        let all = (self.filter.to_where(), self.filter.arguments.clone());
+        mut filter: Filter,
+    ) -> Result<Page<R>, StoreError> {
+        let sort = self.columns(tx.dialect());
+        let all = (filter.to_where(), filter.arguments.clone());
         if let Some(cursor) = self.after {
-            cursor.check(&self.sort)?;
-            self.filter.after(&self.sort, self.id, cursor);
+            cursor.check(&sort)?;
+            filter.after(&sort, R::ID, cursor);
         }
-        if let Some(marker) = self.marker
-            && let Some(cursor) = self.cursor_at(tx, marker).await?
+        if let Some(marker) = &self.marker
+            && let Some(cursor) = cursor_at::<R>(tx, &sort, marker).await?
         {
-            self.filter.after(&self.sort, self.id, &cursor);
+            filter.after(&sort, R::ID, &cursor);
         }
         // One more than asked tells whether there is another page.
         let limit = self.limit.map(|limit| format!(" LIMIT {}", u64::from(limit) + 1)).unwrap_or_default();
         let sql = format!(
             "SELECT {}{} FROM {} {} {}{limit}",
-            self.columns,
-            keyset::key_columns(&self.sort),
-            self.table,
-            self.filter.to_where(),
-            keyset::order_by(&self.sort, self.id),
+            R::COLUMNS.join(", "),
+            keyset::key_columns(&sort),
+            R::TABLE,
+            filter.to_where(),
+            keyset::order_by(&sort, R::ID),
         );
-        let rows = tx.rows(sql, self.filter.arguments).await?;
-        let mut items = rows.iter().map(read).collect::<Result<Vec<T>, _>>()?;
+        let rows = tx.rows(sql, filter.arguments).await?;
+        let mut items = rows.iter().map(R::read).collect::<Result<Vec<R>, _>>()?;
         let mut next = None;
         if let Some(limit) = self.limit.and_then(|limit| usize::try_from(limit).ok())
             && items.len() > limit
@@ -75,18 +111,33 @@ impl Listing<'_> {
             if let (Some(item), Some(row)) =
                 (items.last(), limit.checked_sub(1).and_then(|last| rows.get(last)))
             {
-                next = Some(keyset::cursor(row, self.width, &self.sort, id_of(item))?);
+                next = Some(keyset::cursor(row, R::COLUMNS.len(), &sort, item.id())?);
             }
         }
         let last = next.is_none() && self.limit != Some(0);
         let total = if last && self.after.is_none() && self.marker.is_none() {
             Some(items.len() as u64)
         } else if last || self.with_total {
-            let row = tx.one(format!("SELECT count(*) FROM {} {}", self.table, all.0), all.1).await?;
+            let row = tx.one(format!("SELECT count(*) FROM {} {}", R::TABLE, all.0), all.1).await?;
             Some(row.number(0)?)
         } else {
             None
         };
         Ok(Page { items, next, total })
     }
+
+    fn columns(&self, dialect: Dialect) -> Vec<(SortColumn, Direction)> {
+        self.sort.iter().map(|(key, direction)| (key.column(dialect), *direction)).collect()
+    }
+}
+
+/// The cursor behind a row, wherever that is in the list.
+async fn cursor_at<R: Listed>(
+    tx: &mut Transaction<'_>,
+    sort: &[(SortColumn, Direction)],
+    id: &str,
+) -> Result<Option<Cursor>, StoreError> {
+    let sql = format!("SELECT {}{} FROM {} WHERE {} = $1", R::ID, keyset::key_columns(sort), R::TABLE, R::ID);
+    let row = tx.row(sql, args![id]).await?;
+    row.map(|row| keyset::cursor(&row, 1, sort, id.to_owned())).transpose()
 }

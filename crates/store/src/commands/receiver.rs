@@ -20,16 +20,7 @@ impl Command for PutReceiver {
     type Output = ();
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
-        Box::pin(async move {
-            let sql = format!(
-                "INSERT INTO receivers ({}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
-                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, action = excluded.action, \
-                 params = excluded.params, updated_at = excluded.updated_at",
-                receivers::COLUMNS
-            );
-            tx.execute(sql, receivers::values(&self.receiver)).await?;
-            Ok(())
-        })
+        Box::pin(receivers::put(tx, &self.receiver))
     }
 }
 

@@ -8,8 +8,8 @@ use muster_core::ids::{ActionId, ClusterId, NodeId};
 use crate::commands::RequestKey;
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
-use crate::paging::Listing;
+use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn, SortKey};
+use crate::paging::{Selection, listed};
 use crate::rows::actions;
 use crate::store::Store;
 use crate::value::args;
@@ -54,14 +54,14 @@ pub enum ActionSort {
     CreatedAt,
 }
 
-impl ActionSort {
-    const fn column(self, dialect: Dialect) -> SortColumn {
+impl SortKey for ActionSort {
+    fn column(self, dialect: Dialect) -> SortColumn {
         match self {
-            Self::Name => SortColumn { expression: name(dialect), is_text: true },
-            Self::Kind => SortColumn { expression: "a.kind", is_text: true },
-            Self::Target => SortColumn { expression: "a.target", is_text: true },
-            Self::Status => SortColumn { expression: "a.status", is_text: true },
-            Self::CreatedAt => SortColumn { expression: "a.created_at", is_text: false },
+            Self::Name => SortColumn::text(name(dialect)),
+            Self::Kind => SortColumn::text("a.kind"),
+            Self::Target => SortColumn::text("a.target"),
+            Self::Status => SortColumn::text("a.status"),
+            Self::CreatedAt => SortColumn::number("a.created_at"),
         }
     }
 }
@@ -119,6 +119,8 @@ pub struct Told {
 /// What an action waits for (its parts), and what waits for it (the action that it is a part of).
 pub type Edges = (Vec<ActionId>, Vec<ActionId>);
 
+listed!(Action, ActionSort, "actions a", "a.id", actions);
+
 impl Store {
     /// The action of this id.
     pub async fn action(&self, id: ActionId) -> Result<Option<Action>, StoreError> {
@@ -171,19 +173,11 @@ impl Store {
     /// A page of actions.
     pub async fn actions(&self, query: &ActionQuery) -> Result<Page<Action>, StoreError> {
         let (dialect, mut filter) = (self.dialect(), Filter::default());
-        let equal = [
-            ("a.project", query.project.clone()),
-            ("a.cluster_id", query.cluster.map(|id| id.to_string())),
-            ("a.target", query.node.map(|id| id.to_string())),
-            ("a.parent_id", query.parent.map(|id| id.to_string())),
-            ("a.user_id", query.user.clone()),
-        ];
-        for (column, value) in equal {
-            if let Some(value) = value {
-                let place = filter.place(value);
-                filter.add(format!("{column} = {place}"));
-            }
-        }
+        filter.equal("a.project", query.project.as_ref());
+        filter.equal("a.cluster_id", query.cluster.map(|id| id.to_string()));
+        filter.equal("a.target", query.node.map(|id| id.to_string()));
+        filter.equal("a.parent_id", query.parent.map(|id| id.to_string()));
+        filter.equal("a.user_id", query.user.as_ref());
         if let Some(namespace) = &query.namespace {
             let place = filter.place(namespace);
             filter.add(format!(
@@ -198,18 +192,11 @@ impl Store {
         filter.any_of(name(dialect), query.names.iter());
         filter.any_of("a.kind", query.kinds.iter().map(|kind| kind.as_str()));
         filter.any_of("a.status", query.statuses.iter().map(|status| status.as_str()));
-        let listing = Listing {
-            table: "actions a",
-            columns: actions::qualified().to_owned(),
-            width: actions::COLUMNS.len(),
-            id: "a.id",
-            filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(dialect), *direction)).collect(),
+        let selection = Selection {
             after: query.after.as_ref(),
-            marker: query.marker.as_deref(),
-            limit: query.limit,
             with_total: query.with_total,
+            ..Selection::new(&query.sort, query.marker.as_ref(), query.limit)
         };
-        self.read_many(async |tx| listing.read(tx, actions::read, |action| action.id.to_string()).await).await
+        self.list(filter, selection).await
     }
 }

@@ -8,8 +8,8 @@ use muster_core::profile::Profile;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
-use crate::paging::Listing;
+use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
 use crate::rows::clusters;
 use crate::store::Store;
 use crate::value::args;
@@ -26,36 +26,23 @@ pub enum Deleted {
     Include,
 }
 
-/// What clusters can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClusterSort {
-    /// By name.
-    Name,
-    /// By status.
-    Status,
-    /// By framework.
-    Framework,
-    /// By namespace.
-    Namespace,
-    /// By when they were stored.
-    InitAt,
-    /// By when their creation ended.
-    CreatedAt,
-    /// By when they last changed.
-    UpdatedAt,
-}
-
-impl ClusterSort {
-    const fn column(self) -> SortColumn {
-        match self {
-            Self::Name => SortColumn { expression: "c.name", is_text: true },
-            Self::Status => SortColumn { expression: "c.status", is_text: true },
-            Self::Framework => SortColumn { expression: "coalesce(c.framework, '')", is_text: true },
-            Self::Namespace => SortColumn { expression: "c.namespace", is_text: true },
-            Self::InitAt => SortColumn { expression: "c.init_at", is_text: false },
-            Self::CreatedAt => SortColumn { expression: "coalesce(c.created_at, -1)", is_text: false },
-            Self::UpdatedAt => SortColumn { expression: "coalesce(c.updated_at, -1)", is_text: false },
-        }
+sort_keys! {
+    /// What clusters can be sorted by.
+    ClusterSort {
+        /// By name.
+        Name = text("c.name"),
+        /// By status.
+        Status = text("c.status"),
+        /// By framework.
+        Framework = text("coalesce(c.framework, '')"),
+        /// By namespace.
+        Namespace = text("c.namespace"),
+        /// By when they were stored.
+        InitAt = number("c.init_at"),
+        /// By when their creation ended.
+        CreatedAt = number("coalesce(c.created_at, -1)"),
+        /// By when they last changed.
+        UpdatedAt = number("coalesce(c.updated_at, -1)"),
     }
 }
 
@@ -103,6 +90,8 @@ pub struct Subject {
     pub profile: Profile,
 }
 
+listed!(Cluster, ClusterSort, "clusters c", "c.id", clusters);
+
 impl Store {
     /// The cluster of this id with its profile; none if one of them is not there.
     pub async fn subject(&self, id: ClusterId) -> Result<Option<Subject>, StoreError> {
@@ -138,20 +127,14 @@ impl Store {
 
     /// A page of clusters.
     pub async fn clusters(&self, query: &ClusterQuery) -> Result<Page<Cluster>, StoreError> {
-        let listing = Listing {
-            table: "clusters c",
-            columns: clusters::qualified().to_owned(),
-            width: clusters::COLUMNS.len(),
-            id: "c.id",
-            filter: filter(query, self.dialect()),
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+        let filter = filter(query, self.dialect());
+        let selection = Selection {
             after: query.after.as_ref(),
-            marker: query.marker.as_deref(),
-            limit: query.limit,
             with_total: query.with_total,
+            ..Selection::new(&query.sort, query.marker.as_ref(), query.limit)
         };
         self.read_many(async |tx| {
-            let mut page = listing.read(tx, clusters::read, |cluster| cluster.id.to_string()).await?;
+            let mut page: Page<Cluster> = selection.read(tx, filter).await?;
             clusters::attach_groups(tx, &mut page.items).await?;
             Ok(page)
         })
@@ -166,14 +149,9 @@ fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
         Deleted::Only => filter.add("c.deleted_at IS NOT NULL"),
         Deleted::Include => {}
     }
-    let equal =
-        [("c.project", &query.project), ("c.namespace", &query.namespace), ("c.user_id", &query.user)];
-    for (column, value) in equal {
-        if let Some(value) = value {
-            let place = filter.place(value);
-            filter.add(format!("{column} = {place}"));
-        }
-    }
+    filter.equal("c.project", query.project.as_ref());
+    filter.equal("c.namespace", query.namespace.as_ref());
+    filter.equal("c.user_id", query.user.as_ref());
     filter.any_of("c.instance", query.instance.iter().map(InstanceId::as_str));
     filter.any_of("c.name", query.names.iter());
     filter.any_of("c.status", query.statuses.iter().map(|status| status.as_str()));

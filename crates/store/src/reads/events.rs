@@ -4,45 +4,31 @@ use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, ClusterId, EventId};
 
 use crate::error::StoreError;
-use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
-use crate::paging::Listing;
+use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
 use crate::rows::events;
 use crate::store::Store;
 use crate::value::args;
 
-/// What events can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventSort {
-    /// By when they happened.
-    At,
-    /// By how much they matter.
-    Level,
-    /// By what was done.
-    Reason,
-    /// By the object.
-    Object,
-    /// By the kind of object.
-    ObjectKind,
-    /// By the object's name.
-    ObjectName,
-    /// By how far it was.
-    Phase,
-    /// By cluster.
-    Cluster,
-}
-
-impl EventSort {
-    const fn column(self) -> SortColumn {
-        match self {
-            Self::At => SortColumn { expression: "at", is_text: false },
-            Self::Level => SortColumn { expression: "level", is_text: true },
-            Self::Reason => SortColumn { expression: "reason", is_text: true },
-            Self::Object => SortColumn { expression: "object_id", is_text: true },
-            Self::ObjectKind => SortColumn { expression: "object_kind", is_text: true },
-            Self::ObjectName => SortColumn { expression: "object_name", is_text: true },
-            Self::Phase => SortColumn { expression: "phase", is_text: true },
-            Self::Cluster => SortColumn { expression: "coalesce(cluster_id, '')", is_text: true },
-        }
+sort_keys! {
+    /// What events can be sorted by.
+    EventSort {
+        /// By when they happened.
+        At = number("at"),
+        /// By how much they matter.
+        Level = text("level"),
+        /// By what was done.
+        Reason = text("reason"),
+        /// By the object.
+        Object = text("object_id"),
+        /// By the kind of object.
+        ObjectKind = text("object_kind"),
+        /// By the object's name.
+        ObjectName = text("object_name"),
+        /// By how far it was.
+        Phase = text("phase"),
+        /// By cluster.
+        Cluster = text("coalesce(cluster_id, '')"),
     }
 }
 
@@ -79,6 +65,8 @@ pub struct EventQuery {
     pub with_total: bool,
 }
 
+listed!(Event, EventSort, "events", "id", events);
+
 impl Store {
     /// The event of this id.
     pub async fn event(&self, id: EventId) -> Result<Option<Event>, StoreError> {
@@ -90,35 +78,20 @@ impl Store {
     /// A page of events.
     pub async fn events(&self, query: &EventQuery) -> Result<Page<Event>, StoreError> {
         let mut filter = Filter::default();
-        let equal = [
-            ("project", query.project.clone()),
-            ("cluster_id", query.cluster.map(|id| id.to_string())),
-            ("action_id", query.action.map(|id| id.to_string())),
-        ];
-        for (column, value) in equal {
-            if let Some(value) = value {
-                let place = filter.place(value);
-                filter.add(format!("{column} = {place}"));
-            }
-        }
+        filter.equal("project", query.project.as_ref());
+        filter.equal("cluster_id", query.cluster.map(|id| id.to_string()));
+        filter.equal("action_id", query.action.map(|id| id.to_string()));
         filter.any_of("cluster_id", query.clusters.iter());
         filter.any_of("object_id", query.objects.iter());
         filter.any_of("object_kind", query.object_kinds.iter());
         filter.any_of("object_name", query.object_names.iter());
         filter.any_of("level", query.levels.iter().map(|level| level.as_str()));
         filter.any_of("reason", query.reasons.iter());
-        let listing = Listing {
-            table: "events",
-            columns: events::COLUMNS.join(", "),
-            width: events::COLUMNS.len(),
-            id: "id",
-            filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+        let selection = Selection {
             after: query.after.as_ref(),
-            marker: query.marker.as_deref(),
-            limit: query.limit,
             with_total: query.with_total,
+            ..Selection::new(&query.sort, query.marker.as_ref(), query.limit)
         };
-        self.read_many(async |tx| listing.read(tx, events::read, |event| event.id.to_string()).await).await
+        self.list(filter, selection).await
     }
 }

@@ -4,39 +4,27 @@ use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 
 use crate::error::StoreError;
-use crate::keyset::{Cursor, Direction, Filter, Page, SortColumn};
-use crate::paging::Listing;
+use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
 use crate::rows::nodes;
 use crate::store::Store;
 use crate::value::args;
 
-/// What nodes can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeSort {
-    /// By their place in the cluster.
-    Index,
-    /// By name.
-    Name,
-    /// By status.
-    Status,
-    /// By when they were stored.
-    InitAt,
-    /// By when they first worked.
-    CreatedAt,
-    /// By when they last changed.
-    UpdatedAt,
-}
-
-impl NodeSort {
-    const fn column(self) -> SortColumn {
-        match self {
-            Self::Index => SortColumn { expression: "idx", is_text: false },
-            Self::Name => SortColumn { expression: "name", is_text: true },
-            Self::Status => SortColumn { expression: "status", is_text: true },
-            Self::InitAt => SortColumn { expression: "init_at", is_text: false },
-            Self::CreatedAt => SortColumn { expression: "coalesce(created_at, -1)", is_text: false },
-            Self::UpdatedAt => SortColumn { expression: "coalesce(updated_at, -1)", is_text: false },
-        }
+sort_keys! {
+    /// What nodes can be sorted by.
+    NodeSort {
+        /// By their place in the cluster.
+        Index = number("idx"),
+        /// By name.
+        Name = text("name"),
+        /// By status.
+        Status = text("status"),
+        /// By when they were stored.
+        InitAt = number("init_at"),
+        /// By when they first worked.
+        CreatedAt = number("coalesce(created_at, -1)"),
+        /// By when they last changed.
+        UpdatedAt = number("coalesce(updated_at, -1)"),
     }
 }
 
@@ -66,6 +54,8 @@ pub struct NodeQuery {
     /// Count all pages.
     pub with_total: bool,
 }
+
+listed!(Node, NodeSort, "nodes", "id", nodes);
 
 impl Store {
     /// The node of this id.
@@ -114,30 +104,17 @@ impl Store {
     /// A page of nodes.
     pub async fn nodes(&self, query: &NodeQuery) -> Result<Page<Node>, StoreError> {
         let mut filter = Filter::default();
-        if let Some(project) = &query.project {
-            let place = filter.place(project);
-            filter.add(format!("project = {place}"));
-        }
-        if let Some(cluster) = query.cluster {
-            let place = filter.place(cluster.to_string());
-            filter.add(format!("cluster_id = {place}"));
-        }
+        filter.equal("project", query.project.as_ref());
+        filter.equal("cluster_id", query.cluster.map(|id| id.to_string()));
         filter.any_of("group_name", query.group.iter());
         filter.any_of("role", query.role.iter().map(|role| role.as_str()));
         filter.any_of("name", query.names.iter());
         filter.any_of("status", query.statuses.iter().map(|status| status.as_str()));
-        let listing = Listing {
-            table: "nodes",
-            columns: nodes::COLUMNS.join(", "),
-            width: nodes::COLUMNS.len(),
-            id: "id",
-            filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
+        let selection = Selection {
             after: query.after.as_ref(),
-            marker: query.marker.as_deref(),
-            limit: query.limit,
             with_total: query.with_total,
+            ..Selection::new(&query.sort, query.marker.as_ref(), query.limit)
         };
-        self.read_many(async |tx| listing.read(tx, nodes::read, |node| node.id.to_string()).await).await
+        self.list(filter, selection).await
     }
 }

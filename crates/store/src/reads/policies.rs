@@ -6,33 +6,23 @@ use muster_core::ids::{ClusterId, InstanceId, PolicyId};
 use muster_core::policy::{Binding, Policy};
 
 use crate::error::StoreError;
-use crate::keyset::{Direction, Filter, SortColumn, order_by};
-use crate::paging::Listing;
+use crate::keyset::{Direction, Filter, SortColumn, order_by, sort_keys};
+use crate::paging::{Selection, listed};
 use crate::rows::policies;
 use crate::store::Store;
 use crate::value::args;
 
-/// What policies can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PolicySort {
-    /// By type and version.
-    Type,
-    /// By name.
-    Name,
-    /// By when they were made.
-    CreatedAt,
-    /// By when they last changed.
-    UpdatedAt,
-}
-
-impl PolicySort {
-    const fn column(self) -> SortColumn {
-        match self {
-            Self::Type => SortColumn { expression: "p.type", is_text: true },
-            Self::Name => SortColumn { expression: "p.name", is_text: true },
-            Self::CreatedAt => SortColumn { expression: "p.created_at", is_text: false },
-            Self::UpdatedAt => SortColumn { expression: "coalesce(p.updated_at, -1)", is_text: false },
-        }
+sort_keys! {
+    /// What policies can be sorted by.
+    PolicySort {
+        /// By type and version.
+        Type = text("p.type"),
+        /// By name.
+        Name = text("p.name"),
+        /// By when they were made.
+        CreatedAt = number("p.created_at"),
+        /// By when they last changed.
+        UpdatedAt = number("coalesce(p.updated_at, -1)"),
     }
 }
 
@@ -66,6 +56,8 @@ pub struct BindingQuery {
     pub by_enabled: Option<Direction>,
 }
 
+listed!(Policy, PolicySort, "policies p", "p.id", policies);
+
 impl Store {
     /// The policy of this id.
     pub async fn policy(&self, id: PolicyId) -> Result<Option<Policy>, StoreError> {
@@ -80,22 +72,8 @@ impl Store {
         filter.any_of("p.project", query.project.as_deref());
         filter.any_of("p.name", query.names.iter());
         filter.any_of("p.type", query.types.iter());
-        let marker = query.marker.map(|id| id.to_string());
-        let listing = Listing {
-            table: "policies p",
-            columns: policies::COLUMNS.join(", "),
-            width: policies::COLUMNS.len(),
-            id: "p.id",
-            filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
-            after: None,
-            marker: marker.as_deref(),
-            limit: query.limit,
-            with_total: false,
-        };
-        let page =
-            self.read_many(async |tx| listing.read(tx, policies::read, |policy| policy.id.to_string()).await);
-        Ok(page.await?.items)
+        let selection = Selection::new(&query.sort, query.marker.as_ref(), query.limit);
+        Ok(self.list(filter, selection).await?.items)
     }
 
     /// The policies bound to a cluster, in the order in which they are asked.

@@ -4,32 +4,22 @@ use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
 
 use crate::error::StoreError;
-use crate::keyset::{Direction, Filter, Page, SortColumn};
-use crate::paging::Listing;
+use crate::keyset::{Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
 use crate::rows::profiles;
 use crate::store::Store;
 
-/// What profiles can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProfileSort {
-    /// By type.
-    Kind,
-    /// By name.
-    Name,
-    /// By when they were made.
-    CreatedAt,
-    /// By when they last changed.
-    UpdatedAt,
-}
-
-impl ProfileSort {
-    const fn column(self) -> SortColumn {
-        match self {
-            Self::Kind => SortColumn { expression: "type", is_text: true },
-            Self::Name => SortColumn { expression: "name", is_text: true },
-            Self::CreatedAt => SortColumn { expression: "created_at", is_text: false },
-            Self::UpdatedAt => SortColumn { expression: "coalesce(updated_at, -1)", is_text: false },
-        }
+sort_keys! {
+    /// What profiles can be sorted by.
+    ProfileSort {
+        /// By type.
+        Kind = text("type"),
+        /// By name.
+        Name = text("name"),
+        /// By when they were made.
+        CreatedAt = number("created_at"),
+        /// By when they last changed.
+        UpdatedAt = number("coalesce(updated_at, -1)"),
     }
 }
 
@@ -50,6 +40,8 @@ pub struct ProfileQuery {
     pub limit: Option<u32>,
 }
 
+listed!(Profile, ProfileSort, "profiles", "id", profiles);
+
 impl Store {
     /// These profiles.
     pub async fn profiles_of(&self, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
@@ -65,20 +57,8 @@ impl Store {
         filter.any_of("project", query.project.iter());
         filter.any_of("name", query.names.iter());
         filter.any_of("type", query.kinds.iter());
-        let listing = Listing {
-            table: "profiles",
-            columns: profiles::COLUMNS.to_owned(),
-            width: profiles::WIDTH,
-            id: "id",
-            filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
-            after: None,
-            marker: query.marker.as_deref(),
-            limit: query.limit,
-            with_total: false,
-        };
-        self.read_many(async |tx| listing.read(tx, profiles::read, |profile| profile.id.to_string()).await)
-            .await
+        let selection = Selection::new(&query.sort, query.marker.as_ref(), query.limit);
+        self.list(filter, selection).await
     }
 
     /// The profile of this id.

@@ -5,39 +5,27 @@ use muster_core::ids::ReceiverId;
 use muster_core::receiver::{Receiver, ReceiverKind};
 
 use crate::error::StoreError;
-use crate::keyset::{Direction, Filter, Page, SortColumn};
-use crate::paging::Listing;
+use crate::keyset::{Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
 use crate::rows::receivers;
 use crate::store::Store;
 use crate::value::args;
 
-/// What receivers can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReceiverSort {
-    /// By name.
-    Name,
-    /// By type.
-    Kind,
-    /// By what they do.
-    Action,
-    /// By cluster.
-    Cluster,
-    /// By when they were made.
-    CreatedAt,
-    /// By who made them.
-    User,
-}
-
-impl ReceiverSort {
-    const fn column(self) -> SortColumn {
-        match self {
-            Self::Name => SortColumn { expression: "name", is_text: true },
-            Self::Kind => SortColumn { expression: "type", is_text: true },
-            Self::Action => SortColumn { expression: "action", is_text: true },
-            Self::Cluster => SortColumn { expression: "cluster_id", is_text: true },
-            Self::CreatedAt => SortColumn { expression: "created_at", is_text: false },
-            Self::User => SortColumn { expression: "user_id", is_text: true },
-        }
+sort_keys! {
+    /// What receivers can be sorted by.
+    ReceiverSort {
+        /// By name.
+        Name = text("name"),
+        /// By type.
+        Kind = text("type"),
+        /// By what they do.
+        Action = text("action"),
+        /// By cluster.
+        Cluster = text("cluster_id"),
+        /// By when they were made.
+        CreatedAt = number("created_at"),
+        /// By who made them.
+        User = text("user_id"),
     }
 }
 
@@ -64,10 +52,12 @@ pub struct ReceiverQuery {
     pub limit: Option<u32>,
 }
 
+listed!(Receiver, ReceiverSort, "receivers", "id", receivers);
+
 impl Store {
     /// The receiver of this id.
     pub async fn receiver(&self, id: ReceiverId) -> Result<Option<Receiver>, StoreError> {
-        let sql = format!("SELECT {} FROM receivers WHERE id = $1", receivers::COLUMNS);
+        let sql = format!("SELECT {} FROM receivers WHERE id = $1", receivers::COLUMNS.join(", "));
         let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
         row.as_ref().map(receivers::read).transpose()
     }
@@ -81,19 +71,7 @@ impl Store {
         filter.any_of("cluster_id", query.clusters.iter());
         filter.any_of("action", query.actions.iter().map(|kind| kind.as_str()));
         filter.any_of("user_id", query.users.iter());
-        let listing = Listing {
-            table: "receivers",
-            columns: receivers::COLUMNS.to_owned(),
-            width: receivers::WIDTH,
-            id: "id",
-            filter,
-            sort: query.sort.iter().map(|(sort, direction)| (sort.column(), *direction)).collect(),
-            after: None,
-            marker: query.marker.as_deref(),
-            limit: query.limit,
-            with_total: false,
-        };
-        self.read_many(async |tx| listing.read(tx, receivers::read, |receiver| receiver.id.to_string()).await)
-            .await
+        let selection = Selection::new(&query.sort, query.marker.as_ref(), query.limit);
+        self.list(filter, selection).await
     }
 }

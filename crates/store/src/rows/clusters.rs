@@ -12,77 +12,56 @@ use muster_core::time::Span;
 use crate::bulk;
 use crate::error::StoreError;
 use crate::reads::Subject;
+use crate::rows::columns::{self, Written};
 use crate::rows::profiles;
 use crate::transaction::{Touched, Transaction};
 use crate::value::{Row, Value, args, json};
 
 /// In the order of [`values`] and [`read`].
-pub(crate) const COLUMNS: &[&str] = &[
-    "id",
-    "name",
-    "object_name",
-    "namespace",
-    "project",
-    "instance",
-    "owner_scheme",
-    "owner_id",
-    "owner_name",
-    "user_id",
-    "profile_id",
-    "profile_type",
-    "framework",
-    "flavor",
-    "has_head",
-    "desired",
-    "status",
-    "status_reason",
-    "timeout",
-    "metadata",
-    "config",
-    "data",
-    "dependents",
-    "labels",
-    "annotations",
-    "spec",
-    "generation",
-    "incarnation",
-    "next_index",
-    "observed",
-    "init_at",
-    "created_at",
-    "updated_at",
-    "deleted_at",
-    "idle_timeout",
-    "max_lifetime",
-    "idle_since",
-    "idle_warned_at",
-    "lifetime_warned_at",
+const TABLE: [(&str, Written); 39] = [
+    ("id", Written::Once),
+    ("name", Written::Seldom),
+    ("object_name", Written::Once),
+    ("namespace", Written::Once),
+    ("project", Written::Once),
+    ("instance", Written::Once),
+    ("owner_scheme", Written::Once),
+    ("owner_id", Written::Once),
+    ("owner_name", Written::Once),
+    ("user_id", Written::Once),
+    ("profile_id", Written::Seldom),
+    ("profile_type", Written::Once),
+    ("framework", Written::Once),
+    ("flavor", Written::Once),
+    ("has_head", Written::Once),
+    ("desired", Written::Always),
+    ("status", Written::Always),
+    ("status_reason", Written::Always),
+    ("timeout", Written::Always),
+    ("metadata", Written::Always),
+    ("config", Written::Always),
+    ("data", Written::Always),
+    ("dependents", Written::Always),
+    ("labels", Written::Always),
+    ("annotations", Written::Always),
+    ("spec", Written::Always),
+    ("generation", Written::Always),
+    ("incarnation", Written::Always),
+    ("next_index", Written::Always),
+    ("observed", Written::Always),
+    ("init_at", Written::Once),
+    ("created_at", Written::Always),
+    ("updated_at", Written::Always),
+    ("deleted_at", Written::Seldom),
+    ("idle_timeout", Written::Seldom),
+    ("max_lifetime", Written::Seldom),
+    ("idle_since", Written::Once),
+    ("idle_warned_at", Written::Once),
+    ("lifetime_warned_at", Written::Once),
 ];
 
-/// What a change of a cluster writes. None of these is in an index.
-const CHANGING: &[&str] = &[
-    "desired",
-    "status",
-    "status_reason",
-    "timeout",
-    "metadata",
-    "config",
-    "data",
-    "dependents",
-    "labels",
-    "annotations",
-    "spec",
-    "generation",
-    "incarnation",
-    "next_index",
-    "observed",
-    "created_at",
-    "updated_at",
-];
-
-/// What it seldom changes. These are in indexes, and SQLite writes those anew, with all that are kept only for as long as
-/// a cluster lives, whenever a statement names such a column, whether or not its value changes.
-const SELDOM: &[&str] = &["name", "profile_id", "deleted_at", "idle_timeout", "max_lifetime"];
+/// Their names.
+pub(crate) const COLUMNS: &[&str] = &columns::names(&TABLE);
 
 const GROUP_COLUMNS: &[&str] =
     &["cluster_id", "name", "position", "desired", "min_size", "max_size", "shape", "spec"];
@@ -203,11 +182,16 @@ pub(crate) async fn insert(
 
 /// Writes a cluster as it is now, with its groups.
 pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
-    static UPDATE: LazyLock<String> =
-        LazyLock::new(|| format!("UPDATE clusters SET {}, change = $2 WHERE id = $1", assignments(CHANGING)));
+    static UPDATE: LazyLock<String> = LazyLock::new(|| {
+        let set = assignments(&columns::written(&TABLE, &[Written::Always]));
+        format!("UPDATE clusters SET {set}, change = $2 WHERE id = $1")
+    });
+    // SQLite writes all indexes of a row again whenever a statement names a column of one, whether or not its value
+    // changes.
     static UPDATE_SELDOM: LazyLock<String> = LazyLock::new(|| {
-        let places: Vec<String> = (0..SELDOM.len()).map(|at| format!("${}", at + 3)).collect();
-        let (set, columns, places) = (assignments(SELDOM), SELDOM.join(", "), places.join(", "));
+        let columns = columns::written(&TABLE, &[Written::Seldom]);
+        let places: Vec<String> = (0..columns.len()).map(|at| format!("${}", at + 3)).collect();
+        let (set, columns, places) = (assignments(&columns), columns.join(", "), places.join(", "));
         format!(
             "UPDATE clusters SET {set}, change = $2 WHERE id = $1 AND ({columns}) IS DISTINCT FROM ({places})"
         )
@@ -215,11 +199,11 @@ pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Resul
     let change = tx.change().await?;
     let (mut row, mut seldom) =
         (args![cluster.id.to_string(), change], args![cluster.id.to_string(), change]);
-    for (column, value) in COLUMNS.iter().zip(values(cluster)) {
-        if CHANGING.contains(column) {
-            row.push(value);
-        } else if SELDOM.contains(column) {
-            seldom.push(value);
+    for ((_, written), value) in TABLE.iter().zip(values(cluster)) {
+        match written {
+            Written::Always => row.push(value),
+            Written::Seldom => seldom.push(value),
+            Written::Once => {}
         }
     }
     tx.execute(UPDATE.as_str(), row).await?;

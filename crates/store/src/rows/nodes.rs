@@ -6,55 +6,39 @@ use muster_core::node::Node;
 
 use crate::bulk;
 use crate::error::StoreError;
+use crate::rows::columns::{self, Written};
 use crate::transaction::Transaction;
 use crate::value::{Row, Value, args, json};
 
-/// In the order of [`values`] and [`read`].
-pub(crate) const COLUMNS: &[&str] = &[
-    "id",
-    "cluster_id",
-    "group_name",
-    "role",
-    "user_role",
-    "idx",
-    "name",
-    "physical_id",
-    "profile_id",
-    "project",
-    "user_id",
-    "status",
-    "status_reason",
-    "tainted",
-    "data",
-    "metadata",
-    "dependents",
-    "incarnation",
-    "starts",
-    "init_at",
-    "created_at",
-    "updated_at",
-    "instance",
+/// In the order of [`values`] and [`read`]. What a move changes is seldom written: it is in indexes.
+const TABLE: [(&str, Written); 23] = [
+    ("id", Written::Once),
+    ("cluster_id", Written::Seldom),
+    ("group_name", Written::Seldom),
+    ("role", Written::Once),
+    ("user_role", Written::Always),
+    ("idx", Written::Seldom),
+    ("name", Written::Always),
+    ("physical_id", Written::Always),
+    ("profile_id", Written::Seldom),
+    ("project", Written::Once),
+    ("user_id", Written::Once),
+    ("status", Written::Always),
+    ("status_reason", Written::Always),
+    ("tainted", Written::Always),
+    ("data", Written::Always),
+    ("metadata", Written::Always),
+    ("dependents", Written::Always),
+    ("incarnation", Written::Always),
+    ("starts", Written::Always),
+    ("init_at", Written::Once),
+    ("created_at", Written::Always),
+    ("updated_at", Written::Always),
+    ("instance", Written::Once),
 ];
 
-/// What changes in a node's life without moving it: none of these is in an index.
-const PROGRESS: &[&str] = &[
-    "name",
-    "user_role",
-    "physical_id",
-    "status",
-    "status_reason",
-    "tainted",
-    "data",
-    "metadata",
-    "dependents",
-    "incarnation",
-    "starts",
-    "created_at",
-    "updated_at",
-];
-
-/// What changes only when a node moves.
-const PLACE: &[&str] = &["cluster_id", "group_name", "idx", "profile_id"];
+/// Their names.
+pub(crate) const COLUMNS: &[&str] = &columns::names(&TABLE);
 
 pub(crate) fn values(node: &Node) -> Vec<Value> {
     args![
@@ -123,15 +107,15 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
 
 /// Writes how nodes are now. Whoever calls knows that they are there.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
-    static CONFLICT: LazyLock<String> = LazyLock::new(|| bulk::update_on_conflict("id", PROGRESS));
+    static CONFLICT: LazyLock<String> =
+        LazyLock::new(|| bulk::update_on_conflict("id", &columns::written(&TABLE, &[Written::Always])));
     bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
 }
 
 /// Writes nodes that have moved: into a cluster, out of one, or to another recipe.
 pub(crate) async fn relocate(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
     static CONFLICT: LazyLock<String> = LazyLock::new(|| {
-        let columns: Vec<&str> = PROGRESS.iter().chain(PLACE).copied().collect();
-        bulk::update_on_conflict("id", &columns)
+        bulk::update_on_conflict("id", &columns::written(&TABLE, &[Written::Always, Written::Seldom]))
     });
     bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
 }

@@ -3,16 +3,25 @@
 use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
 
+use crate::bulk;
 use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::{Row, args, json};
 
 /// All columns, in the order of [`read`].
-pub(crate) const COLUMNS: &str =
-    "id, name, type, project, user_id, properties, metadata, implicit, created_at, updated_at, envelope";
-
-/// How many those are.
-pub(crate) const WIDTH: usize = 11;
+pub(crate) const COLUMNS: &[&str] = &[
+    "id",
+    "name",
+    "type",
+    "project",
+    "user_id",
+    "properties",
+    "metadata",
+    "implicit",
+    "created_at",
+    "updated_at",
+    "envelope",
+];
 
 pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
     Ok(Profile {
@@ -33,13 +42,12 @@ pub(crate) fn read(row: &Row) -> Result<Profile, StoreError> {
 /// Reads these profiles.
 pub(crate) async fn fetch(tx: &mut Transaction<'_>, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
     let (these, ids) = tx.dialect().any_of("id", "$1", ids);
-    let rows = tx.rows(format!("SELECT {COLUMNS} FROM profiles WHERE {these}"), args![ids]).await?;
+    let sql = format!("SELECT {} FROM profiles WHERE {these}", COLUMNS.join(", "));
+    let rows = tx.rows(sql, args![ids]).await?;
     rows.iter().map(read).collect()
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, profile: &Profile) -> Result<(), StoreError> {
-    const INSERT: &str = "INSERT INTO profiles (id, name, type, project, user_id, properties, metadata, implicit, \
-                          created_at, updated_at, envelope) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     let row = args![
         profile.id.to_string(),
         &profile.name,
@@ -53,6 +61,5 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, profile: &Profile) -> Resul
         profile.updated_at,
         json(&profile.envelope),
     ];
-    tx.execute(INSERT, row).await?;
-    Ok(())
+    bulk::insert(tx, "profiles", COLUMNS, "", vec![row]).await
 }

@@ -1,16 +1,32 @@
 //! Receivers as rows.
 
+use std::sync::LazyLock;
+
 use muster_core::receiver::Receiver;
 
+use crate::bulk;
 use crate::error::StoreError;
+use crate::transaction::Transaction;
 use crate::value::{Row, Value, args, json};
 
 /// All columns, in the order of [`read`].
-pub(crate) const COLUMNS: &str =
-    "id, name, type, project, principal, user_id, cluster_id, action, actor, params, created_at, updated_at";
+pub(crate) const COLUMNS: &[&str] = &[
+    "id",
+    "name",
+    "type",
+    "project",
+    "principal",
+    "user_id",
+    "cluster_id",
+    "action",
+    "actor",
+    "params",
+    "created_at",
+    "updated_at",
+];
 
-/// How many those are.
-pub(crate) const WIDTH: usize = 12;
+/// What a change of a receiver writes.
+const CHANGING: &[&str] = &["name", "action", "params", "updated_at"];
 
 pub(crate) fn read(row: &Row) -> Result<Receiver, StoreError> {
     Ok(Receiver {
@@ -28,7 +44,13 @@ pub(crate) fn read(row: &Row) -> Result<Receiver, StoreError> {
     })
 }
 
-pub(crate) fn values(receiver: &Receiver) -> Vec<Value> {
+/// Inserts a receiver, or writes it as it is now.
+pub(crate) async fn put(tx: &mut Transaction<'_>, receiver: &Receiver) -> Result<(), StoreError> {
+    static CONFLICT: LazyLock<String> = LazyLock::new(|| bulk::update_on_conflict("id", CHANGING));
+    bulk::insert(tx, "receivers", COLUMNS, &CONFLICT, vec![values(receiver)]).await
+}
+
+fn values(receiver: &Receiver) -> Vec<Value> {
     args![
         receiver.id.to_string(),
         &receiver.name,
