@@ -1,5 +1,7 @@
 //! Nodes: members of clusters, and orphans.
 
+mod observation;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -41,6 +41,41 @@ pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str
     }
 }
 
+/// How many workers of a cluster work, and how its head is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Workers that work.
+    pub active: u32,
+    /// The head.
+    pub head: HeadState,
+}
+
+impl Counts {
+    /// Counts the nodes of a cluster.
+    pub fn of<'n>(cluster: &Cluster, nodes: impl IntoIterator<Item = &'n Node>) -> Self {
+        let (mut active, mut head) = (0_u32, None);
+        for node in nodes {
+            match node.role {
+                NodeRole::Head => head = head.or(Some(node.status)),
+                NodeRole::Worker if node.status == NodeStatus::Active => active = active.saturating_add(1),
+                NodeRole::Worker | NodeRole::Unknown(_) => {}
+            }
+        }
+        Self { active, head: head_by(cluster, head) }
+    }
+
+    /// The status of the cluster and the reason; `operation` is what was just done or observed.
+    pub fn evaluate(self, cluster: &Cluster, operation: &str) -> (ClusterStatus, String) {
+        evaluate(cluster, self.active, self.head, operation)
+    }
+
+    /// Writes them into what was last observed of the cluster.
+    pub fn write_to(self, cluster: &mut Cluster) {
+        cluster.observed.ready_workers = Some(self.active);
+        cluster.observed.head_ready = cluster.has_head.then_some(self.head == HeadState::Up);
+    }
+}
+
 /// How many workers work.
 pub fn active_workers(nodes: &[Node]) -> u32 {
     let active = |node: &&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;

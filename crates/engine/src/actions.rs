@@ -16,7 +16,7 @@ use muster_core::change::Change;
 use muster_core::ids::NodeId;
 
 use crate::reconcile::delegated;
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// The kinds that this engine executes, up to which version of their inputs.
@@ -141,13 +141,13 @@ fn done(change: &Change) -> String {
 
 async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     run.call_provider(run.provider.create(run.call())).await??;
-    run.reach(&Aim { start: true, ..Aim::default() }).await
+    run.reach(&Goal { start: true, ..Goal::default() }).await
 }
 
 async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     let leaving: HashSet<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
     deletion::note(run, &leaving);
-    run.reach(&Aim { leaving, ..Aim::default() }).await?;
+    run.reach(&Goal { leaving, ..Goal::default() }).await?;
     run.call_provider(run.provider.delete(run.call())).await?.map_err(Stop::from)
 }
 
@@ -166,5 +166,5 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
         run.subject.cluster.incarnation += 1;
         run.subject.cluster.generation += 1;
     }
-    run.reach(&Aim { start: true, new_intent: !begun, ..Aim::default() }).await
+    run.reach(&Goal { start: true, new_intent: !begun, ..Goal::default() }).await
 }

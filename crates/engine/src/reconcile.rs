@@ -1,4 +1,122 @@
-//! Bringing a cluster to its intent: observe, plan, record, apply, wait, give up.
+//! Bringing a cluster to its intent: one loop (observe, plan, record and apply, wait, give up) with two strategies.
+//!
+//! The strategies differ in what a plan is (calls for many nodes, or one write of an object) and in whose the intent is
+//! (the row's, or the object's). What they share is here.
 
 pub(crate) mod delegated;
 pub(crate) mod individual;
+pub(crate) mod reasons;
+
+use std::time::Duration;
+
+use muster_core::time::{Span, Timestamp};
+
+use crate::ports::provider::{Observed, ProviderError};
+use crate::run::{ActionRun, Stop, summarize};
+
+/// Observations that may fail in a row before the action is requeued.
+const FAILED_OBSERVATIONS: u32 = 4;
+
+/// How often something is done that the provider acknowledges and that has no effect: about a minute, with back-off.
+pub(crate) const FUTILE_ATTEMPTS: u32 = 8;
+
+/// What a strategy decides by one observation.
+pub(crate) enum Verdict<P> {
+    /// There is something to do.
+    Apply(P),
+    /// There is nothing to do now, and why; observe again when something changes, or then.
+    Wait(Option<Timestamp>, Vec<String>),
+    /// The goal is reached.
+    Reached,
+    /// Nothing left to do can reach the goal.
+    Unreachable(Vec<String>),
+}
+
+/// How the members of a cluster are brought to their goal.
+pub(crate) trait Strategy {
+    /// What is done in one step.
+    type Plan;
+
+    /// How long no change may be reported before the cluster is observed all the same.
+    const POLL_INTERVAL: Span;
+
+    /// Observes the cluster.
+    async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop>;
+
+    /// Takes an observation over into memory, and decides what follows from it.
+    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Self::Plan>, Stop>;
+
+    /// Records a step, and then makes it.
+    async fn apply(&mut self, run: &mut ActionRun, plan: Self::Plan) -> Result<(), Stop>;
+
+    /// Commits what has changed in memory, with the reasons for the wait; returns when the next commit is due, if one is.
+    async fn commit_before_wait(
+        &mut self,
+        run: &mut ActionRun,
+        reasons: Vec<String>,
+    ) -> Result<Option<Timestamp>, Stop>;
+
+    /// Completes an action whose goal is reached.
+    async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop>;
+}
+
+/// Works until the goal is reached. `Stop::Failed` names everything that stands in the way.
+pub(crate) async fn drive<S: Strategy>(run: &mut ActionRun, strategy: &mut S) -> Result<(), Stop> {
+    let mut failed_observations = 0;
+    loop {
+        run.check()?;
+        run.observed_version = run.world.version();
+        let observed = match strategy.observe(run).await? {
+            Ok(observed) => observed,
+            Err(error) if !error.transient => return Err(Stop::Failed(error.message)),
+            Err(error) => {
+                failed_observations += 1;
+                log_failed_observation(&error, failed_observations);
+                if failed_observations > FAILED_OBSERVATIONS {
+                    return Err(Stop::Requeue(error.message));
+                }
+                let until = run.now().after(run.context.config.retry_delay(failed_observations));
+                wait(run, strategy, Some(until), vec![error.message]).await?;
+                continue;
+            }
+        };
+        failed_observations = 0;
+        match strategy.plan(run, observed)? {
+            Verdict::Apply(plan) => strategy.apply(run, plan).await?,
+            Verdict::Wait(until, reasons) => wait(run, strategy, until, reasons).await?,
+            Verdict::Reached => return strategy.finish(run).await,
+            Verdict::Unreachable(reasons) => return Err(Stop::Failed(summarize(&reasons))),
+        }
+    }
+}
+
+/// Waits until the provider reports a change, a retry or a commit is due, or nothing was reported for a while. A waiting
+/// action occupies no slot.
+async fn wait<S: Strategy>(
+    run: &mut ActionRun,
+    strategy: &mut S,
+    until: Option<Timestamp>,
+    reasons: Vec<String>,
+) -> Result<(), Stop> {
+    let commit_due = strategy.commit_before_wait(run, reasons).await?;
+    let now = run.now();
+    let moments = until.into_iter().chain(commit_due).map(|moment| moment.since(now));
+    let left = moments.min().map_or(S::POLL_INTERVAL, |left| left.min(S::POLL_INTERVAL));
+    let wait = async {
+        tokio::select! {
+            interrupted = run.interrupted_or_child_cancelled() => interrupted,
+            () = run.world.changed_since(run.observed_version) => Ok(()),
+            () = tokio::time::sleep(Duration::from(left)) => Ok(()),
+        }
+    };
+    run.yield_slot_while(wait).await
+}
+
+/// Quietly if nothing is wrong, because observing has only just begun.
+fn log_failed_observation(error: &ProviderError, attempts: u32) {
+    if error.is_not_yet() {
+        tracing::debug!(%error, attempts, "cannot observe yet");
+    } else {
+        tracing::warn!(%error, attempts, "cannot observe");
+    }
+}

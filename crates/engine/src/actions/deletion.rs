@@ -7,7 +7,7 @@ use muster_core::ids::NodeId;
 use muster_core::time::Span;
 
 use crate::actions::hooks::Waiting;
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
@@ -58,12 +58,12 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
         let waiting = Waiting::begin(run, wait, change, &nodes, intent).await?;
         remove_as_allowed(run, waiting, destroy).await?;
     } else if destroy {
-        return run.reach(&Aim { leaving: nodes, start, new_intent, ..Aim::default() }).await;
+        return run.reach(&Goal { leaving: nodes, start, new_intent, ..Goal::default() }).await;
     } else if !nodes.is_empty() {
         run.let_go(&nodes, std::mem::take(&mut new_intent)).await?;
     }
     if start || new_intent {
-        return run.reach(&Aim { start, new_intent, keep_size: !start, ..Aim::default() }).await;
+        return run.reach(&Goal { start, new_intent, keep_size: !start, ..Goal::default() }).await;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: b
             run.let_go(&leaving, false).await?;
             continue;
         }
-        match run.reach(&Aim { leaving, keep_size: true, ..Aim::default() }).await {
+        match run.reach(&Goal { leaving, keep_size: true, ..Goal::default() }).await {
             Ok(()) => run.flush().await?,
             Err(Stop::Failed(why)) => failures.push(why),
             Err(stop) => return Err(stop),

@@ -13,7 +13,7 @@ use muster_core::profile::Profile;
 use muster_store::commands::End;
 
 use crate::ports::provider::{Call, ProviderError, Updated};
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
@@ -193,7 +193,7 @@ async fn make_anew(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>,
     run.flush().await?;
     let old = |id: &NodeId| Some((*id, run.node(*id)?.physical_id.clone()?));
     let again = nodes.iter().filter_map(old).collect();
-    let reached = run.reach(&Aim { start: true, keep_size: true, again, ..Aim::default() }).await;
+    let reached = run.reach(&Goal { start: true, keep_size: true, again, ..Goal::default() }).await;
     for id in nodes {
         if run.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
             run.set_status(*id, NodeStatus::Active, UPDATED);

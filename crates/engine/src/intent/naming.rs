@@ -25,6 +25,13 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
+/// So many new workers of a group, with the next indexes of their cluster.
+pub(crate) fn new_workers(cluster: &mut Cluster, group: &str, count: u32, now: Timestamp) -> Vec<Node> {
+    let first = cluster.next_index;
+    cluster.next_index = first.saturating_add(count);
+    (first..cluster.next_index).map(|index| worker(cluster, group, index, now)).collect()
+}
+
 /// What a node is called that nobody named, and that is in no cluster.
 pub(crate) fn unnamed() -> String {
     expand(DEFAULT_FORMAT, 0, Uuid::new_v4())

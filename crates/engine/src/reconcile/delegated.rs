@@ -9,7 +9,6 @@ pub(crate) mod mirror_events;
 pub(crate) mod plan;
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use muster_core::action::ActionKind;
 use muster_core::event::Level;
@@ -22,113 +21,128 @@ use crate::intent::naming;
 use crate::ports::provider::{Call, MemberId, Object, Observed, ProviderError, SeenMember};
 use crate::reconcile::delegated::decision::Task;
 use crate::reconcile::delegated::mirror::Mirror;
-use crate::reconcile::delegated::plan::{Complete, Memory, Verdict, Write};
-use crate::reconcile::individual::tell_blindness;
+use crate::reconcile::delegated::plan::{Complete, Memory, Write};
+use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop};
 
-/// Works until the goal of the action is seen.
+/// Delegated membership: an operator owns the members, and Muster writes one object.
+struct Delegated {
+    memory: Memory,
+    task: Option<Task>,
+    /// The cluster's row differs from what is in memory.
+    stale: bool,
+    flushed_at: Timestamp,
+    /// Writes that were acknowledged and are not there.
+    lost_writes: u32,
+    /// Why it has not ended yet.
+    waits_for: Vec<String>,
+    /// What was last observed.
+    observed: Observed,
+}
+
+/// What is done in one step.
+enum Step {
+    /// The object is written.
+    Call,
+    /// The object says already what was to be written.
+    Acknowledge,
+}
+
+/// Brings the object, and by it the members, to what the change asks for.
 pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
-    let mut drive = Drive {
+    let mut strategy = Delegated {
         memory: Memory { acknowledged: run.action.applied_at.is_some(), ..Memory::default() },
         task: Task::kept(run),
         stale: false,
         flushed_at: run.now(),
-        lost: 0,
-        blind: 0,
+        lost_writes: 0,
         waits_for: Vec::new(),
+        observed: Observed::default(),
     };
-    match drive.reach(run).await {
+    match drive(run, &mut strategy).await {
         Ok(()) => Ok(()),
-        Err(Stop::TimedOut) if !drive.waits_for.is_empty() => {
-            let (seconds, why) = (run.action.timeout.secs(), drive.waits_for.join("; "));
+        Err(Stop::TimedOut) if !strategy.waits_for.is_empty() => {
+            let (seconds, why) = (run.action.timeout.secs(), strategy.waits_for.join("; "));
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
         }
         Err(stop) => {
-            if drive.stale && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::Requeue(_)) {
-                // Events that were told go with the row that they are about.
-                drive.commit(run, false).await?;
+            if strategy.stale && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::Requeue(_)) {
+                // Events go with the row that they are about.
+                strategy.commit(run, false).await?;
             }
             Err(stop)
         }
     }
 }
 
-/// How long nothing may be heard before it is looked all the same. Watches tell, and what they may have missed is told
-/// at once when they begin anew; many clusters may wait for their operators at the same time.
-const LOOK_AGAIN: Span = Span::from_secs(20);
+impl Strategy for Delegated {
+    type Plan = Step;
 
-/// Looks that fail before the action makes room for others until its next try.
-const BLIND_LOOKS: u32 = 4;
+    // Watches report changes, and whatever they may have missed when they begin again; many clusters may wait for their
+    // operators at the same time.
+    const POLL_INTERVAL: Span = Span::from_secs(20);
 
-/// How often something is written that was acknowledged before, and is not there all the same: about a minute.
-const LOST_WRITES: u32 = 8;
+    async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
+        observe(run).await
+    }
 
-/// What is kept between two looks at the world.
-struct Drive {
-    memory: Memory,
-    task: Option<Task>,
-    /// The cluster's row is behind.
-    stale: bool,
-    flushed_at: Timestamp,
-    /// Writes that were acknowledged and are not there.
-    lost: u32,
-    /// Looks in a row that showed nothing.
-    blind: u32,
-    /// Why it has not ended yet.
-    waits_for: Vec<String>,
+    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Step>, Stop> {
+        self.mirror(run, &observed);
+        let task = match self.task.take() {
+            Some(task) => task,
+            None => Task::decide(run, &observed)?,
+        };
+        self.memory.called = task.called;
+        let verdict = plan::plan(&task.goal, &observed, &self.memory, run.now());
+        self.task = Some(task);
+        self.observed = observed;
+        Ok(match verdict {
+            plan::Verdict::Call => Verdict::Apply(Step::Call),
+            plan::Verdict::Acknowledged => Verdict::Apply(Step::Acknowledge),
+            plan::Verdict::Wait(until, reasons) => Verdict::Wait(until, reasons),
+            plan::Verdict::Reached => Verdict::Reached,
+            plan::Verdict::Unreachable(reasons) => Verdict::Unreachable(reasons),
+        })
+    }
+
+    async fn apply(&mut self, run: &mut ActionRun, step: Step) -> Result<(), Stop> {
+        let Some(task) = self.task.clone() else { return Ok(()) };
+        match step {
+            Step::Call => self.call(run, task).await,
+            Step::Acknowledge => self.acknowledge(run, &task, false).await,
+        }
+    }
+
+    /// What was observed is written first, but not after every single member.
+    async fn commit_before_wait(
+        &mut self,
+        run: &mut ActionRun,
+        reasons: Vec<String>,
+    ) -> Result<Option<Timestamp>, Stop> {
+        self.note(run, reasons);
+        let due = self.flushed_at.after(run.context.config.flush_period);
+        if !self.stale && run.journal.is_empty() {
+            return Ok(None);
+        }
+        if due > run.now() {
+            return Ok(Some(due));
+        }
+        self.commit(run, false).await?;
+        Ok(None)
+    }
+
+    async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop> {
+        let Some(task) = self.task.clone() else { return Ok(()) };
+        Self::settle(run, &task).await?;
+        if let Object::Present(spec) = &self.observed.object {
+            run.obstacles = plan::obstacles(run.subject.cluster.has_head, spec, &self.observed.members);
+        }
+        tell_of_old_ones(run, &task, &self.observed);
+        Ok(())
+    }
 }
 
-impl Drive {
-    async fn reach(&mut self, run: &mut ActionRun) -> Result<(), Stop> {
-        loop {
-            run.check()?;
-            let Some(seen) = self.look(run).await? else { continue };
-            let task = match self.task.take() {
-                Some(task) => task,
-                None => Task::decide(run, &seen)?,
-            };
-            self.memory.called = task.called;
-            let verdict = plan::plan(&task.goal, &seen, &self.memory, run.now());
-            let task = self.task.insert(task).clone();
-            match verdict {
-                Verdict::Call => self.call(run, task).await?,
-                Verdict::Acknowledged => self.acknowledge(run, &task, false).await?,
-                Verdict::Wait(until, why) => self.wait(run, until, why).await?,
-                Verdict::Reached => {
-                    Self::settle(run, &task).await?;
-                    if let Object::Present(spec) = &seen.object {
-                        run.obstacles = plan::obstacles(run.subject.cluster.has_head, spec, &seen.members);
-                    }
-                    tell_of_old_ones(run, &task, &seen);
-                    return Ok(());
-                }
-                Verdict::Unreachable(reasons) => return Err(Stop::Failed(reasons.join("; "))),
-            }
-        }
-    }
-
-    /// Looks, and writes into memory what is seen; none if nobody could tell.
-    async fn look(&mut self, run: &mut ActionRun) -> Result<Option<Observed>, Stop> {
-        match observe(run).await? {
-            Ok(seen) => {
-                self.blind = 0;
-                self.mirror(run, &seen);
-                Ok(Some(seen))
-            }
-            Err(error) if !error.transient => Err(Stop::Failed(error.message)),
-            Err(error) => {
-                self.blind += 1;
-                tell_blindness(&error, self.blind);
-                if self.blind > BLIND_LOOKS {
-                    return Err(Stop::Requeue(error.message));
-                }
-                let until = run.now().after(run.context.config.retry_delay(self.blind));
-                self.wait(run, Some(until), vec![error.message]).await?;
-                Ok(None)
-            }
-        }
-    }
-
+impl Delegated {
     fn mirror(&mut self, run: &mut ActionRun, seen: &Observed) {
         let spec = match &seen.object {
             Object::Unknown => return,
@@ -206,12 +220,12 @@ impl Drive {
     async fn acknowledge(&mut self, run: &mut ActionRun, task: &Task, called: bool) -> Result<(), Stop> {
         if self.memory.acknowledged {
             // Acknowledged before, and lost. Should that happen again, the next try waits.
-            self.lost += 1;
-            if self.lost >= LOST_WRITES {
-                let times = self.lost + 1;
+            self.lost_writes += 1;
+            if self.lost_writes >= FUTILE_ATTEMPTS {
+                let times = self.lost_writes + 1;
                 return Err(Stop::Failed(format!("it was acknowledged {times} times, and is not there")));
             }
-            self.memory.not_before = Some(run.now().after(run.context.config.retry_delay(self.lost)));
+            self.memory.not_before = Some(run.now().after(run.context.config.retry_delay(self.lost_writes)));
             return Ok(());
         }
         self.memory.acknowledged = true;
@@ -229,7 +243,7 @@ impl Drive {
         // What it came to so far goes with the same commit.
         if let Ok(seen) = observe(run).await? {
             self.mirror(run, &seen);
-            if let Verdict::Wait(_, why) = plan::plan(&task.goal, &seen, &self.memory, run.now()) {
+            if let plan::Verdict::Wait(_, why) = plan::plan(&task.goal, &seen, &self.memory, run.now()) {
                 self.note(run, why);
             }
         }
@@ -269,36 +283,6 @@ impl Drive {
             }
         }
     }
-
-    /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while. What was seen is
-    /// written first, but not after every single member.
-    async fn wait(
-        &mut self,
-        run: &mut ActionRun,
-        until: Option<Timestamp>,
-        why: Vec<String>,
-    ) -> Result<(), Stop> {
-        self.note(run, why);
-        let behind = self.stale
-            || !(run.journal.dirty.is_empty()
-                && run.journal.gone.is_empty()
-                && run.journal.events.is_empty());
-        let due = self.flushed_at.after(run.context.config.flush_period);
-        let mut left = until.map_or(LOOK_AGAIN, |until| until.since(run.now()).min(LOOK_AGAIN));
-        if behind && due <= run.now() {
-            self.commit(run, false).await?;
-        } else if behind {
-            left = left.min(due.since(run.now()));
-        }
-        let wait = async {
-            tokio::select! {
-                stop = run.interrupted() => Err(stop),
-                () = run.world.changed_since(run.observed_version) => Ok(()),
-                () = tokio::time::sleep(Duration::from(left)) => Ok(()),
-            }
-        };
-        run.yield_slot_while(wait).await
-    }
 }
 
 /// How its object and its members are.
@@ -330,11 +314,8 @@ fn add_placeholders(run: &mut ActionRun, task: &Task) {
             node.group.as_ref() == Some(&group.name) && (mirror::stays(node) || mirror::is_placeholder(node))
         };
         let present = u32::try_from(run.subject.nodes.iter().filter(own).count()).unwrap_or(u32::MAX);
-        for _ in present..group.desired {
-            let index = run.subject.cluster.next_index;
-            run.subject.cluster.next_index = index.saturating_add(1);
-            new.push(naming::worker(&run.subject.cluster, &group.name, index, now));
-        }
+        let missing = group.desired.saturating_sub(present);
+        new.extend(naming::new_workers(&mut run.subject.cluster, &group.name, missing, now));
     }
     run.add_new_nodes(new);
 }

@@ -6,36 +6,29 @@ pub(crate) mod obstacles;
 pub(crate) mod plan;
 pub(crate) mod results;
 
-use std::collections::{HashMap, HashSet};
-use std::time::Duration;
-
 use futures::StreamExt as _;
 use muster_core::action::ActionKind;
 use muster_core::change::{Change, Delete, NewMember, Recovery};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::time::{Span, Timestamp};
+use std::collections::{HashMap, HashSet};
 
 use crate::intent::naming;
 use crate::intent::placements;
 use crate::ports::provider::{Call, Observed, ProviderError};
-use crate::reconcile::individual::plan::{Goal, Memory, Plan, Verdict};
-use crate::run::{ActionRun, Stop, succeeded, summarize};
+use crate::reconcile::individual::plan::{Memory, Plan};
+use crate::reconcile::{Strategy, Verdict, drive};
+use crate::run::{ActionRun, Stop, succeeded};
 
 use crate::reconcile::individual::obstacles::Obstacles;
 
 /// Results that are taken in at once: as many as are there, without starving the rest.
 const RESULTS_AT_ONCE: usize = 1024;
 
-/// How often the world is looked at while nothing tells of a change: only a safety net.
-const LOOK_AGAIN: Span = Span::from_secs(5);
-
-/// Looks that fail before the action makes room for others until its next try.
-const BLIND_LOOKS: u32 = 4;
-
 /// What the members of a cluster should become.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Aim {
+pub(crate) struct Goal {
     /// Members that shall go.
     pub(crate) leaving: HashSet<NodeId>,
     /// Members are added and started; otherwise they only go, or are looked at.
@@ -52,96 +45,110 @@ pub(crate) struct Aim {
     pub(crate) deadline: Option<Timestamp>,
 }
 
-/// What is kept between two looks at the world.
-#[derive(Default)]
-pub(crate) struct Progress {
+/// Individual membership: Muster starts and stops each node.
+pub(crate) struct Individual<'g> {
+    goal: &'g Goal,
     memory: Memory,
-    tries: HashMap<NodeId, u32>,
+    /// Failures of a node in a row that may pass.
+    failures: HashMap<NodeId, u32>,
+    /// Stops of a node that were acknowledged.
     stops: HashMap<NodeId, u32>,
-    blind: u32,
+    /// The cluster's row carries a changed intent that no commit has written yet.
+    new_intent: bool,
+}
+
+/// A step: what to start and stop, and which of these nodes are new.
+pub(crate) struct Step {
+    plan: Plan,
+    added: Vec<NodeId>,
 }
 
 impl ActionRun {
-    /// Works until the aim is reached. `Stop::Failed` names everything that stands in the way.
-    pub(crate) async fn reach(&mut self, aim: &Aim) -> Result<(), Stop> {
-        self.control.deadline = aim.deadline;
-        let reached = self.reach_in_time(aim).await;
+    /// Brings the members of the cluster to a goal.
+    pub(crate) async fn reach(&mut self, goal: &Goal) -> Result<(), Stop> {
+        let memory = Memory { given_up: self.children.given_up.clone(), ..Memory::default() };
+        let (failures, stops) = (HashMap::new(), HashMap::new());
+        let mut strategy = Individual { goal, memory, failures, stops, new_intent: goal.new_intent };
+        self.control.deadline = goal.deadline;
+        let reached = drive(self, &mut strategy).await;
         self.control.deadline = None;
         reached
     }
+}
 
-    async fn reach_in_time(&mut self, aim: &Aim) -> Result<(), Stop> {
-        let mut progress = Progress::default();
-        progress.memory.given_up.clone_from(&self.children.given_up);
-        let mut intent = aim.new_intent;
-        loop {
-            self.check()?;
-            self.leave_out_cancelled(&mut progress);
-            let Some((plan, added)) = self.next_plan(aim, &mut progress).await? else { continue };
-            self.take_note(&plan);
-            if self.give_up_stops(&plan, &mut progress) {
-                continue;
-            }
-            match &plan.verdict {
-                Verdict::Act => {
-                    self.record_plan(aim, &plan, &added, std::mem::take(&mut intent)).await?;
-                    self.act(&plan, &mut progress).await?;
-                }
-                Verdict::Wait(until) => {
-                    self.flush().await?;
-                    self.wait_for_world(*until).await?;
-                }
-                Verdict::Reached => {
-                    self.forget(&plan);
-                    return Ok(());
-                }
-                Verdict::Unreachable(reasons) => {
-                    self.forget(&plan);
-                    return Err(Stop::Failed(summarize(reasons)));
-                }
-            }
-        }
+impl Strategy for Individual<'_> {
+    type Plan = Step;
+
+    // Providers report changes by themselves: only a safety net.
+    const POLL_INTERVAL: Span = Span::from_secs(5);
+
+    async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
+        run.leave_out_cancelled(self);
+        run.call_provider(run.look(self.goal.only)).await
     }
 
-    /// Looks and plans. Members that are missing are added in memory first, so that one step starts them too.
-    async fn next_plan(
-        &mut self,
-        aim: &Aim,
-        progress: &mut Progress,
-    ) -> Result<Option<(Plan, Vec<NodeId>)>, Stop> {
-        self.observed_version = self.world.version();
-        let look = self.look(aim.only);
-        let mut seen = match self.call_provider(look).await? {
-            Ok(seen) => seen,
-            Err(error) => {
-                self.wait_blindly(progress, &error).await?;
-                return Ok(None);
-            }
-        };
-        progress.blind = 0;
-        self.forget_starts_that_did_not_happen(&seen);
-        let mut plan = self.plan(aim, &seen, &progress.memory);
+    fn plan(&mut self, run: &mut ActionRun, mut observed: Observed) -> Result<Verdict<Step>, Stop> {
+        run.forget_starts_that_did_not_happen(&observed);
+        let mut plan = run.plan(self.goal, &observed, &self.memory);
         let mut added = Vec::new();
         if plan.add_head || !plan.add.is_empty() {
-            added = self.add_members(&plan);
-            seen.nodes.extend(added.iter().map(|id| (*id, Seen::Absent)));
-            plan = self.plan(aim, &seen, &progress.memory);
+            // Added in memory first, so that one step starts them too.
+            added = run.add_members(&plan);
+            observed.nodes.extend(added.iter().map(|id| (*id, Seen::Absent)));
+            plan = run.plan(self.goal, &observed, &self.memory);
         }
-        self.subject.cluster.observed.endpoints = seen.endpoints;
-        Ok(Some((plan, added)))
+        run.take_note(&plan);
+        if run.give_up_stops(&plan, self) {
+            plan = run.plan(self.goal, &observed, &self.memory);
+        }
+        run.subject.cluster.observed.endpoints = observed.endpoints;
+        Ok(match &plan.verdict {
+            plan::Verdict::Act => Verdict::Apply(Step { plan, added }),
+            plan::Verdict::Wait(until) => Verdict::Wait(*until, Vec::new()),
+            plan::Verdict::Reached => {
+                run.forget(&plan);
+                Verdict::Reached
+            }
+            plan::Verdict::Unreachable(reasons) => {
+                let reasons = reasons.clone();
+                run.forget(&plan);
+                Verdict::Unreachable(reasons)
+            }
+        })
     }
 
-    fn plan(&self, aim: &Aim, seen: &Observed, memory: &Memory) -> Plan {
-        let goal = Goal {
+    async fn apply(&mut self, run: &mut ActionRun, Step { plan, added }: Step) -> Result<(), Stop> {
+        let intent = std::mem::take(&mut self.new_intent);
+        run.record_plan(self.goal, &plan, &added, intent).await?;
+        run.act(&plan, self).await
+    }
+
+    async fn commit_before_wait(
+        &mut self,
+        run: &mut ActionRun,
+        _: Vec<String>,
+    ) -> Result<Option<Timestamp>, Stop> {
+        run.flush().await?;
+        Ok(None)
+    }
+
+    async fn finish(&mut self, _: &mut ActionRun) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+impl ActionRun {
+    fn plan(&self, goal: &Goal, seen: &Observed, memory: &Memory) -> Plan {
+        let input = plan::Input {
             cluster: &self.subject.cluster,
-            leaving: &aim.leaving,
+            leaving: &goal.leaving,
             workers_outlive_head: self.subject.capabilities.workers_outlive_head,
-            start: aim.start,
-            only: aim.only,
-            keep_size: aim.keep_size,
-            again: &aim.again,
+            start: goal.start,
+            only: goal.only,
+            keep_size: goal.keep_size,
+            again: &goal.again,
         };
-        plan::plan(goal, &self.subject.nodes, seen, memory, self.now())
+        plan::plan(input, &self.subject.nodes, seen, memory, self.now())
     }
 
     fn add_members(&mut self, plan: &Plan) -> Vec<NodeId> {
@@ -150,12 +157,8 @@ impl ActionRun {
         let mut nodes: Vec<_> = head.into_iter().collect();
         let mut places = placements::unused(&self.data);
         for (group, count) in &plan.add {
-            for _ in 0..*count {
-                let index = self.subject.cluster.next_index;
-                self.subject.cluster.next_index = index.saturating_add(1);
-                let worker = naming::worker(&self.subject.cluster, group, index, now);
-                nodes.push(placements::put(worker, places.next()));
-            }
+            let workers = naming::new_workers(&mut self.subject.cluster, group, *count, now);
+            nodes.extend(workers.into_iter().map(|worker| placements::put(worker, places.next())));
         }
         let ids = nodes.iter().map(|node| node.id).collect();
         self.subject.add_nodes(nodes);
@@ -196,7 +199,7 @@ impl ActionRun {
     /// The commit before the step: what is about to be started and stopped, and whose it is.
     async fn record_plan(
         &mut self,
-        aim: &Aim,
+        goal: &Goal,
         plan: &Plan,
         added: &[NodeId],
         intent: bool,
@@ -234,7 +237,7 @@ impl ActionRun {
         }
         for id in &plan.stop {
             if self.needs_child(*id) {
-                let change = if aim.leaving.contains(id) {
+                let change = if goal.leaving.contains(id) {
                     Change::DeleteNode(Delete::default())
                 } else {
                     Change::RecoverNode(Recovery::default())
@@ -242,7 +245,7 @@ impl ActionRun {
                 children.push(self.child(&change, *id));
             }
             // What is stopped to be started anew is not lost, and nobody who looks is to take it for that.
-            let leaves = aim.leaving.contains(id);
+            let leaves = goal.leaving.contains(id);
             if let Some(node) = self.node_mut(*id) {
                 node.status = if leaves { NodeStatus::Deleting } else { NodeStatus::Recovering };
                 node.updated_at = Some(now);
@@ -298,7 +301,7 @@ impl ActionRun {
     }
 
     /// Starts and stops at once, takes results in as they come, and writes them now and then.
-    async fn act(&mut self, plan: &Plan, progress: &mut Progress) -> Result<(), Stop> {
+    async fn act(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> Result<(), Stop> {
         let provider = std::sync::Arc::clone(&self.provider);
         let (cluster, fence) = (self.subject.cluster.clone(), self.action.fence);
         let (stops, starts) = (self.subject.by_profile(&plan.stop), self.subject.by_profile(&plan.start));
@@ -322,45 +325,12 @@ impl ActionRun {
                 some = results.next() => match some {
                     Some(some) => for result in some {
                         starting.remove(&result.node);
-                        self.take_in(result, progress);
+                        self.take_in(result, strategy);
                     },
                     None => return Ok(()),
                 },
                 _ = flush.tick() => self.flush_with_obstacles(&starting, &mut obstacles).await?,
             }
         }
-    }
-
-    /// Waits until the world tells of a change, a retry is due, or nothing was heard for a while.
-    async fn wait_for_world(&self, until: Option<Timestamp>) -> Result<(), Stop> {
-        let left = until.map_or(LOOK_AGAIN, |until| until.since(self.now()).min(LOOK_AGAIN));
-        let wait = async {
-            tokio::select! {
-                told = self.interrupted_or_child_cancelled() => told,
-                () = self.world.changed_since(self.observed_version) => Ok(()),
-                () = tokio::time::sleep(Duration::from(left)) => Ok(()),
-            }
-        };
-        self.yield_slot_while(wait).await
-    }
-
-    /// The provider cannot tell how things are: nothing is done until it can.
-    async fn wait_blindly(&self, progress: &mut Progress, error: &ProviderError) -> Result<(), Stop> {
-        progress.blind += 1;
-        tell_blindness(error, progress.blind);
-        if progress.blind > BLIND_LOOKS {
-            return Err(Stop::Requeue(error.message.clone()));
-        }
-        let until = self.now().after(self.context.config.retry_delay(progress.blind));
-        self.wait_for_world(Some(until)).await
-    }
-}
-
-/// Says that nobody can tell how things are; quietly if that is only because it has just begun to be looked at.
-pub(crate) fn tell_blindness(error: &ProviderError, tries: u32) {
-    if error.is_not_yet() {
-        tracing::debug!(%error, tries, "cannot observe yet");
-    } else {
-        tracing::warn!(%error, tries, "cannot observe");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::NodeStatus;
-use muster_core::status;
+use muster_core::status::{Counts, HeadState};
 use muster_store::StoreError;
 use muster_store::commands::{Claimed, End, PutBack};
 use muster_store::reads::Subject;
@@ -225,12 +225,10 @@ impl ActionRun {
 
     fn settle_cluster(&mut self, deleted: bool, status: ActionStatus, reason: &str) {
         let now = self.now();
-        let active = status::active_workers(&self.subject.nodes);
-        let head = status::head_state(&self.subject.cluster, &self.subject.nodes);
-        let (mut word, mut words) =
-            status::evaluate(&self.subject.cluster, active, head, events::word(&self.action));
+        let counts = Counts::of(&self.subject.cluster, &self.subject.nodes);
+        let (mut word, mut words) = counts.evaluate(&self.subject.cluster, events::word(&self.action));
         let created = status == ActionStatus::Succeeded || self.action.kind != ActionKind::ClusterCreate;
-        if !created && head == status::HeadState::Lost {
+        if !created && counts.head == HeadState::Lost {
             (word, words) = (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));
         }
         if deleted {
@@ -251,8 +249,7 @@ impl ActionRun {
         if status == ActionStatus::Succeeded {
             cluster.created_at = cluster.created_at.or(Some(now));
         }
-        cluster.observed.ready_workers = Some(active);
-        cluster.observed.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
+        counts.write_to(cluster);
         cluster.observed.at = Some(now);
     }
 

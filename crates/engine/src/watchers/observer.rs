@@ -14,7 +14,8 @@ use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus, Seen};
-use muster_core::status;
+use muster_core::status::{Counts, HeadState};
+use muster_core::time::Timestamp;
 use muster_store::commands::{Observe, SeenCluster, TakeDuty};
 use muster_store::reads::{ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
@@ -26,7 +27,6 @@ use crate::intent::orphan;
 use crate::notify::Topic;
 use crate::ports::provider::{Call, Change, Membership, Observed, Provider};
 use crate::reconcile::individual::abort;
-use crate::reconcile::individual::plan;
 use crate::watchers::health;
 
 /// How long to wait before the stream of changes is opened again.
@@ -336,14 +336,8 @@ async fn look_at(
 /// Nodes that worked and are certainly gone.
 fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
     let lost = |node: &Node| {
-        let why = match observed.of(node.id) {
-            Seen::Exited { reason } => reason,
-            Seen::HostRestarted => plan::HOST_RESTARTED.to_owned(),
-            Seen::Absent => "it is not there any more".to_owned(),
-            Seen::Running { .. } | Seen::Starting { .. } | Seen::Unknown { .. } => return None,
-        };
-        let worked = matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
-        worked.then(|| Node { status: NodeStatus::Error, status_reason: why, ..node.clone() })
+        let reason = observed.of(node.id).loss()?.to_owned();
+        node.was_working().then(|| Node { status: NodeStatus::Error, status_reason: reason, ..node.clone() })
     };
     nodes.iter().filter_map(lost).collect()
 }
@@ -354,25 +348,25 @@ fn seen_cluster(
     lost: Vec<Node>,
     heals: bool,
     observed: Observed,
-    now: muster_core::time::Timestamp,
+    now: Timestamp,
 ) -> SeenCluster {
     let gone: HashSet<NodeId> = lost.iter().map(|node| node.id).collect();
-    let left: Vec<Node> = nodes.iter().filter(|node| !gone.contains(&node.id)).cloned().collect();
-    let active = status::active_workers(&left);
-    let head = status::head_state(cluster, &left);
-    let busy = ClusterStatus::is_transitional(cluster.status);
-    let mut summary = cluster.observed.clone();
-    summary.ready_workers = Some(active);
-    summary.head_ready = cluster.has_head.then_some(head == status::HeadState::Up);
-    summary.endpoints = observed.endpoints;
-    summary.at = Some(now);
-    // What brings it back is asked for in the same commit.
-    let head_state =
-        if heals && head == status::HeadState::Lost { status::HeadState::Recovering } else { head };
+    let mut counts = Counts::of(cluster, nodes.iter().filter(|node| !gone.contains(&node.id)));
+    let mut after = cluster.clone();
+    counts.write_to(&mut after);
+    after.observed.endpoints = observed.endpoints;
+    after.observed.at = Some(now);
+    if heals && counts.head == HeadState::Lost {
+        // Its recovery is submitted in the same commit.
+        counts.head = HeadState::Recovering;
+    }
     let why = lost.first().map(|node| format!(" {}: {}", node.name, node.status_reason)).unwrap_or_default();
     let more = lost.len().saturating_sub(1);
     let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-    let told = |(word, words): (ClusterStatus, String)| (word, format!("{words}{why}{more}"));
-    let status = (!busy).then(|| told(status::evaluate(cluster, active, head_state, "NODE_CHECK")));
-    SeenCluster { id: cluster.id, observed: summary, status, nodes: lost }
+    let busy = cluster.status.is_transitional();
+    let status = (!busy).then(|| {
+        let (status, reason) = counts.evaluate(cluster, "NODE_CHECK");
+        (status, format!("{reason}{why}{more}"))
+    });
+    SeenCluster { id: cluster.id, observed: after.observed, status, nodes: lost }
 }

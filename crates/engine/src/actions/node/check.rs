@@ -9,7 +9,6 @@ use muster_store::commands::ForgetChecks;
 use crate::actions::node::{target, target_id};
 use crate::events::{self, reason};
 use crate::ports::provider::Observed;
-use crate::reconcile::individual::plan::HOST_RESTARTED;
 use crate::run::succeeded;
 use crate::run::{ActionRun, Stop};
 
@@ -80,18 +79,18 @@ pub(crate) async fn sighted(run: &mut ActionRun, only: Option<NodeId>) -> Result
 /// Writes how a node is. One that is begun and does not run yet, or that nobody can tell of, stays as it was.
 fn note(run: &mut ActionRun, id: NodeId, seen: &Observed) {
     let now = run.now();
-    let (status, words, why) = match seen.of(id) {
-        Seen::Running { .. } => (NodeStatus::Active, "Check: Node is ACTIVE.", None),
-        Seen::Exited { reason } => (NodeStatus::Error, "Check: Node is not ACTIVE.", Some(reason)),
-        Seen::HostRestarted => {
-            (NodeStatus::Error, "Check: Node is not ACTIVE.", Some(HOST_RESTARTED.to_owned()))
-        }
-        Seen::Absent => (NodeStatus::Error, "Check: Node is not ACTIVE.", Some("it is not there".to_owned())),
-        Seen::Starting { .. } | Seen::Unknown { .. } => return,
+    let observation = seen.of(id);
+    let why = observation.loss().map(str::to_owned);
+    if why.is_none() && !matches!(observation, Seen::Running { .. }) {
+        return;
+    }
+    let (status, words) = match why {
+        None => (NodeStatus::Active, "Check: Node is ACTIVE."),
+        Some(_) => (NodeStatus::Error, "Check: Node is not ACTIVE."),
     };
-    let absent = seen.of(id) == Seen::Absent;
+    let absent = observation == Seen::Absent;
     let Some(node) = run.node_mut(id) else { return };
-    let worked = matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
+    let worked = node.was_working();
     if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
         node.status = status;
     }

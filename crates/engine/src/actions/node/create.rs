@@ -7,7 +7,7 @@ use muster_core::node::{Node, NodeStatus};
 use crate::actions::node::target;
 use crate::intent::naming;
 use crate::intent::placements;
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// Makes the node; one that is to be a member is given its place first.
@@ -20,7 +20,7 @@ pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     if node.is_candidate() {
         take_in(run, node.clone()).await?;
     }
-    run.reach(&Aim { start: true, only: Some(node.id), ..Aim::default() }).await
+    run.reach(&Goal { start: true, only: Some(node.id), ..Goal::default() }).await
 }
 
 /// Gives a node its place, if there is room; otherwise it stays outside.

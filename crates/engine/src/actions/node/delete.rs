@@ -8,7 +8,7 @@ use muster_core::node::{Node, NodeRole};
 use crate::actions::deletion;
 use crate::actions::node::target;
 use crate::intent::reduces;
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// Ends the node and removes its row. A cluster has one less to have from then on, unless a policy wants it to stay.
@@ -24,7 +24,7 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     }
     let leaving = HashSet::from([node.id]);
     deletion::prepare(run, &leaving, false).await?;
-    let gone = run.reach(&Aim { leaving, only: Some(node.id), ..Aim::default() }).await;
+    let gone = run.reach(&Goal { leaving, only: Some(node.id), ..Goal::default() }).await;
     gone.map_err(failed)?;
     if reduces(&run.data) {
         reduce(run, &node);

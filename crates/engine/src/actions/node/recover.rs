@@ -14,7 +14,7 @@ use crate::actions::node::target;
 use crate::actions::resize::surplus;
 use crate::actions::restart;
 use crate::ports::provider::RECREATE;
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// Brings one node back: as its type can, or by making it anew. A head is restarted.
@@ -84,5 +84,5 @@ pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Resu
     let keep_size = recovery.check_capacity == Some(false);
     // What an action before left half removed is not brought back beyond the size.
     let leaving = if keep_size { HashSet::new() } else { surplus(run) };
-    run.reach(&Aim { leaving, start: true, keep_size, ..Aim::default() }).await
+    run.reach(&Goal { leaving, start: true, keep_size, ..Goal::default() }).await
 }

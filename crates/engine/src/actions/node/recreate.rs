@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::action_data::Recreation;
 use crate::actions::node::check::sighted;
 use crate::ports::provider::RECREATE;
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// How long the old node is waited for, and whether it is written off if it does not stop.
@@ -56,7 +56,7 @@ async fn reach(
 ) -> Result<(), Stop> {
     let again = kept.old.iter().filter(|_| !kept.written_off).map(|old| (id, old.clone())).collect();
     let deadline = until.filter(|_| kept.old.is_some());
-    run.reach(&Aim { start: true, only: Some(id), again, deadline, ..Aim::default() }).await
+    run.reach(&Goal { start: true, only: Some(id), again, deadline, ..Goal::default() }).await
 }
 
 /// Whether what it was is still there.

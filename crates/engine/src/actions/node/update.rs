@@ -10,7 +10,7 @@ use muster_core::profile::Profile;
 use crate::actions::node::target;
 use crate::intent::merge;
 use crate::ports::provider::{Call, Updated};
-use crate::reconcile::individual::Aim;
+use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// Changes what is said of a node, and what it is made from.
@@ -85,5 +85,5 @@ async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result
     }
     let old = run.data.update().old.clone();
     let again: HashMap<_, _> = old.map(|old| (node.id, old)).into_iter().collect();
-    run.reach(&Aim { start: true, only: Some(node.id), again, ..Aim::default() }).await
+    run.reach(&Goal { start: true, only: Some(node.id), again, ..Goal::default() }).await
 }

@@ -7,13 +7,12 @@ use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
 use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
-use muster_core::status::{self, HeadState};
+use muster_core::status::Counts;
 use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::intent::naming;
 use crate::ports::provider::{Bounds, Heard, MemberId, Observed, SeenGroup, SeenMember, Spec};
-use crate::reconcile::individual::plan::HOST_RESTARTED;
 
 /// Rows as they are once an observation is written down.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,12 +56,8 @@ impl Mirror {
     }
 
     /// How many workers work, and how the head is.
-    pub(crate) fn counts(&self, before: &[Node]) -> (u32, HeadState) {
-        let nodes = self.nodes(before);
-        let works = |node: &&&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
-        let active = u32::try_from(nodes.iter().filter(works).count()).unwrap_or(u32::MAX);
-        let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);
-        (active, status::head_state(&self.cluster, head.map_or(&[], std::slice::from_ref)))
+    pub(crate) fn counts(&self, before: &[Node]) -> Counts {
+        Counts::of(&self.cluster, self.nodes(before))
     }
 }
 
@@ -90,11 +85,8 @@ pub(crate) fn mirror(
     mirror.drop_placeholders(nodes);
     mirror.tell_losses(nodes, expected);
     mirror.hear(nodes, &seen.heard);
-    let (active, head) = mirror.counts(nodes);
-    let summary = &mut mirror.cluster.observed;
-    summary.ready_workers = Some(active);
-    summary.head_ready = cluster.has_head.then_some(head == HeadState::Up);
-    summary.endpoints.clone_from(&seen.endpoints);
+    mirror.counts(nodes).write_to(&mut mirror.cluster);
+    mirror.cluster.observed.endpoints.clone_from(&seen.endpoints);
     if !mirror.is_same_as(cluster) {
         mirror.cluster.observed.at = Some(now);
     }
@@ -344,40 +336,18 @@ fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
         member.id.clone().bind(node);
     }
     node.name.clone_from(&member.name);
-    let say = |node: &mut Node, status, reason: &str| {
-        node.status = status;
-        reason.clone_into(&mut node.status_reason);
-    };
     if member.leaving {
-        return say(node, NodeStatus::Deleting, "it is being removed");
+        node.status = NodeStatus::Deleting;
+        "it is being removed".clone_into(&mut node.status_reason);
+        return;
     }
     match &member.seen {
-        Seen::Running { physical_id } => {
-            let first = node.created_at.is_none();
-            node.created_at = node.created_at.or(Some(now));
-            node.physical_id = Some(physical_id.clone());
-            if node.status != NodeStatus::Active {
-                say(
-                    node,
-                    NodeStatus::Active,
-                    if first { "Creation succeeded" } else { "Recovery succeeded" },
-                );
-            }
+        // Unknown changes nothing, except that a member has its place.
+        Seen::Unknown { .. } | Seen::Absent if node.status == NodeStatus::Init => {
+            node.observe(&Seen::Starting { physical_id: None }, &member.reason, now);
         }
-        Seen::Starting { physical_id } => {
-            node.physical_id.clone_from(physical_id);
-            let status =
-                if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
-            say(node, status, &member.reason);
-        }
-        Seen::Exited { reason } => say(node, NodeStatus::Error, reason),
-        Seen::HostRestarted => say(node, NodeStatus::Error, HOST_RESTARTED),
-        // Unknown changes nothing, except that somebody has its place.
-        Seen::Unknown { .. } | Seen::Absent => {
-            if node.status == NodeStatus::Init {
-                say(node, NodeStatus::Creating, &member.reason);
-            }
-        }
+        Seen::Absent => {}
+        seen => node.observe(seen, &member.reason, now),
     }
 }
 

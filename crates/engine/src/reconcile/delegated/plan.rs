@@ -8,6 +8,8 @@ use muster_core::time::Timestamp;
 
 use crate::action_data::GroupSizes;
 use crate::ports::provider::{Bounds, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
+use crate::reconcile::reasons::distinct;
+use crate::run::summarize;
 
 /// What an action writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,26 +296,21 @@ fn works(member: &SeenMember) -> bool {
     matches!(member.seen, Seen::Running { .. })
 }
 
-/// Reasons that are told of; there may be thousands of the same.
-const TOLD: usize = 3;
+/// Members that are named; there may be thousands.
+const NAMED: usize = 3;
 
 fn why<'m>(members: impl Iterator<Item = &'m SeenMember>) -> String {
-    let mut reasons: Vec<String> = Vec::new();
-    for member in members {
-        let reason = match &member.seen {
-            Seen::Exited { reason } | Seen::Unknown { reason } => reason,
-            _ => &member.reason,
-        };
-        if !reason.is_empty() && reasons.len() < TOLD && reasons.iter().all(|told| !told.ends_with(reason)) {
-            reasons.push(format!("{}: {reason}", member.name));
-        }
-    }
-    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
+    let reason = |member: &'m SeenMember| match &member.seen {
+        Seen::Exited { reason } | Seen::Unknown { reason } => reason.as_str(),
+        _ => member.reason.as_str(),
+    };
+    let reasons = distinct(members.map(|member| (member.name.as_str(), reason(member))));
+    if reasons.is_empty() { String::new() } else { format!(" ({})", summarize(&reasons)) }
 }
 
 fn names(members: &[SeenMember]) -> String {
-    let mut names: Vec<&str> = members.iter().take(TOLD).map(|member| member.name.as_str()).collect();
-    if members.len() > TOLD {
+    let mut names: Vec<&str> = members.iter().take(NAMED).map(|member| member.name.as_str()).collect();
+    if members.len() > NAMED {
         names.push("…");
     }
     names.join(", ")

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use muster_core::ids::NodeId;
+use muster_core::node::Node;
 
-use crate::run::summarize;
-use crate::run::{ActionRun, Stop};
+use crate::reconcile::reasons::distinct;
+use crate::run::{ActionRun, Stop, summarize};
 
 /// What was told of nodes, with the words that each had before.
 #[derive(Default)]
@@ -56,14 +57,9 @@ impl ActionRun {
 
     /// What the cluster waits for, in the order of its nodes.
     fn cluster_words(&self, reasons: &HashMap<NodeId, String>) -> Option<String> {
-        let mut told: Vec<String> = Vec::new();
-        for node in &self.subject.nodes {
-            let Some(words) = reasons.get(&node.id) else { continue };
-            // Many wait for the same.
-            if told.iter().all(|known| !known.ends_with(words.as_str())) {
-                told.push(format!("{}: {words}", node.name));
-            }
-        }
-        (!told.is_empty()).then(|| summarize(&told))
+        let named = |node: &'_ Node| Some((node.name.clone(), reasons.get(&node.id)?.clone()));
+        let named: Vec<(String, String)> = self.subject.nodes.iter().filter_map(named).collect();
+        let distinct = distinct(named.iter().map(|(name, reason)| (name.as_str(), reason.as_str())));
+        (!distinct.is_empty()).then(|| summarize(&distinct))
     }
 }

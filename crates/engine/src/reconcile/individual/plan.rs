@@ -22,7 +22,7 @@ pub(crate) struct Memory {
 
 /// What is to be reached.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Goal<'a> {
+pub(crate) struct Input<'a> {
     /// The cluster as it should be.
     pub(crate) cluster: &'a Cluster,
     /// Members that shall go.
@@ -74,13 +74,16 @@ pub(crate) enum Verdict {
     Unreachable(Vec<String>),
 }
 
-/// What is said of a node that ended with its machine.
-pub(crate) const HOST_RESTARTED: &str = "its machine was restarted";
-
 /// Decides the next steps for the members of a cluster.
-pub(crate) fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Memory, now: Timestamp) -> Plan {
+pub(crate) fn plan(
+    input: Input<'_>,
+    nodes: &[Node],
+    seen: &Observed,
+    memory: &Memory,
+    now: Timestamp,
+) -> Plan {
     let mut planner = Planner {
-        goal,
+        input,
         memory,
         now,
         plan: Plan::default(),
@@ -88,11 +91,11 @@ pub(crate) fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Mem
         hopeful: false,
         failures: Vec::new(),
     };
-    if goal.only.is_none() {
+    if input.only.is_none() {
         planner.head(nodes, seen);
     }
     let head_is_up = planner.head_is_up(nodes, seen);
-    let chosen = |node: &&Node| goal.only.is_none_or(|only| node.id == only);
+    let chosen = |node: &&Node| input.only.is_none_or(|only| node.id == only);
     for node in nodes.iter().filter(|node| node.role == NodeRole::Worker).filter(chosen) {
         planner.member(node, &seen.of(node.id), head_is_up);
     }
@@ -101,7 +104,7 @@ pub(crate) fn plan(goal: Goal<'_>, nodes: &[Node], seen: &Observed, memory: &Mem
 }
 
 struct Planner<'a> {
-    goal: Goal<'a>,
+    input: Input<'a>,
     memory: &'a Memory,
     now: Timestamp,
     plan: Plan,
@@ -117,7 +120,7 @@ impl Planner<'_> {
     fn head(&mut self, nodes: &[Node], seen: &Observed) {
         match nodes.iter().find(|node| node.role == NodeRole::Head) {
             Some(head) => self.member(head, &seen.of(head.id), true),
-            None if self.goal.cluster.has_head && self.goal.start => self.plan.add_head = true,
+            None if self.input.cluster.has_head && self.input.start => self.plan.add_head = true,
             None => {}
         }
     }
@@ -126,34 +129,34 @@ impl Planner<'_> {
     fn head_is_up(&self, nodes: &[Node], seen: &Observed) -> bool {
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = |node: &Node| matches!(seen.of(node.id), Seen::Running { .. }) && !self.is_outdated(node);
-        !self.goal.cluster.has_head || head.is_some_and(up)
+        !self.input.cluster.has_head || head.is_some_and(up)
     }
 
     fn is_outdated(&self, node: &Node) -> bool {
-        let follows = node.role == NodeRole::Head || !self.goal.workers_outlive_head;
-        follows && node.incarnation < self.goal.cluster.incarnation
+        let follows = node.role == NodeRole::Head || !self.input.workers_outlive_head;
+        follows && node.incarnation < self.input.cluster.incarnation
     }
 
     fn member(&mut self, node: &Node, seen: &Seen, head_is_up: bool) {
-        let leaving = self.goal.leaving.contains(&node.id);
+        let leaving = self.input.leaving.contains(&node.id);
         match seen {
             Seen::Absent if leaving => self.plan.gone.push(node.id),
             // Also one that has ended: stopping it removes what it left.
             _ if leaving => self.stop(node),
-            Seen::Running { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
-            Seen::Running { physical_id } if self.goal.again.get(&node.id) == Some(physical_id) => {
+            Seen::Running { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
+            Seen::Running { physical_id } if self.input.again.get(&node.id) == Some(physical_id) => {
                 self.stop(node);
             }
             Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
             // It waits for a head that is gone: what becomes of the head decides.
-            Seen::Starting { .. } if self.goal.start && !head_is_up && node.role == NodeRole::Worker => {}
-            Seen::Starting { .. } if self.goal.start && self.is_outdated(node) => self.stop(node),
-            Seen::Starting { .. } if self.goal.start => self.start(node),
+            Seen::Starting { .. } if self.input.start && !head_is_up && node.role == NodeRole::Worker => {}
+            Seen::Starting { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
+            Seen::Starting { .. } if self.input.start => self.start(node),
             // Unknown never deletes or recovers anything.
             Seen::Starting { .. } | Seen::Unknown { .. } => self.hopeful = true,
-            Seen::Absent => self.bring_back(node, "it is not there", head_is_up),
-            Seen::Exited { reason } => self.bring_back(node, reason, head_is_up),
-            Seen::HostRestarted => self.bring_back(node, HOST_RESTARTED, head_is_up),
+            Seen::Absent | Seen::Exited { .. } | Seen::HostRestarted => {
+                self.bring_back(node, seen.loss().unwrap_or_default(), head_is_up);
+            }
         }
     }
 
@@ -173,12 +176,12 @@ impl Planner<'_> {
 
     fn bring_back(&mut self, node: &Node, why: &str, head_is_up: bool) {
         self.plan.down.push((node.id, why.to_owned()));
-        if !self.goal.start {
+        if !self.input.start {
             return;
         }
         // Without a head there is nothing to work for; what becomes of the head decides.
         if !head_is_up && node.role == NodeRole::Worker {
-            if self.goal.only.is_some() {
+            if self.input.only.is_some() {
                 self.failures.push(format!("{}: its head does not run", node.name));
             }
             return;
@@ -217,14 +220,14 @@ impl Planner<'_> {
 
     /// Adds what is missing. A member that failed keeps its place: its failure is the answer.
     fn count(&mut self, nodes: &[Node]) {
-        if !self.goal.start || self.goal.keep_size || self.goal.only.is_some() {
+        if !self.input.start || self.input.keep_size || self.input.only.is_some() {
             return;
         }
-        for group in &self.goal.cluster.groups {
+        for group in &self.input.cluster.groups {
             let stays = |node: &&Node| {
                 node.group.as_deref() == Some(&group.name)
                     && node.role == NodeRole::Worker
-                    && !self.goal.leaving.contains(&node.id)
+                    && !self.input.leaving.contains(&node.id)
             };
             let present = u32::try_from(nodes.iter().filter(stays).count()).unwrap_or(u32::MAX);
             if present < group.desired {

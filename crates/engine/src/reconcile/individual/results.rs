@@ -9,52 +9,42 @@ use muster_store::commands::End;
 
 use crate::events;
 use crate::ports::provider::{NodeResult, ProviderError};
-use crate::reconcile::individual::Progress;
+use crate::reconcile::FUTILE_ATTEMPTS;
+use crate::reconcile::individual::Individual;
 use crate::reconcile::individual::plan::Plan;
 use crate::run::{ActionRun, excluded, succeeded};
 
-/// How often a node is stopped that the provider says is stopped, and that is there all the same: about a minute.
-const STOPS: u32 = 8;
-
 impl ActionRun {
-    pub(crate) fn take_in(&mut self, NodeResult { node: id, result }: NodeResult, progress: &mut Progress) {
+    pub(crate) fn take_in(
+        &mut self,
+        NodeResult { node: id, result }: NodeResult,
+        strategy: &mut Individual<'_>,
+    ) {
         let now = self.now();
         match result {
             Ok(Some(physical_id)) => {
-                progress.stops.remove(&id);
+                strategy.stops.remove(&id);
                 self.started(id, physical_id, now);
             }
             Ok(None) => {
-                let stops = progress.stops.entry(id).or_default();
+                let stops = strategy.stops.entry(id).or_default();
                 *stops += 1;
                 // Should it be there all the same, it is not stopped again at once.
                 let again = now.after(self.context.config.retry_delay(*stops));
-                progress.memory.not_stopped_before.insert(id, again);
+                strategy.memory.not_stopped_before.insert(id, again);
                 if let Some(node) = self.node_mut(id) {
                     node.physical_id = None;
                     node.updated_at = Some(now);
                 }
             }
-            Err(error) => self.failed(id, &error, progress, now),
+            Err(error) => self.failed(id, &error, strategy, now),
         }
     }
 
     pub(crate) fn started(&mut self, id: NodeId, physical_id: String, now: Timestamp) {
-        let reason = match self.node(id).and_then(|node| node.created_at) {
-            None => "Creation succeeded",
-            Some(_) => "Recovery succeeded",
-        };
-        if let Some(node) = self.node_mut(id) {
-            node.status = NodeStatus::Active;
-            reason.clone_into(&mut node.status_reason);
-            node.physical_id = Some(physical_id);
-            if node.created_at.is_none() {
-                // The budget is for bringing back what worked once.
-                node.starts.clear();
-            }
-            node.created_at = node.created_at.or(Some(now));
-            node.updated_at = Some(now);
-        }
+        let Some(node) = self.node_mut(id) else { return };
+        let reason = node.start_reason();
+        node.start(physical_id, now);
         self.end_child(id, succeeded(reason));
     }
 
@@ -62,15 +52,15 @@ impl ActionRun {
         &mut self,
         id: NodeId,
         error: &ProviderError,
-        progress: &mut Progress,
+        strategy: &mut Individual<'_>,
         now: Timestamp,
     ) {
         if error.transient {
-            let tries = progress.tries.entry(id).or_default();
+            let tries = strategy.failures.entry(id).or_default();
             *tries += 1;
-            progress.memory.not_before.insert(id, now.after(self.context.config.retry_delay(*tries)));
+            strategy.memory.not_before.insert(id, now.after(self.context.config.retry_delay(*tries)));
         } else {
-            progress.memory.given_up.insert(id, error.message.clone());
+            strategy.memory.given_up.insert(id, error.message.clone());
             self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
         }
         let (permanent, level) = (!error.transient, if error.transient { Level::Warn } else { Level::Error });
@@ -90,7 +80,7 @@ impl ActionRun {
     }
 
     /// Nodes whose children were cancelled are left as they are; the action goes on with the others, and says so.
-    pub(crate) fn leave_out_cancelled(&mut self, progress: &mut Progress) {
+    pub(crate) fn leave_out_cancelled(&mut self, strategy: &mut Individual<'_>) {
         let now = self.now();
         for (id, child) in self.cancelled_children() {
             let reason = excluded(child);
@@ -103,18 +93,19 @@ impl ActionRun {
                 node.status_reason.clone_from(&reason);
                 node.updated_at = Some(now);
             }
-            progress.memory.given_up.insert(id, reason);
+            strategy.memory.given_up.insert(id, reason);
         }
     }
 
     /// Nodes that were stopped often enough, by the provider's word, and are there all the same: no more of that.
-    pub(crate) fn give_up_stops(&mut self, plan: &Plan, progress: &mut Progress) -> bool {
+    pub(crate) fn give_up_stops(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> bool {
         let now = self.now();
-        let vain = |id: &&NodeId| progress.stops.get(id).is_some_and(|stops| *stops >= STOPS);
+        let vain = |id: &&NodeId| strategy.stops.get(id).is_some_and(|stops| *stops >= FUTILE_ATTEMPTS);
         let vain: Vec<NodeId> = plan.stop.iter().filter(vain).copied().collect();
         for id in &vain {
-            let message = format!("it was stopped {STOPS} times, each time with success, and is still there");
-            self.failed(*id, &ProviderError::permanent("StopIgnored", message), progress, now);
+            let message =
+                format!("it was stopped {FUTILE_ATTEMPTS} times, each time with success, and is still there");
+            self.failed(*id, &ProviderError::permanent("StopIgnored", message), strategy, now);
         }
         !vain.is_empty()
     }

@@ -3,7 +3,6 @@
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
 use muster_core::node::Node;
-use muster_core::status;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::{Mirror as Command, Mirrored};
@@ -98,12 +97,12 @@ fn looked(mirrored: Mirrored) -> Looked {
 
 /// How the cluster is, and what keeps it from being as it should.
 fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed, resized: bool) {
-    let (active, head) = mirror.counts(before);
+    let counts = mirror.counts(before);
     let cluster = &mut mirror.cluster;
     let (word, mut words) = if spec.suspended {
         (ClusterStatus::Suspended, "it is suspended".to_owned())
     } else {
-        status::evaluate(cluster, active, head, "NODE_CHECK")
+        counts.evaluate(cluster, "NODE_CHECK")
     };
     // All may work, and nobody new find it.
     let word =

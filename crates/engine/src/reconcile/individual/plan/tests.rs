@@ -21,9 +21,9 @@ fn observed(seen: impl IntoIterator<Item = (NodeId, Seen)>) -> Observed {
     Observed { nodes: seen.into_iter().collect(), ..Observed::default() }
 }
 
-fn goal<'a>(cluster: &'a Cluster, leaving: &'a HashSet<NodeId>) -> Goal<'a> {
+fn input<'a>(cluster: &'a Cluster, leaving: &'a HashSet<NodeId>) -> Input<'a> {
     static NONE: LazyLock<HashMap<NodeId, String>> = LazyLock::new(HashMap::new);
-    Goal {
+    Input {
         cluster,
         leaving,
         workers_outlive_head: false,
@@ -45,7 +45,7 @@ fn with_head(desired: u32) -> Cluster {
 #[test]
 fn an_empty_cluster_gets_its_workers() {
     let (cluster, nobody) = (sample::cluster(3, 0, None), HashSet::new());
-    let plan = plan(goal(&cluster, &nobody), &[], &Observed::default(), &Memory::default(), NOW);
+    let plan = plan(input(&cluster, &nobody), &[], &Observed::default(), &Memory::default(), NOW);
     assert_eq!(plan.add, BTreeMap::from([("default".to_owned(), 3)]));
     assert_eq!(plan.verdict, Verdict::Act);
 }
@@ -57,7 +57,7 @@ fn each_group_is_counted_by_itself() {
     let node = sample::node(1);
     let seen = observed([(node.id, running(&node))]);
     let nobody = HashSet::new();
-    let plan = plan(goal(&cluster, &nobody), &[node], &seen, &Memory::default(), NOW);
+    let plan = plan(input(&cluster, &nobody), &[node], &seen, &Memory::default(), NOW);
     assert_eq!(plan.add, BTreeMap::from([("large".to_owned(), 2)]));
 }
 
@@ -65,7 +65,7 @@ fn each_group_is_counted_by_itself() {
 fn a_cluster_that_is_complete_has_reached_its_goal() {
     let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
     let seen = observed([(node.id, running(&node))]);
-    let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    let plan = plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
     assert_eq!(plan.up, [(node.id, "p1".to_owned())]);
     assert_eq!(plan.verdict, Verdict::Reached);
 }
@@ -77,14 +77,14 @@ fn a_cluster_that_is_complete_has_reached_its_goal() {
 fn a_member_that_does_not_work_is_started(#[case] seen: Seen) {
     let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
     let seen = observed([(node.id, seen)]);
-    let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    let plan = plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
     assert_eq!((plan.start, plan.verdict), (vec![node.id], Verdict::Act));
 }
 
 #[test]
 fn what_is_unknown_is_neither_started_nor_replaced() {
     let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let plan = plan(goal(&cluster, &nobody), &[node], &Observed::default(), &Memory::default(), NOW);
+    let plan = plan(input(&cluster, &nobody), &[node], &Observed::default(), &Memory::default(), NOW);
     assert_eq!(plan, Plan { verdict: Verdict::Wait(None), ..Plan::default() });
 }
 
@@ -94,7 +94,7 @@ fn a_member_that_failed_for_good_is_not_tried_again_and_ends_the_action() {
     let memory =
         Memory { given_up: HashMap::from([(node.id, "no such image".to_owned())]), ..Memory::default() };
     let seen = observed([(node.id, Seen::Absent)]);
-    let plan = plan(goal(&cluster, &nobody), &[node], &seen, &memory, NOW);
+    let plan = plan(input(&cluster, &nobody), &[node], &seen, &memory, NOW);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-1: no such image".to_owned()]));
     assert!(plan.add.is_empty(), "a failed member was replaced");
 }
@@ -105,7 +105,7 @@ fn a_member_that_failed_for_the_moment_is_tried_again_later() {
     let later = Timestamp::from_micros(NOW.micros() + 5);
     let memory = Memory { not_before: HashMap::from([(node.id, later)]), ..Memory::default() };
     let seen = observed([(node.id, Seen::Absent)]);
-    let at = |now| plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, now);
+    let at = |now| plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, now);
     assert_eq!(at(NOW).verdict, Verdict::Wait(Some(later)));
     assert_eq!(at(later).start, [node.id]);
 }
@@ -115,7 +115,8 @@ fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
     let (cluster, nobody) = (sample::cluster(1, 0, None), HashSet::new());
     let node = Node { starts: vec![NOW; 3], ..sample::node(1) };
     let seen = observed([(node.id, exited())]);
-    let at = |now| plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), now);
+    let at =
+        |now| plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), now);
     let reason =
         "node-1: started 3 times in 10 minutes, and may be again in 11 min: exit status 1".to_owned();
     assert_eq!(at(NOW).verdict, Verdict::Unreachable(vec![reason]));
@@ -129,7 +130,7 @@ fn a_member_that_follows_a_new_head_is_started_however_often_it_was() {
     let head = Node { incarnation: 2, ..head() };
     let worker = Node { starts: vec![NOW; 3], ..sample::node(1) };
     let seen = observed([(head.id, running(&head)), (worker.id, exited())]);
-    let plan = plan(goal(&cluster, &nobody), &[head, worker.clone()], &seen, &Memory::default(), NOW);
+    let plan = plan(input(&cluster, &nobody), &[head, worker.clone()], &seen, &Memory::default(), NOW);
     assert_eq!(plan.start, [worker.id]);
 }
 
@@ -140,12 +141,12 @@ fn a_worker_that_starts_for_a_head_that_is_gone_is_replaced_once_there_is_a_new_
     let starting = || Seen::Starting { physical_id: None };
     let seen = observed([(old.id, exited()), (worker.id, starting())]);
     let nodes = [old.clone(), worker.clone()];
-    let first = plan(goal(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    let first = plan(input(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
     assert_eq!((first.start, first.stop), (vec![old.id], vec![]), "the head comes first");
     cluster.incarnation = 2;
     let new = Node { incarnation: 2, ..old };
     let seen = observed([(new.id, running(&new)), (worker.id, starting())]);
-    let second = plan(goal(&cluster, &nobody), &[new, worker.clone()], &seen, &Memory::default(), NOW);
+    let second = plan(input(&cluster, &nobody), &[new, worker.clone()], &seen, &Memory::default(), NOW);
     assert_eq!((second.start, second.stop), (vec![], vec![worker.id]));
 }
 
@@ -155,7 +156,7 @@ fn members_that_leave_are_stopped_and_then_gone() {
     let leaving = HashSet::from([node.id]);
     let after = |seen| {
         plan(
-            goal(&cluster, &leaving),
+            input(&cluster, &leaving),
             std::slice::from_ref(&node),
             &observed([(node.id, seen)]),
             &Memory::default(),
@@ -174,10 +175,10 @@ fn workers_wait_for_their_head() {
     let (head, worker) = (head(), sample::node(1));
     let seen = observed([(head.id, Seen::Absent), (worker.id, Seen::Absent)]);
     let nodes = [head.clone(), worker.clone()];
-    let first = plan(goal(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    let first = plan(input(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
     assert_eq!(first.start, [head.id]);
     let seen = observed([(head.id, running(&head)), (worker.id, Seen::Absent)]);
-    let second = plan(goal(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    let second = plan(input(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
     assert_eq!(second.start, [worker.id]);
 }
 
@@ -188,7 +189,7 @@ fn a_head_that_failed_for_good_ends_the_action_whatever_the_workers() {
     let memory =
         Memory { given_up: HashMap::from([(head.id, "port in use".to_owned())]), ..Memory::default() };
     let seen = observed([(head.id, Seen::Absent), (worker.id, Seen::Absent)]);
-    let plan = plan(goal(&cluster, &nobody), &[head, worker], &seen, &memory, NOW);
+    let plan = plan(input(&cluster, &nobody), &[head, worker], &seen, &memory, NOW);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-0: port in use".to_owned()]));
 }
 
@@ -203,8 +204,8 @@ fn workers_of_an_old_head_are_replaced_where_they_cannot_rejoin(
     cluster.incarnation = 2;
     let (head, worker) = (Node { incarnation: 2, ..head() }, sample::node(1));
     let seen = observed([(head.id, running(&head)), (worker.id, running(&worker))]);
-    let goal = Goal { workers_outlive_head: outlive, ..goal(&cluster, &nobody) };
-    let plan = plan(goal, &[head, worker.clone()], &seen, &Memory::default(), NOW);
+    let input = Input { workers_outlive_head: outlive, ..input(&cluster, &nobody) };
+    let plan = plan(input, &[head, worker.clone()], &seen, &Memory::default(), NOW);
     assert_eq!(plan.stop.contains(&worker.id), stopped);
 }
 
@@ -212,7 +213,7 @@ fn workers_of_an_old_head_are_replaced_where_they_cannot_rejoin(
 fn a_look_starts_nothing() {
     let (cluster, nobody, node) = (sample::cluster(2, 0, None), HashSet::new(), sample::node(1));
     let seen = observed([(node.id, exited())]);
-    let look = Goal { start: false, ..goal(&cluster, &nobody) };
+    let look = Input { start: false, ..input(&cluster, &nobody) };
     let plan = plan(look, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
     assert_eq!(plan.down, [(node.id, "exit status 1".to_owned())]);
     assert_eq!((plan.start, plan.add, plan.verdict), (vec![], BTreeMap::new(), Verdict::Reached));
@@ -225,7 +226,7 @@ fn a_node_that_was_stopped_and_is_still_there_is_stopped_again_only_after_a_paus
     let seen = observed([(node.id, running(&node))]);
     let moment = NOW.after(muster_core::time::Span::from_secs(1));
     let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
-    let at = |now| plan(goal(&cluster, &leaving), std::slice::from_ref(&node), &seen, &memory, now);
+    let at = |now| plan(input(&cluster, &leaving), std::slice::from_ref(&node), &seen, &memory, now);
     assert_eq!((at(NOW).stop, at(NOW).verdict), (vec![], Verdict::Wait(Some(moment))));
     assert_eq!(at(moment).stop, [node.id]);
 }
@@ -236,7 +237,7 @@ fn a_node_that_was_stopped_to_be_replaced_is_started_at_once() {
     let seen = observed([(node.id, Seen::Absent)]);
     let moment = NOW.after(muster_core::time::Span::from_secs(1));
     let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
-    let plan = plan(goal(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, NOW);
+    let plan = plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, NOW);
     assert_eq!(plan.start, [node.id]);
 }
 
@@ -244,10 +245,10 @@ fn a_node_that_was_stopped_to_be_replaced_is_started_at_once() {
 fn one_that_is_made_anew_is_stopped_only_while_it_is_the_old_one() {
     let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
     let again = HashMap::from([(node.id, "old".to_owned())]);
-    let goal = Goal { again: &again, ..goal(&cluster, &nobody) };
+    let input = Input { again: &again, ..input(&cluster, &nobody) };
     for (physical_id, stopped) in [("old", true), ("new", false)] {
         let seen = observed([(node.id, Seen::Running { physical_id: physical_id.to_owned() })]);
-        let plan = plan(goal, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+        let plan = plan(input, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
         assert_eq!(plan.stop.contains(&node.id), stopped, "{physical_id}");
     }
 }
@@ -257,8 +258,8 @@ fn where_one_node_is_meant_the_others_are_left_alone() {
     let (cluster, nobody) = (sample::cluster(5, 0, None), HashSet::new());
     let nodes = [sample::node(1), sample::node(2)];
     let seen = observed([(nodes[0].id, exited()), (nodes[1].id, exited())]);
-    let goal = Goal { only: Some(nodes[1].id), ..goal(&cluster, &nobody) };
-    let plan = plan(goal, &nodes, &seen, &Memory::default(), NOW);
+    let input = Input { only: Some(nodes[1].id), ..input(&cluster, &nobody) };
+    let plan = plan(input, &nodes, &seen, &Memory::default(), NOW);
     assert_eq!((plan.start, plan.add), (vec![nodes[1].id], BTreeMap::new()));
 }
 
@@ -267,8 +268,8 @@ fn one_worker_without_a_head_cannot_be_brought_back() {
     let (cluster, nobody, worker) = (with_head(1), HashSet::new(), sample::node(1));
     let nodes = [head(), worker.clone()];
     let seen = observed([(nodes[0].id, exited()), (worker.id, exited())]);
-    let goal = Goal { only: Some(worker.id), ..goal(&cluster, &nobody) };
-    let plan = plan(goal, &nodes, &seen, &Memory::default(), NOW);
+    let input = Input { only: Some(worker.id), ..input(&cluster, &nobody) };
+    let plan = plan(input, &nodes, &seen, &Memory::default(), NOW);
     let words = format!("{}: its head does not run", worker.name);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec![words]));
 }

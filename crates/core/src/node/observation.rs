@@ -1,0 +1,134 @@
+//! What an observation makes of a node.
+
+use super::{Node, NodeStatus, Seen};
+use crate::time::Timestamp;
+
+/// The reason of a node that ended with its machine.
+const HOST_RESTARTED: &str = "its machine was restarted";
+
+/// The reason of a node of which nothing is left.
+const ABSENT: &str = "it is not there any more";
+
+impl Seen {
+    /// Why the node is certainly not working; none if it works, starts, or its state is unknown.
+    pub fn loss(&self) -> Option<&str> {
+        match self {
+            Self::Exited { reason } => Some(reason),
+            Self::HostRestarted => Some(HOST_RESTARTED),
+            Self::Absent => Some(ABSENT),
+            Self::Running { .. } | Self::Starting { .. } | Self::Unknown { .. } => None,
+        }
+    }
+}
+
+impl Node {
+    /// Whether it was working when its row was last written.
+    pub const fn was_working(&self) -> bool {
+        matches!(self.status, NodeStatus::Active | NodeStatus::Warning)
+    }
+
+    /// The node as it was observed. What is unknown changes nothing; `obstacle` says why a node that starts does not
+    /// work yet.
+    pub fn observe(&mut self, seen: &Seen, obstacle: &str, now: Timestamp) {
+        let before = (self.status, self.status_reason.clone(), self.physical_id.clone());
+        match seen {
+            Seen::Running { physical_id } => {
+                if self.status != NodeStatus::Active {
+                    self.status = NodeStatus::Active;
+                    self.status_reason = self.start_reason().to_owned();
+                }
+                self.physical_id = Some(physical_id.clone());
+                if self.created_at.is_none() {
+                    // The budget of starts is for restarting what worked once.
+                    self.starts.clear();
+                    self.created_at = Some(now);
+                }
+            }
+            Seen::Starting { physical_id } => {
+                self.physical_id.clone_from(physical_id);
+                self.status =
+                    if self.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
+                obstacle.clone_into(&mut self.status_reason);
+            }
+            Seen::Exited { .. } | Seen::HostRestarted | Seen::Absent => {
+                self.status = NodeStatus::Error;
+                seen.loss().unwrap_or_default().clone_into(&mut self.status_reason);
+            }
+            Seen::Unknown { .. } => {}
+        }
+        if before != (self.status, self.status_reason.clone(), self.physical_id.clone()) {
+            self.updated_at = Some(now);
+        }
+    }
+
+    /// The node once it works.
+    pub fn start(&mut self, physical_id: String, now: Timestamp) {
+        // Whatever it was before, its start is what is said of it.
+        self.status_reason = self.start_reason().to_owned();
+        self.status = NodeStatus::Active;
+        self.observe(&Seen::Running { physical_id }, "", now);
+        self.updated_at = Some(now);
+    }
+
+    /// What is said of a node that has started.
+    pub const fn start_reason(&self) -> &'static str {
+        if self.created_at.is_none() { "Creation succeeded" } else { "Recovery succeeded" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::sample;
+
+    const NOW: Timestamp = Timestamp::from_micros(7);
+
+    fn node(status: NodeStatus, worked: bool) -> Node {
+        let created_at = worked.then(|| Timestamp::from_micros(1));
+        Node { status, created_at, starts: vec![NOW], ..sample::node(1) }
+    }
+
+    fn running() -> Seen {
+        Seen::Running { physical_id: "17".to_owned() }
+    }
+
+    fn exited() -> Seen {
+        Seen::Exited { reason: "killed".to_owned() }
+    }
+
+    #[rstest]
+    #[case::created(node(NodeStatus::Creating, false), running(), NodeStatus::Active, "Creation succeeded")]
+    #[case::recovered(
+        node(NodeStatus::Recovering, true),
+        running(),
+        NodeStatus::Active,
+        "Recovery succeeded"
+    )]
+    #[case::unchanged(node(NodeStatus::Active, true), running(), NodeStatus::Active, "")]
+    #[case::first_start(node(NodeStatus::Init, false), Seen::Starting { physical_id: None }, NodeStatus::Creating, "no image")]
+    #[case::restart(node(NodeStatus::Active, true), Seen::Starting { physical_id: None }, NodeStatus::Recovering, "no image")]
+    #[case::exited(node(NodeStatus::Active, true), exited(), NodeStatus::Error, "killed")]
+    #[case::rebooted(node(NodeStatus::Active, true), Seen::HostRestarted, NodeStatus::Error, HOST_RESTARTED)]
+    #[case::absent(node(NodeStatus::Active, true), Seen::Absent, NodeStatus::Error, ABSENT)]
+    #[case::unknown(node(NodeStatus::Active, true), Seen::Unknown { reason: "?".to_owned() }, NodeStatus::Active, "")]
+    fn an_observation_decides_the_status(
+        #[case] mut node: Node,
+        #[case] seen: Seen,
+        #[case] status: NodeStatus,
+        #[case] reason: &str,
+    ) {
+        node.observe(&seen, "no image", NOW);
+        assert_eq!((node.status, node.status_reason.as_str()), (status, reason));
+    }
+
+    #[test]
+    fn the_budget_of_starts_begins_with_the_first_success() {
+        let (mut new, mut old) = (node(NodeStatus::Creating, false), node(NodeStatus::Recovering, true));
+        new.start("17".to_owned(), NOW);
+        old.start("17".to_owned(), NOW);
+        assert_eq!((new.starts.len(), old.starts.len()), (0, 1));
+        assert_eq!((new.created_at, new.physical_id.as_deref()), (Some(NOW), Some("17")));
+    }
+}

@@ -1,0 +1,23 @@
+//! Reasons of many nodes, as one message.
+
+/// Each reason once, with the name of the first node that has it: many nodes often wait for the same.
+pub(crate) fn distinct<'a>(reasons: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for (name, reason) in reasons {
+        if !reason.is_empty() && distinct.iter().all(|known| !known.ends_with(reason)) {
+            distinct.push(format!("{name}: {reason}"));
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_several_nodes_have_is_named_once() {
+        let reasons = [("a", "no image"), ("b", "no image"), ("c", ""), ("d", "no memory")];
+        assert_eq!(distinct(reasons), ["a: no image", "d: no memory"]);
+    }
+}
