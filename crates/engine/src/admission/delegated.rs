@@ -38,6 +38,11 @@ pub(crate) fn refusal(
         {
             "cannot be updated in place: delete and create them anew"
         }
+        (Change::UpdateCluster(update), _)
+            if update.profile_id.is_some_and(|profile| profile != cluster.profile_id) =>
+        {
+            "cannot follow another profile: create another cluster from it"
+        }
         (Change::RecoverNode(_), Some(NodeRole::Head)) if !operator.replaces_head => {
             "cannot restart their head: their operator has no way to replace it"
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use muster_core::action::{Fence, Target};
-use muster_core::change::{Change, ClusterUpdate};
+use muster_core::change::Change;
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
@@ -54,7 +54,7 @@ impl Task {
     pub(crate) fn decide(run: &ActionRun, seen: &Observed) -> Result<Self, Stop> {
         let decided = match &run.change {
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(run)?,
-            Change::UpdateCluster(update) => updated(run, update, seen)?,
+            Change::UpdateCluster(_) => updated(run, seen)?,
             Change::RecoverNode(_) => restarted(run, seen)?,
             Change::CreateCluster
             | Change::DeleteCluster(_)
@@ -165,8 +165,8 @@ fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
     })
 }
 
-fn updated(run: &ActionRun, update: &ClusterUpdate, seen: &Observed) -> Result<DelegatedDecision, Stop> {
-    let intent = apply_update(&run.subject.cluster, update).map_err(Stop::Failed)?;
+fn updated(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop> {
+    let intent = after(run)?;
     let wanted = differences(&run.subject.cluster, &intent);
     let victims = victims(run, &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();

@@ -222,6 +222,42 @@ async fn what_only_rows_know_is_changed_without_a_call(#[case] kind: Kind) {
 #[case::sqlite(Kind::Sqlite)]
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
+async fn a_size_in_an_update_is_written_to_the_object(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 1).await;
+    let inputs = json!({"metadata": {"team": "red"}, "resize": exactly(3)});
+    let update = world.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    let ended = world.ended(update).await;
+    assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);
+    assert_eq!(world.operators.workers(cluster.id).len(), 3);
+    let row = world.cluster(cluster.id).await;
+    assert_eq!((row.desired(), &row.metadata["team"]), (3, &json!("red")));
+    assert_eq!(world.operators.count(Verb::Update), 1);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
+async fn another_profile_that_its_operator_cannot_follow_is_refused(#[case] kind: Kind) {
+    let Some(world) = open(kind).await else { return };
+    let cluster = created(&world, 1).await;
+    let other = muster_core::ids::ProfileId::from_uuid(uuid::Uuid::now_v7());
+    for inputs in [json!({"profile_id": other}), json!({"profile_id": other, "profile_only": true})] {
+        let refused = world.refused(ActionKind::ClusterUpdate, &cluster, inputs).await.to_string();
+        let expected = format!(
+            "clusters of type {} cannot follow another profile: create another cluster from it",
+            cluster.profile_type
+        );
+        assert_eq!(refused, expected);
+    }
+    assert_eq!(world.cluster(cluster.id).await.profile_id, cluster.profile_id);
+}
+
+#[rstest]
+#[case::sqlite(Kind::Sqlite)]
+#[case::postgres(Kind::Postgres)]
+#[tokio::test]
 async fn a_deletion_ends_when_the_object_is_gone(#[case] kind: Kind) {
     let Some(world) = open(kind).await else { return };
     let cluster = created(&world, 2).await;
