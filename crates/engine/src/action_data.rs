@@ -119,6 +119,8 @@ pub struct HookWait {
     /// What they are asked, one message for each member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Vec<Value>>,
+    #[serde(flatten)]
+    pub(crate) unknown: Map<String, Value>,
 }
 
 /// How members follow a new profile, in batches.

@@ -6,6 +6,7 @@ use muster_core::candidates::Criterion;
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
 use muster_core::policy::deletion::{HookType, Settings};
+use serde_json::Map;
 
 use crate::action_data::HookWait;
 use crate::policy::size_change::SizeChange;
@@ -76,7 +77,7 @@ impl PolicyType for Deletion {
         // Whoever deletes one node knows which; others are asked only about those that were chosen, or named by many.
         let asks = context.action.kind != ActionKind::NodeDelete;
         if let Some(hooks) = settings.hooks.filter(|_| asks) {
-            context.data.hooks = Some(HookWait { hooks, began: None, messages: None });
+            context.data.hooks = Some(HookWait { hooks, began: None, messages: None, unknown: Map::new() });
         }
         Ok(())
     }

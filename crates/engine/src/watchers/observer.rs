@@ -163,7 +163,7 @@ impl Open {
             return;
         }
         if std::mem::take(&mut self.everything)
-            && let Err(error) = self.look_at_all(context, provider).await
+            && let Err(error) = Box::pin(self.look_at_all(context, provider)).await
         {
             tracing::warn!(%error, "cannot look at all clusters");
             self.everything = true;

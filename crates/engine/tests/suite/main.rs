@@ -22,3 +22,4 @@ mod saying;
 mod scaling;
 mod signals;
 mod takeover;
+mod versions;

@@ -76,7 +76,7 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
 
 async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
     run.follow_profile(node.id, profile);
-    if !run.data.update.is_some() {
+    if run.data.update.is_none() {
         if let Some(node) = run.node_mut(node.id) {
             node.starts.clear();
         }
