@@ -1,59 +1,15 @@
-//! What each method does, and to what: the one table of authorization.
+//! The core API's table of authorization: what each of its methods does, and to what.
 //!
-//! Nothing else says what a method needs: [`enter`] finds its case when a request comes in, and whoever serves the
-//! request is given an [`Access`] that checks by it. A method without a case cannot be called.
+//! A method without a case cannot be called: [`authorize_method`] finds the case when a request arrives, and leaves
+//! an [`Access`] in the request by which the handler checks the object.
 
-mod enter;
+mod authorize_method;
 
-pub use enter::{Access, enter};
-
-/// What somebody wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verb {
-    /// Look.
-    See,
-    /// Change, create, delete.
-    Change,
-    /// Look at secrets, which readers may not.
-    SeeSecrets,
-    /// Run the server.
-    Administer,
-}
-
-/// What a method is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Subject {
-    /// A namespace that something new goes to.
-    Namespace,
-    /// One cluster.
-    Cluster,
-    /// Those clusters that the caller may see.
-    Clusters,
-    /// One action.
-    Action,
-    /// Those actions that the caller may see.
-    Actions,
-    /// What local processes of the server run.
-    Frameworks,
-    /// The server.
-    Server,
-    /// Nothing that belongs to anybody: open to whoever is authenticated.
-    Anyone,
-}
-
-/// The authorization of one method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Case {
-    /// The method's path in gRPC.
-    pub method: &'static str,
-    /// What it does.
-    pub verb: Verb,
-    /// What it is about.
-    pub subject: Subject,
-}
+pub use authorize_method::authorize_method;
+pub use muster_service::{Access, Case, Subject, Verb};
 
 const fn case(method: &'static str, verb: Verb, subject: Subject) -> Case {
-    Case { method, verb, subject }
+    Case::new(method, verb, subject)
 }
 
 /// Every method of every service.
@@ -88,7 +44,7 @@ pub const CASES: &[Case] = &[
 
 /// The case of a method, by its path in gRPC.
 pub fn of(method: &str) -> Option<&'static Case> {
-    CASES.iter().find(|case| case.method == method)
+    CASES.iter().find(|case| case.operation == method)
 }
 
 #[cfg(test)]
@@ -102,8 +58,8 @@ mod tests {
 
     #[test]
     fn every_method_and_route_has_a_case_and_every_case_a_method() {
-        let ours = CASES.iter().filter(|case| case.method.starts_with("/muster."));
-        let cases: BTreeSet<&str> = ours.clone().map(|case| case.method).collect();
+        let ours = CASES.iter().filter(|case| case.operation.starts_with("/muster."));
+        let cases: BTreeSet<&str> = ours.clone().map(|case| case.operation).collect();
         let routed: BTreeSet<&str> = METHODS.iter().map(|method| method.grpc_path).collect();
         assert_eq!(cases, routed);
         let declared: BTreeSet<String> = POOL

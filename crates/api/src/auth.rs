@@ -9,7 +9,6 @@ use muster_core::principal::Principal;
 use crate::error::ApiError;
 
 mod accounts;
-mod authorize;
 mod kubernetes;
 mod local;
 mod none;
@@ -21,7 +20,6 @@ mod tokens;
 mod tests;
 
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
-pub use authorize::{Denied, Resource, Rule, authorize};
 pub use kubernetes::{KUBERNETES_SCHEME, KubernetesTokens};
 pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
 pub use none::{Nobody, NotAllowed};

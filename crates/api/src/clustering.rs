@@ -37,8 +37,8 @@ use crate::core_api::ServerInfo;
 use crate::error::ApiError;
 
 pub(crate) use call::base;
+pub use routes::CASES;
 pub(crate) use routes::is_open;
-pub use routes::{Access, CASES, Case};
 
 /// Where the door is.
 pub(crate) const ROOT: &str = "/clustering";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use muster_proto::rpc::{ERROR_INFO, ErrorInfo};
 use muster_proto::wkt::Any;
+use muster_service::Denied;
 use prost::Message as _;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -120,6 +121,16 @@ impl ApiError {
             details: vec![any],
         }
         .encode_to_vec()
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        let sentence = denied.to_string();
+        match denied {
+            Denied::Unseen(_) => Self::not_found(sentence),
+            Denied::Forbidden(_) => Self::forbidden(sentence),
+        }
     }
 }
 

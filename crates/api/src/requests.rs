@@ -170,7 +170,7 @@ fn route_of(request: &Request, port: Port) -> String {
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let route = match (port, matched) {
         (Port::Grpc, matched) => {
-            access::of(request.uri().path()).map(|case| case.method).or(matched).unwrap_or("none")
+            access::of(request.uri().path()).map(|case| case.operation).or(matched).unwrap_or("none")
         }
         (Port::Rest, Some(matched)) => TEMPLATES.get(matched).copied().unwrap_or(matched),
         (Port::Rest, None) => "none",

@@ -109,7 +109,7 @@ async fn call(
     mut parts: Parts,
     body: axum::body::Body,
 ) -> Result<Answer, Status> {
-    access::enter(route.endpoint.method.grpc_path, &mut parts.extensions)?;
+    access::authorize_method(route.endpoint.method.grpc_path, &mut parts.extensions)?;
     let path = path.map_err(|_| {
         ApiError::invalid("the path has bytes that are no UTF-8: write names in UTF-8, escaped as %C3%A4")
     })?;

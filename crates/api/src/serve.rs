@@ -25,7 +25,7 @@ pub fn grpc_router(
     authenticators: Authenticators,
     guard: GuardSettings,
 ) -> Router {
-    let methods = routes.prepare().into_axum_router().layer(from_fn(enter));
+    let methods = routes.prepare().into_axum_router().layer(from_fn(authorize_grpc));
     layered(methods, authenticators, guard)
 }
 
@@ -43,10 +43,10 @@ fn layered(routes: Router, authenticators: Authenticators, guard: GuardSettings)
 }
 
 /// Over gRPC the path is the method.
-async fn enter(mut request: Request, next: Next) -> Response {
+async fn authorize_grpc(mut request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     if !guard::is_probe(&path)
-        && let Err(error) = access::enter(&path, request.extensions_mut())
+        && let Err(error) = access::authorize_method(&path, request.extensions_mut())
     {
         return rest::refuse(&path, request.headers(), &error.into());
     }

@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, header};
 use muster_core::principal::{Door, Principal};
 use muster_engine::{Caller, Engine};
+use muster_service::{Access, Case, Subject};
 use serde_json::{Map, Value};
 
 use super::fault::{Fault, MALFORMED};
@@ -22,8 +23,10 @@ const READ_LIMIT: usize = 64 * BODY_LIMIT;
 /// A request.
 pub(super) struct Call {
     pub(super) door: Clustering,
-    /// Who is calling; nobody on routes that are open to all.
-    caller: Option<Principal>,
+    /// The authenticated caller; none on routes that are open without authentication.
+    principal: Option<Principal>,
+    /// The caller within this route, once [`Call::authorize`] has opened it.
+    access: Option<Access>,
     pub(super) version: Version,
     /// What stands in the path for its names, in order.
     path: Vec<String>,
@@ -44,9 +47,23 @@ impl Call {
         let version = Version::of(&parts.headers)?;
         let body = read_body(&parts.headers, body).await?;
         let query = Query::read(parts.uri.query().unwrap_or_default());
-        let caller = parts.extensions.get::<Principal>().cloned();
+        let principal = parts.extensions.get::<Principal>().cloned();
         let base = base(parts, tls);
-        Ok(Self { door, caller, version, path, query, body, base })
+        Ok(Self { door, principal, access: None, version, path, query, body, base })
+    }
+
+    /// Opens the route to the caller, as far as that can be decided before its object is found.
+    pub(super) fn authorize(&mut self, case: &Case) -> Result<(), Fault> {
+        if case.subject != Subject::Public {
+            let principal = self.principal.clone().ok_or_else(Fault::forbidden)?;
+            self.access = Some(Access::open(case, principal).map_err(|_| Fault::forbidden())?);
+        }
+        Ok(())
+    }
+
+    /// The caller within this route.
+    pub(super) fn access(&self) -> Result<&Access, Fault> {
+        self.access.as_ref().ok_or_else(Fault::forbidden)
     }
 
     pub(super) const fn engine(&self) -> &Engine {
@@ -55,7 +72,7 @@ impl Call {
 
     /// Who is calling.
     pub(super) fn principal(&self) -> Result<&Principal, Fault> {
-        self.caller.as_ref().ok_or_else(Fault::forbidden)
+        self.access().map(Access::principal)
     }
 
     /// Who is calling, as actions keep it.
@@ -66,8 +83,7 @@ impl Call {
 
     /// The project whose objects are looked for by name or id; none is all.
     pub(super) fn scope(&self) -> Result<Option<&str>, Fault> {
-        let principal = self.principal()?;
-        Ok((!principal.is_admin()).then_some(principal.project.as_str()))
+        self.access().map(Access::scope)
     }
 
     /// What stands in the path at this place.

@@ -112,11 +112,8 @@ impl Call {
 
     /// The project that a list is about; none is all. Only admins see beyond their own, and only if they ask.
     pub(super) fn listed_project(&self) -> Result<Option<String>, Fault> {
-        let principal = self.principal()?;
-        match self.query.truth("global_project")? {
-            Some(true) if principal.is_admin() => Ok(None),
-            Some(true) => Err(Fault::forbidden()),
-            _ => Ok(Some(principal.project.clone())),
-        }
+        let all = self.query.truth("global_project")? == Some(true);
+        let project = self.access()?.list_scope(all).map_err(|_| Fault::forbidden())?;
+        Ok(project.map(str::to_owned))
     }
 }

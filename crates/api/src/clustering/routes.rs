@@ -7,7 +7,7 @@ use axum::routing::{MethodFilter, MethodRouter};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Method;
-use muster_core::principal::Role;
+use muster_service::{Case, Subject, Verb};
 
 use super::call::Call;
 use super::fault::Fault;
@@ -19,36 +19,32 @@ use super::{
 };
 use crate::error::ApiError;
 
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Whoever calls, known or not.
+/// What a route needs, as the table below abbreviates it.
+enum Needs {
     Open,
-    /// Whoever may look in a project.
     See,
-    /// Whoever may change what is in a project.
     Change,
-    /// Admins.
     Administer,
-    /// Nobody.
     Nobody,
 }
 
-/// What a route needs.
-#[derive(Debug, Clone)]
-pub struct Case {
-    /// The method.
-    pub method: Method,
-    /// The path, with names in braces.
-    pub path: &'static str,
-    /// Who may use it.
-    pub access: Access,
+const fn needs(operation: &'static str, needs: Needs) -> Case {
+    match needs {
+        Needs::Open => Case::new(operation, Verb::Change, Subject::Public),
+        Needs::See => Case::new(operation, Verb::See, Subject::Project),
+        Needs::Change => Case::new(operation, Verb::Change, Subject::Project),
+        Needs::Administer => Case::new(operation, Verb::Administer, Subject::Server),
+        Needs::Nobody => Case::new(operation, Verb::Change, Subject::Closed),
+    }
 }
 
 type Serve = fn(Call) -> BoxFuture<'static, Result<Reply, Fault>>;
 
 /// A route below `/v1`.
 struct Route {
+    method: Method,
+    /// The path, with names in braces.
+    path: &'static str,
     case: Case,
     /// The version that it came with.
     since: Version,
@@ -71,14 +67,16 @@ macro_rules! answer {
 /// Declares the routes below `/v1`, and with them what each needs.
 macro_rules! routes {
     ($($method:ident $path:literal $access:ident $since:literal $when:ident $($serve:ident)::+;)+) => {
-        /// Every route below `/v1`, with who may use it.
+        /// Every route below `/v1`, with what it needs.
         pub const CASES: &[Case] = &[
-            $(Case { method: Method::$method, path: $path, access: Access::$access }),+
+            $(needs(concat!(stringify!($method), " ", $path), Needs::$access)),+
         ];
 
         fn all() -> Vec<Route> {
             vec![$(Route {
-                case: Case { method: Method::$method, path: $path, access: Access::$access },
+                method: Method::$method,
+                path: $path,
+                case: needs(concat!(stringify!($method), " ", $path), Needs::$access),
                 since: Version($since),
                 serve: |call| async move { answer!($when $($serve)::+(&call)) }.boxed(),
             }),+]
@@ -152,8 +150,8 @@ impl Clustering {
     pub fn routes(&self) -> Router {
         let mut by_path: std::collections::BTreeMap<String, MethodRouter> = std::collections::BTreeMap::new();
         for route in all() {
-            let Ok(filter) = MethodFilter::try_from(route.case.method.clone()) else { continue };
-            let methods = by_path.entry(format!("{V1}{}", route.case.path)).or_default();
+            let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
+            let methods = by_path.entry(format!("{V1}{}", route.path)).or_default();
             let (door, route) = (self.clone(), std::sync::Arc::new(route));
             *methods = std::mem::take(methods).on(filter, move |path, request| {
                 let (door, route) = (door.clone(), std::sync::Arc::clone(&route));
@@ -182,31 +180,15 @@ async fn serve(door: Clustering, route: &Route, path: RawPathParams, request: Re
     let path = path.iter().map(|(_, value)| value.to_owned()).collect();
     let tls = door.tls;
     let answered = async {
-        let call = Call::read(door, &parts, path, body, tls).await?;
+        let mut call = Call::read(door, &parts, path, body, tls).await?;
         let version = call.version;
-        may_use(route.case.access, &call)?;
+        call.authorize(&route.case)?;
         if version < route.since {
             return Err(Fault::too_old(version));
         }
         Ok((route.serve)(call).await?.response(version))
     };
     answered.await.unwrap_or_else(|fault: Fault| fault.response())
-}
-
-/// Whether the caller may use a route, as far as can be said before what it is about was found.
-fn may_use(access: Access, call: &Call) -> Result<(), Fault> {
-    if access == Access::Open {
-        return Ok(());
-    }
-    let principal = call.principal()?;
-    let may = match access {
-        Access::Open => true,
-        Access::See => principal.is_admin() || !principal.roles.is_empty(),
-        Access::Change => principal.is_admin() || principal.roles.contains(&Role::Member),
-        Access::Administer => principal.is_admin(),
-        Access::Nobody => false,
-    };
-    if may { Ok(()) } else { Err(Fault::forbidden()) }
 }
 
 async fn wrong_method(request: Request) -> Response {

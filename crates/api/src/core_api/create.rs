@@ -10,13 +10,13 @@ use muster_core::shape::{InvalidShape, Shape};
 use muster_core::time::Span;
 use muster_engine::new_id;
 use muster_proto::v1alpha2 as wire;
+use muster_service::{Denied, Resource};
 use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{optional, optional_word};
 use super::{CoreApi, limits, recipe};
 use crate::access::Access;
-use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
 use crate::placement::{self, cluster_type, framework_of};
 

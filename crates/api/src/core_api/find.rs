@@ -7,12 +7,12 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::InvalidId;
 use muster_core::principal::Owner;
 use muster_core::string_enum::UnknownVariant;
+use muster_service::{Denied, Resource};
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
 use muster_store::{Direction, StoreError};
 
 use super::CoreApi;
 use crate::access::Access;
-use crate::auth::{Denied, Resource};
 use crate::error::ApiError;
 use crate::placement::is_of;
 

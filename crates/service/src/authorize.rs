@@ -3,16 +3,18 @@
 use muster_core::principal::{Owner, Principal, Role};
 
 use crate::access::Verb;
-use crate::error::ApiError;
 
-/// What somebody wants to do something to.
+#[cfg(test)]
+mod tests;
+
+/// The object of an authorization decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Resource<'a> {
-    /// What it is, for the sentence: `cluster fred`.
+    /// What it is, for the message: `cluster 'fred'`.
     pub what: &'a str,
     /// The tenant that it belongs to.
     pub project: &'a str,
-    /// Whom it belongs to.
+    /// The user that it belongs to.
     pub owner: &'a Owner,
 }
 
@@ -28,26 +30,16 @@ pub enum Rule {
 /// A refusal of [`authorize`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// What one may not see does not exist.
+    /// The caller may not see it, so for this caller it does not exist.
     #[error("{0} is not there")]
     Unseen(String),
-    /// One may see it, but not do this.
+    /// The caller may see it, but not do this.
     #[error("{0}")]
     Forbidden(String),
 }
 
-impl From<Denied> for ApiError {
-    fn from(denied: Denied) -> Self {
-        let sentence = denied.to_string();
-        match denied {
-            Denied::Unseen(_) => Self::not_found(sentence),
-            Denied::Forbidden(_) => Self::forbidden(sentence),
-        }
-    }
-}
-
-/// Whether a principal may do something to something. Admins may do anything; a project's members see and change
-/// what is in it, its readers see it; for everybody else it does not exist.
+/// Decides whether a principal may do something to something. Admins may do anything; a project's members see and
+/// change what is in it, its readers see it; for everyone else it does not exist.
 pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule) -> Result<(), Denied> {
     if principal.is_admin() {
         return Ok(());

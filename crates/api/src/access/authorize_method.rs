@@ -1,40 +1,15 @@
-//! The way in: whoever was authenticated meets the case of the method.
+//! Authorization of a method, before its handler runs.
 
 use http::Extensions;
-use muster_core::principal::{Owner, Principal};
+use muster_core::principal::Principal;
 
-use super::{Case, Subject, Verb, of};
-use crate::auth::{Denied, Resource, Rule, authorize};
+use super::{Access, of};
 use crate::error::ApiError;
 
-/// Somebody who calls a method, and what the table says of it.
-#[derive(Debug, Clone)]
-pub struct Access {
-    principal: Principal,
-    case: &'static Case,
-}
-
-impl Access {
-    /// Who is calling.
-    pub const fn principal(&self) -> &Principal {
-        &self.principal
-    }
-
-    /// Whether the caller may do to this what the method does.
-    pub fn check(&self, on: Resource<'_>) -> Result<(), Denied> {
-        authorize(&self.principal, self.case.verb, on, Rule::Members)
-    }
-
-    /// The project whose objects the caller sees; none is all.
-    pub fn scope(&self) -> Option<&str> {
-        (!self.principal.is_admin()).then_some(self.principal.project.as_str())
-    }
-}
-
-/// Lets a request in to a method, as far as can be said before what it is about was found.
+/// Authorizes a request to a method, as far as that can be decided before its object is found.
 ///
 /// The authenticating layer left the principal in the extensions; the [`Access`] is put beside it.
-pub fn enter(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> {
+pub fn authorize_method(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> {
     let case = of(method).ok_or_else(|| {
         ApiError::unimplemented(format!(
             "there is no method {method}: see which ones there are by reflection"
@@ -46,27 +21,7 @@ pub fn enter(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> 
             "nobody vouches for this request: send a token in the Authorization or X-Auth-Token header",
         )
     })?;
-    let name = method.rsplit('/').next().unwrap_or(method);
-    match (case.verb, case.subject) {
-        (Verb::Administer, _) | (_, Subject::Server) => {
-            let on = Resource { what: name, project: "", owner: &Owner::default() };
-            authorize(&principal, Verb::Administer, on, Rule::Members)?;
-        }
-        (_, Subject::Clusters | Subject::Actions | Subject::Frameworks) if principal.roles.is_empty() => {
-            return Err(ApiError::forbidden(format!(
-                "{} has no role in project {}: {name} needs the role reader there",
-                principal.name, principal.project
-            )));
-        }
-        (verb, Subject::Frameworks) => {
-            // They are nobody's: what somebody may do in the own project decides.
-            let what = "the frameworks of this server";
-            let on = Resource { what, project: &principal.project, owner: &Owner::default() };
-            authorize(&principal, verb, on, Rule::Members)?;
-        }
-        _ => {}
-    }
-    extensions.insert(Access { principal, case });
+    extensions.insert(Access::open(case, principal)?);
     Ok(())
 }
 
@@ -88,7 +43,7 @@ mod tests {
         };
         let mut extensions = Extensions::new();
         extensions.insert(principal);
-        enter(method, &mut extensions).map_err(|error| error.status.as_u16())?;
+        authorize_method(method, &mut extensions).map_err(|error| error.status.as_u16())?;
         Ok(extensions.get::<Access>().cloned())
     }
 
@@ -97,7 +52,7 @@ mod tests {
     #[test]
     fn a_method_without_a_case_cannot_be_called() {
         assert_eq!(entered("/muster.v1alpha2.ClusterService/Forgotten", &[Role::Admin]).unwrap_err(), 501);
-        assert_eq!(enter(LIST, &mut Extensions::new()).unwrap_err().status.as_u16(), 401);
+        assert_eq!(authorize_method(LIST, &mut Extensions::new()).unwrap_err().status.as_u16(), 401);
     }
 
     #[test]

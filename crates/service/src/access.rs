@@ -1,0 +1,144 @@
+//! What each operation of an API needs, and the caller that an operation was opened to.
+//!
+//! Every API keeps a table of [`Case`]s, one per operation. [`Access::open`] decides as much as can be decided before
+//! the object of a request is found; [`Access::check`] decides about the object. Both go through [`authorize`].
+
+use muster_core::principal::{Owner, Principal};
+
+use crate::authorize::{Denied, Resource, Rule, authorize};
+
+#[cfg(test)]
+mod tests;
+
+/// What a caller wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Read.
+    See,
+    /// Create, change, delete.
+    Change,
+    /// Read secrets, which readers may not.
+    SeeSecrets,
+    /// Run the server.
+    Administer,
+}
+
+/// What an operation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A namespace that something new goes to.
+    Namespace,
+    /// One cluster.
+    Cluster,
+    /// The clusters that the caller may see.
+    Clusters,
+    /// One action.
+    Action,
+    /// The actions that the caller may see.
+    Actions,
+    /// The frameworks that local processes of the server run.
+    Frameworks,
+    /// The caller's own project: its objects are then found within it.
+    Project,
+    /// The server.
+    Server,
+    /// No tenant's object: open to every authenticated caller.
+    Anyone,
+    /// Open without authentication.
+    Public,
+    /// Closed to every caller: the route exists only to refuse.
+    Closed,
+}
+
+/// The authorization of one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// The operation as its API names it: a gRPC path, or an HTTP method and a path template.
+    pub operation: &'static str,
+    /// What it does.
+    pub verb: Verb,
+    /// What it is about.
+    pub subject: Subject,
+}
+
+impl Case {
+    /// A row of a table.
+    pub const fn new(operation: &'static str, verb: Verb, subject: Subject) -> Self {
+        Self { operation, verb, subject }
+    }
+}
+
+/// An authenticated caller within one operation.
+#[derive(Debug, Clone)]
+pub struct Access {
+    principal: Principal,
+    verb: Verb,
+}
+
+impl Access {
+    /// Opens an operation to a caller, as far as that can be decided before the object is found.
+    pub fn open(case: &Case, principal: Principal) -> Result<Self, Denied> {
+        let name = case.operation.rsplit('/').next().unwrap_or(case.operation);
+        let on = |what, project| Resource { what, project, owner: &UNOWNED };
+        match (case.verb, case.subject) {
+            (_, Subject::Closed) => return Err(Denied::Forbidden(format!("{name} is closed to everyone"))),
+            (Verb::Administer, _) | (_, Subject::Server) => {
+                authorize(&principal, Verb::Administer, on(name, ""), Rule::Members)?;
+            }
+            (_, Subject::Clusters | Subject::Actions | Subject::Frameworks) if principal.roles.is_empty() => {
+                return Err(Denied::Forbidden(format!(
+                    "{} has no role in project {}: {name} needs the role reader there",
+                    principal.name, principal.project
+                )));
+            }
+            (verb, Subject::Frameworks) => {
+                // They belong to no project, so the caller's role in its own project decides.
+                let what = "the frameworks of this server";
+                authorize(&principal, verb, on(what, &principal.project), Rule::Members)?;
+            }
+            (verb, Subject::Project) => {
+                let what = format!("project '{}'", principal.project);
+                authorize(&principal, verb, on(&what, &principal.project), Rule::Members)?;
+            }
+            _ => {}
+        }
+        Ok(Self { principal, verb: case.verb })
+    }
+
+    /// The caller.
+    pub const fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Decides whether the caller may do to this what the operation does.
+    pub fn check(&self, on: Resource<'_>) -> Result<(), Denied> {
+        authorize(&self.principal, self.verb, on, Rule::Members)
+    }
+
+    /// The project whose objects the caller sees; none is all.
+    pub fn scope(&self) -> Option<&str> {
+        (!self.principal.is_admin()).then_some(self.principal.project.as_str())
+    }
+
+    /// The project that a list is about where callers see their own project unless they ask for all; none is all.
+    pub fn list_scope(&self, all_projects: bool) -> Result<Option<&str>, Denied> {
+        let own = self.principal.project.as_str();
+        match all_projects {
+            false => Ok(Some(own)),
+            true if self.scope().is_none() => Ok(None),
+            true => {
+                let what = "a list of all projects";
+                authorize(
+                    &self.principal,
+                    Verb::Administer,
+                    Resource { what, project: "", owner: &UNOWNED },
+                    Rule::Members,
+                )?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The owner of what belongs to no user.
+pub static UNOWNED: Owner = Owner { scheme: String::new(), id: String::new(), name: String::new() };

@@ -1,0 +1,47 @@
+use muster_core::principal::Role;
+use rstest::rstest;
+
+use super::*;
+
+fn opened(verb: Verb, subject: Subject, roles: &[Role]) -> Result<Access, Denied> {
+    let principal = Principal {
+        scheme: "tokens".to_owned(),
+        id: "bob".to_owned(),
+        name: "bob".to_owned(),
+        project: "p".to_owned(),
+        roles: roles.iter().copied().collect(),
+    };
+    Access::open(&Case::new("GET /things", verb, subject), principal)
+}
+
+#[rstest]
+#[case(Verb::See, Subject::Project, &[], false)]
+#[case(Verb::See, Subject::Project, &[Role::Reader], true)]
+#[case(Verb::Change, Subject::Project, &[Role::Reader], false)]
+#[case(Verb::Change, Subject::Project, &[Role::Member], true)]
+#[case(Verb::Change, Subject::Project, &[Role::Admin], true)]
+#[case(Verb::Administer, Subject::Server, &[Role::Member], false)]
+#[case(Verb::Administer, Subject::Server, &[Role::Admin], true)]
+#[case(Verb::See, Subject::Clusters, &[], false)]
+#[case(Verb::See, Subject::Anyone, &[], true)]
+#[case(Verb::Change, Subject::Closed, &[Role::Admin], false)]
+fn an_operation_is_opened_by_role(
+    #[case] verb: Verb,
+    #[case] subject: Subject,
+    #[case] roles: &[Role],
+    #[case] open: bool,
+) {
+    assert_eq!(opened(verb, subject, roles).is_ok(), open);
+}
+
+#[test]
+fn only_admins_list_all_projects_and_only_if_they_ask() {
+    let scope = |role, all| {
+        let access = opened(Verb::See, Subject::Project, &[role]).unwrap();
+        access.list_scope(all).map(|project| project.map(str::to_owned)).ok()
+    };
+    assert_eq!(scope(Role::Admin, true), Some(None));
+    assert_eq!(scope(Role::Admin, false), Some(Some("p".to_owned())));
+    assert_eq!(scope(Role::Member, true), None);
+    assert_eq!(scope(Role::Member, false), Some(Some("p".to_owned())));
+}
