@@ -29,11 +29,8 @@ mod sizes;
 mod version;
 mod versions;
 
-use std::sync::Arc;
+use muster_service::Service;
 
-use muster_engine::Engine;
-
-use crate::core_api::ServerInfo;
 use crate::error::ApiError;
 
 pub(crate) use call::base;
@@ -46,19 +43,18 @@ pub(crate) const ROOT: &str = "/clustering";
 /// Where its resources are.
 pub(crate) const V1: &str = "/clustering/v1";
 
-/// The clustering API over an engine. Handles are cheap to clone.
+/// The clustering API over the use cases. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Clustering {
-    engine: Engine,
-    info: Arc<ServerInfo>,
+    service: Service,
     /// Whether clients come by TLS.
     tls: bool,
 }
 
 impl Clustering {
-    /// The API of an engine.
-    pub fn new(engine: Engine, info: ServerInfo, tls: bool) -> Self {
-        Self { engine, info: Arc::new(info), tls }
+    /// The API over the use cases.
+    pub const fn new(service: Service, tls: bool) -> Self {
+        Self { service, tls }
     }
 }
 

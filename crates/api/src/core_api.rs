@@ -22,18 +22,19 @@ use std::sync::Arc;
 
 use muster_core::shape::NamedShape;
 use muster_core::time::Timestamp;
-use muster_engine::Engine;
-use muster_engine::ports::frameworks::Frameworks;
 use muster_proto::rest::Endpoint;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
+use muster_service::ports::frameworks::Frameworks;
+use muster_service::{Service, Settings};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
 use crate::access::Access;
+use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
 use crate::seal::Seal;
 
@@ -52,14 +53,20 @@ pub struct ServerInfo {
     pub auth_schemes: Vec<String>,
 }
 
-/// The core API over an engine. Handles are cheap to clone.
+impl ServerInfo {
+    /// What the use cases need to know of it.
+    pub fn settings(&self) -> Settings {
+        let own_user_only = self.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
+        Settings { dev: self.dev, own_user_only }
+    }
+}
+
+/// The core API over the use cases. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct CoreApi {
-    engine: Engine,
+    service: Service,
     info: Arc<ServerInfo>,
     shutdown: CancellationToken,
-    /// The doors close: whoever waits is told at once.
-    closing: CancellationToken,
     seal: Arc<OnceCell<Seal>>,
     /// What local processes can run; nothing where there are none.
     frameworks: Option<Arc<dyn Frameworks>>,
@@ -68,11 +75,10 @@ pub struct CoreApi {
 }
 
 impl CoreApi {
-    /// The API of an engine; `shutdown` is cancelled when an admin asks the server to stop.
-    pub fn new(engine: Engine, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        let (closing, seal) = (CancellationToken::new(), Arc::default());
-        let shapes = Arc::default();
-        Self { engine, info: Arc::new(info), shutdown, closing, seal, frameworks: None, shapes }
+    /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
+    pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
+        let (seal, shapes) = (Arc::default(), Arc::default());
+        Self { service, info: Arc::new(info), shutdown, seal, frameworks: None, shapes }
     }
 
     /// The same, with the frameworks that local processes can run.
@@ -87,14 +93,14 @@ impl CoreApi {
         Self { shapes: shapes.into(), ..self }
     }
 
-    /// Ends what waits: requests for their milestones, and watches. What they wait for goes on.
+    /// Ends what waits: requests for their milestones, and watches. The actions that they wait for go on.
     pub fn close(&self) {
-        self.closing.cancel();
+        self.service.close();
     }
 
     /// What tokens are signed with.
     async fn seal(&self) -> Result<&Seal, ApiError> {
-        let read = async || Ok(Seal::new(&self.engine.store().token_key().await?));
+        let read = async || Ok(Seal::new(&self.service.store().token_key().await?));
         self.seal.get_or_try_init(read).await
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use muster_proto::rpc::{ERROR_INFO, ErrorInfo};
 use muster_proto::wkt::Any;
-use muster_service::Denied;
+use muster_service::{Denied, ErrorKind, ServiceError};
+use muster_store::StoreError;
 use prost::Message as _;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -124,13 +125,36 @@ impl ApiError {
     }
 }
 
+impl From<ServiceError> for ApiError {
+    fn from(error: ServiceError) -> Self {
+        let make = match error.kind {
+            ErrorKind::Invalid => Self::invalid,
+            ErrorKind::Impossible => Self::impossible,
+            ErrorKind::Forbidden => Self::forbidden,
+            ErrorKind::OverQuota => Self::quota,
+            ErrorKind::NotFound => Self::not_found,
+            ErrorKind::Exists => Self::exists,
+            ErrorKind::Conflict => Self::conflict,
+            ErrorKind::RequestIdReused => Self::reused,
+            ErrorKind::Unavailable => Self::unavailable,
+            ErrorKind::TimedOut => Self::timed_out,
+            ErrorKind::Internal => Self::internal,
+        };
+        let made: Self = make(error.message);
+        let word = error.code.map_or_else(|| made.word.clone(), Into::into);
+        Self { word, action: error.action.map(|id| id.to_string()), ..made }
+    }
+}
+
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
-        let sentence = denied.to_string();
-        match denied {
-            Denied::Unseen(_) => Self::not_found(sentence),
-            Denied::Forbidden(_) => Self::forbidden(sentence),
-        }
+        ServiceError::from(denied).into()
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        ServiceError::from(error).into()
     }
 }
 

@@ -9,7 +9,6 @@ pub mod guard;
 mod health;
 pub mod identity;
 pub mod operations;
-mod placement;
 pub mod requests;
 pub mod rest;
 mod seal;

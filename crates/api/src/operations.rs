@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use muster_engine::Engine;
+use muster_service::Service;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use serde_json::json;
@@ -41,17 +41,17 @@ impl Default for Operations {
 
 #[derive(Clone)]
 struct Probes {
-    engine: Engine,
+    service: Service,
     operations: Arc<Operations>,
 }
 
 /// `/healthz`, `/readyz`, `/metrics`.
-pub(crate) fn routes(engine: Engine, operations: Operations) -> Router {
+pub(crate) fn routes(service: Service, operations: Operations) -> Router {
     Router::new()
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .with_state(Probes { engine, operations: Arc::new(operations) })
+        .with_state(Probes { service, operations: Arc::new(operations) })
 }
 
 /// The process answers.
@@ -61,7 +61,7 @@ async fn healthy() -> Json<serde_json::Value> {
 
 /// The process can work: it holds its lease, the last write worked, and the database answers.
 async fn ready(State(probes): State<Probes>) -> Response {
-    match readiness(&probes.engine).await {
+    match probes.service.readiness(PATIENCE).await {
         Ok(()) => Json(json!({"status": "ready"})).into_response(),
         Err(reason) => {
             let body = Json(json!({"status": "unready", "reason": reason}));
@@ -72,17 +72,9 @@ async fn ready(State(probes): State<Probes>) -> Response {
     }
 }
 
-async fn readiness(engine: &Engine) -> Result<(), String> {
-    engine.readiness()?;
-    match tokio::time::timeout(PATIENCE, engine.store().ping()).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("the database did not answer within {} ms", PATIENCE.as_millis())),
-    }
-}
-
 async fn metrics(State(probes): State<Probes>) -> Response {
-    let Probes { engine, operations } = probes;
-    operations.lease_age.set(Duration::from(engine.lease_age()).as_secs_f64());
+    let Probes { service, operations } = probes;
+    operations.lease_age.set(Duration::from(service.lease_age()).as_secs_f64());
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &operations.registry) {
         Ok(()) => {

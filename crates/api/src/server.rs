@@ -9,7 +9,7 @@ use axum::Router;
 use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
 use axum_server::tls_rustls::RustlsConfig;
-use muster_engine::Engine;
+use muster_service::Service;
 
 use crate::auth::Authenticators;
 use crate::clustering::Clustering;
@@ -75,8 +75,8 @@ pub struct Server {
     pub clustering: Clustering,
     /// Where accounts log in, if there are any.
     pub identity: Option<Identity>,
-    /// The engine behind it, for the probes.
-    pub engine: Engine,
+    /// The use cases, for the probes.
+    pub service: Service,
     /// What is measured.
     pub operations: Operations,
     /// Who vouches for callers.
@@ -90,14 +90,15 @@ pub struct Server {
 impl Server {
     /// Serves until `stop` ends, then lets requests that are under way end.
     pub async fn run(self, ports: Ports, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let Self { api, clustering, identity, engine, operations, authenticators, allowed_hosts, tls } = self;
+        let Self { api, clustering, identity, service, operations, authenticators, allowed_hosts, tls } =
+            self;
         let guard = |address: SocketAddr| GuardSettings {
             loopback: address.ip().is_loopback(),
             allowed_hosts: allowed_hosts.clone(),
         };
         let requests = operations.requests.clone();
         let routes = rest::routes(&api.rest())
-            .merge(operations::routes(engine, operations))
+            .merge(operations::routes(service, operations))
             .merge(clustering.routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));

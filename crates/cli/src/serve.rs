@@ -27,6 +27,7 @@ use muster_engine::ports::provider::Provider;
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_kube::Kubernetes;
 use muster_local::{Processes, Simulated};
+use muster_service::Service;
 use muster_store::Store;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -99,13 +100,14 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         dev: settings.dev,
         auth_schemes: authenticators.schemes().into_iter().map(str::to_owned).collect(),
     };
+    let service = Service::new(engine.clone(), info.settings());
     let server = Server {
-        api: CoreApi::new(engine.clone(), info.clone(), shutdown.clone())
+        api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments))
             .with_shapes(settings.shape.clone()),
-        clustering: Clustering::new(engine.clone(), info.clone(), tls.is_some()),
+        clustering: Clustering::new(service.clone(), tls.is_some()),
         identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
-        engine: engine.clone(),
+        service,
         operations,
         authenticators,
         allowed_hosts: settings.allowed_hosts.clone(),

@@ -4,7 +4,25 @@
 //! about what a caller may do live here and in the engine's admission, never in one API alone.
 
 pub mod access;
+pub mod adoption;
 mod authorize;
+pub mod changes;
+mod error;
+mod mutation;
+pub mod placement;
+mod queries;
+mod service;
+pub mod sizes;
 
 pub use access::{Access, Case, Subject, Verb};
 pub use authorize::{Denied, Resource, Rule, authorize};
+pub use error::{ErrorKind, Obstacle, ServiceError};
+pub use muster_engine::{Caller, Conflict, Lines, NewNode, Recipe, new_id};
+pub use mutation::{Mutation, Submission, Wait};
+pub use service::{Service, Settings};
+
+/// The engine's ports that APIs use, and what providers answer through them.
+pub mod ports {
+    pub use muster_engine::ports::provider::{LogQuery, Operation, ProviderError};
+    pub use muster_engine::ports::{clock, frameworks, identity};
+}

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use muster_core::projects::ProjectNamespaces;
-use muster_engine::ports::clock::Clock;
-use muster_engine::ports::identity::{CannotTell, Identity, Vouched};
+use muster_service::ports::clock::Clock;
+use muster_service::ports::identity::{CannotTell, Identity, Vouched};
 
 use super::secret::{PREFIX, hash};
 use super::{AuthError, Authenticator, Caller};

@@ -50,7 +50,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         statuses: query.words("status")?,
         ..ActionQuery::default()
     };
-    let store = call.engine().store();
+    let store = call.service().store();
     let page = store.actions(&wanted).await?;
     let ids: Vec<ActionId> = page.items.iter().map(|action| action.id).collect();
     let edges = store.edges(&ids).await?;
@@ -67,7 +67,7 @@ pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
 }
 
 async fn shown(call: &Call, action: &Action) -> Result<Reply, Fault> {
-    let mut edges = call.engine().store().edges(&[action.id]).await?;
+    let mut edges = call.service().store().edges(&[action.id]).await?;
     let (on, by) = edges.remove(&action.id).unwrap_or_default();
     Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
 }
@@ -96,7 +96,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     if action.status.is_final() && !force {
         return Err(immutable(&action, action.status.as_str(), OPEN));
     }
-    let told = call.engine().signal(action.id, signal).await.map_err(|error| match error {
+    let told = call.service().signal(action.id, signal).await.map_err(|error| match error {
         StoreError::WrongState { status, .. } if signal == SignalKind::Resume => {
             immutable(&action, status, "['SUSPENDED']")
         }

@@ -2,14 +2,13 @@
 
 use muster_core::profile::ProfileType;
 use muster_core::profile_types;
-use muster_engine::admission::adopt::{Adopted, Adoptee, NewName};
+use muster_service::adoption::{Adopted, Adoptee, NewName};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::fault::Fault;
 use super::form::Form;
 use super::reply::Reply;
-use crate::placement;
 
 /// What a request says of what is to be adopted.
 struct Wanted<'b> {
@@ -40,11 +39,11 @@ impl<'b> Wanted<'b> {
         let (name, version) = self.kind.rsplit_once('-').ok_or_else(unknown)?;
         let info = profile_types::find(name, version).ok_or_else(unknown)?;
         let kind = ProfileType::new(info.name, info.version);
-        let instance = placement::instance_for(call.engine(), "", &kind)?;
-        let (engine, principal) = (call.engine(), call.principal()?);
-        placement::may_run_code(&call.door.info, principal, &instance)?;
-        placement::may_be_adopted(engine, principal, &instance, self.identity)?;
-        placement::may_be_made(engine, principal, &self.overrides)?;
+        let instance = call.service().instance_for("", &kind)?;
+        let (service, principal) = (call.service(), call.principal()?);
+        service.check_local_code(principal, &instance)?;
+        service.check_adoption(principal, &instance, self.identity)?;
+        service.check_recipe_namespace(principal, &self.overrides)?;
         Ok(Adoptee { instance, kind, identity: self.identity.to_owned(), overrides: self.overrides })
     }
 }
@@ -53,7 +52,7 @@ impl<'b> Wanted<'b> {
 pub(super) async fn preview(call: &Call) -> Result<Reply, Fault> {
     let mut form = Form::new(call.body()?);
     let adoptee = Wanted::read(&mut form)?.find(call)?;
-    let profile = call.engine().adopt_preview(&adoptee, &call.caller()?).await?;
+    let profile = call.service().adopt_preview(&call.caller()?, &adoptee).await?;
     let spec = json!({
         "type": profile.kind.name,
         "version": profile.kind.version,
@@ -70,7 +69,7 @@ pub(super) async fn adopt(call: &Call) -> Result<Reply, Fault> {
     let metadata = form.map("metadata")?.unwrap_or_default();
     let adoptee = Wanted::read(&mut form)?.find(call)?;
     let named = NewName { name, role, metadata };
-    match call.engine().adopt(&adoptee, named, call.caller()?).await? {
+    match call.service().adopt(&call.caller()?, &adoptee, named).await? {
         Adopted::Now(node) => Ok(Reply::of("node", call.shown_node(&node).await?)),
         Adopted::Before(known) => Err(Fault::conflict(
             "ResourceInUse",

@@ -12,7 +12,6 @@ use super::call::Call;
 use super::fault::Fault;
 use super::reply::Reply;
 use super::show;
-use crate::error::ApiError;
 
 /// The longest path.
 const LONGEST: usize = 1024;
@@ -25,12 +24,12 @@ pub(super) async fn collect(call: &Call) -> Result<Reply, Fault> {
     }
     let path = parse(given)?;
     let cluster = call.cluster(call.path(0)).await?;
-    let nodes = call.engine().store().members(cluster.id).await?;
-    let names = call.engine().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+    let nodes = call.service().store().members(cluster.id).await?;
+    let names = call.service().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
     let workers: Vec<Node> = nodes.into_iter().filter(|node| node.role == NodeRole::Worker).collect();
     let mut details = HashMap::new();
     if given.contains("details") {
-        details = call.engine().details_of(&cluster, &workers).await.map_err(ApiError::from)?;
+        details = call.service().details_of(&cluster, &workers).await?;
     }
     let shown = workers.iter().map(|node| {
         let name = names.get(&node.profile_id).map(String::as_str);

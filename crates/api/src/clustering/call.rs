@@ -5,8 +5,7 @@ use futures::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use muster_core::principal::{Door, Principal};
-use muster_engine::{Caller, Engine};
-use muster_service::{Access, Case, Subject};
+use muster_service::{Access, Caller, Case, Service, Subject};
 use serde_json::{Map, Value};
 
 use super::fault::{Fault, MALFORMED};
@@ -66,8 +65,9 @@ impl Call {
         self.access.as_ref().ok_or_else(Fault::forbidden)
     }
 
-    pub(super) const fn engine(&self) -> &Engine {
-        &self.door.engine
+    /// The use cases.
+    pub(super) const fn service(&self) -> &Service {
+        &self.door.service
     }
 
     /// Who is calling.

@@ -1,36 +1,16 @@
 //! `POST /clusters/{id}/actions`: what can be done to a cluster, one thing at a time.
 
-use muster_core::action::{ActionKind, OnConflict, Target};
-use muster_core::cluster::Cluster;
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::ActionId;
 use muster_core::spec::listed;
-use muster_engine::Change;
+use muster_service::changes::{ClusterRecovery, ScaleDirection};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::fault::Fault;
 use super::form::Form;
-use super::membership;
+use super::membership::{self, ChangeOfPolicy};
 use super::reply::Reply;
 use super::sizes;
-
-impl Call {
-    /// Has something done to a cluster; refused while somebody else's action has it.
-    pub(super) async fn submit(
-        &self,
-        kind: ActionKind,
-        cluster: &Cluster,
-        inputs: Value,
-    ) -> Result<ActionId, Fault> {
-        let on_conflict = OnConflict::Reject;
-        let change =
-            Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
-        match self.engine().submit(change, self.caller()?).await {
-            Ok(accepted) => Ok(accepted.action.id),
-            Err(error) => Err(Fault::submitted(error, kind, Target::Cluster(cluster.id))),
-        }
-    }
-}
 
 /// One thing to be done, with what is said of it.
 struct Deed<'b> {
@@ -72,16 +52,16 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
     let Deed { name, data } = deed(call.body()?)?;
     match name {
         "resize" => resize(call, &data).await,
-        "scale_out" => scale(call, ActionKind::ClusterScaleOut, &data).await,
-        "scale_in" => scale(call, ActionKind::ClusterScaleIn, &data).await,
+        "scale_out" => scale(call, ScaleDirection::Out, &data).await,
+        "scale_in" => scale(call, ScaleDirection::In, &data).await,
         "check" => check(call, data).await,
         "recover" => recover(call, &data).await,
         "add_nodes" => Ok(accepted(call, membership::add(call, &data).await?)),
         "del_nodes" => Ok(accepted(call, membership::remove(call, &data).await?)),
         "replace_nodes" => Ok(accepted(call, membership::replace(call, &data).await?)),
-        "policy_attach" => policy(call, ActionKind::ClusterAttachPolicy, &data).await,
-        "policy_detach" => policy(call, ActionKind::ClusterDetachPolicy, &data).await,
-        "policy_update" => policy(call, ActionKind::ClusterUpdatePolicy, &data).await,
+        "policy_attach" => policy(call, ChangeOfPolicy::Attach, &data).await,
+        "policy_detach" => policy(call, ChangeOfPolicy::Detach, &data).await,
+        "policy_update" => policy(call, ChangeOfPolicy::Update, &data).await,
         "complete_lifecycle" => complete_lifecycle(call, &data).await,
         name => Err(Fault::form(format!("Unrecognized action '{name}' specified"))),
     }
@@ -92,11 +72,11 @@ async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Re
     let token = membership::lifecycle_token(call, data)?;
     call.cluster(call.path(0)).await?;
     let action = call.action(token).await?;
-    call.engine().complete_lifecycle(action.id).await?;
+    call.service().complete_lifecycle(action.id).await?;
     Ok(accepted(call, action.id))
 }
 
-async fn policy(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Result<Reply, Fault> {
+async fn policy(call: &Call, kind: ChangeOfPolicy, data: &Map<String, Value>) -> Result<Reply, Fault> {
     Ok(accepted(call, membership::policy(call, kind, data).await?))
 }
 
@@ -105,57 +85,37 @@ fn accepted(call: &Call, action: ActionId) -> Reply {
 }
 
 async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
-    let limit = call.engine().config().max_nodes_per_cluster;
+    let limit = call.service().max_nodes();
     let asked = sizes::resize(data, limit, call.version)?;
     let group = data.get("group").and_then(Value::as_str);
     let cluster = call.cluster(call.path(0)).await?;
-    let (_, present) = call.present(&cluster, group).await?;
-    asked.apply(present, limit).map_err(|refused| Fault::bad(refused.to_string()))?;
-    let action = call.submit(ActionKind::ClusterResize, &cluster, sizes::inputs(&asked, group)).await?;
+    call.service().check_resize(&cluster, group, &asked).await?;
+    let action = call.service().resize_cluster(&call.caller()?, &cluster, group, &asked).await?.id;
     let shown = call.shown_cluster(&cluster).await?;
     Ok(Reply::whole(&json!({"action": action.to_string(), "cluster": shown})).accepted(call, action))
 }
 
-async fn scale(call: &Call, kind: ActionKind, data: &Map<String, Value>) -> Result<Reply, Fault> {
+async fn scale(call: &Call, direction: ScaleDirection, data: &Map<String, Value>) -> Result<Reply, Fault> {
     let mut form = Form::new(data);
     let count = form.count("count")?;
     form.done()?;
     if count == Some(0) {
-        return Err(Fault::bad(format!("Count for {} request cannot be 0", sizes::scale_word(kind))));
+        let name = if direction == ScaleDirection::In { "scale-in" } else { "scale-out" };
+        return Err(Fault::bad(format!("Count for {name} request cannot be 0")));
     }
     let cluster = call.cluster(call.path(0)).await?;
     if let Some(count) = count
-        && kind == ActionKind::ClusterScaleOut
+        && direction == ScaleDirection::Out
     {
-        let (limit, present) =
-            (call.engine().config().max_nodes_per_cluster, call.present(&cluster, None).await?.1);
-        let target = u64::from(present.size) + u64::from(count);
-        if target > u64::from(limit) {
-            return Err(Fault::bad(format!(
-                "The target capacity ({target}) is greater than the maximum number of nodes allowed per cluster ({limit})"
-            )));
-        }
+        call.service().check_scale_out(&cluster, count).await?;
     }
-    may_scale(call, cluster.id, kind).await?;
-    let inputs = count.map_or_else(|| json!({}), |count| json!({"count": count}));
-    Ok(accepted(call, call.submit(kind, &cluster, inputs).await?))
-}
-
-/// Whether no policy rests after the last scaling of this kind.
-pub(super) async fn may_scale(call: &Call, cluster: ClusterId, kind: ActionKind) -> Result<(), Fault> {
-    let Some(policy) = call.engine().cooling(cluster, kind).await? else { return Ok(()) };
-    Err(Fault::conflict(
-        "ActionCooldown",
-        format!(
-            "The {kind} action for cluster {cluster} cannot be processed due to Policy {} cooldown still in progress",
-            policy.id
-        ),
-    ))
+    let action = call.service().scale_cluster(&call.caller()?, &cluster, direction, count).await?;
+    Ok(accepted(call, action.id))
 }
 
 async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, Fault> {
     let cluster = call.cluster(call.path(0)).await?;
-    Ok(accepted(call, call.submit(ActionKind::ClusterCheck, &cluster, Value::Object(data)).await?))
+    Ok(accepted(call, call.service().check_cluster(&call.caller()?, &cluster, data).await?.id))
 }
 
 /// What a recovery may be told.
@@ -168,20 +128,14 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault>
         return Err(Fault::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
     }
     let mut form = Form::new(data);
-    let mut inputs = Map::new();
-    if let Some(operation) = form.any("operation") {
-        inputs.insert("operation".to_owned(), recovery(operation)?.into());
-    }
-    if let Some(check) = form.truth("check")? {
-        inputs.insert("check".to_owned(), check.into());
-    }
-    // Nodes are added or removed only if that is asked for.
-    let capacity = form.truth("check_capacity")?.unwrap_or(false);
-    inputs.insert("check_capacity".to_owned(), capacity.into());
-    if let Some(params) = form.map("operation_params")? {
-        inputs.insert("operation_params".to_owned(), params.into());
-    }
-    Ok(accepted(call, call.submit(ActionKind::ClusterRecover, &cluster, Value::Object(inputs)).await?))
+    let recovery = ClusterRecovery {
+        operation: form.any("operation").map(recovery).transpose()?,
+        check: form.truth("check")?,
+        // Nodes are added or removed only if that is asked for.
+        check_capacity: Some(form.truth("check_capacity")?.unwrap_or(false)),
+        operation_params: form.map("operation_params")?,
+    };
+    Ok(accepted(call, call.service().recover_cluster(&call.caller()?, &cluster, &recovery).await?.id))
 }
 
 /// How a node is brought back.

@@ -3,11 +3,10 @@
 mod create;
 
 use http::StatusCode;
-use muster_core::action::{ActionKind, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
-use muster_engine::Change;
+use muster_service::changes::ClusterUpdate;
 use muster_store::reads::{ClusterQuery, ClusterSort};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::call::Call;
 use super::fault::Fault;
@@ -40,7 +39,7 @@ const FORCE: Version = Version(8);
 impl Call {
     /// A cluster as it is shown.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, Fault> {
-        let with = self.engine().store().belongings(std::slice::from_ref(cluster)).await?;
+        let with = self.service().store().belongings(std::slice::from_ref(cluster)).await?;
         Ok(json!(show::cluster(cluster, &with)))
     }
 }
@@ -57,21 +56,21 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         statuses: query.words("status")?,
         ..ClusterQuery::default()
     };
-    let page = call.engine().store().clusters(&wanted).await?;
-    let with = call.engine().store().belongings(&page.items).await?;
+    let page = call.service().store().clusters(&wanted).await?;
+    let with = call.service().store().belongings(&page.items).await?;
     let shown = page.items.iter().map(|cluster| show::cluster(cluster, &with));
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
     let cluster = call.cluster(call.path(0)).await?;
-    let with = call.engine().store().belongings(std::slice::from_ref(&cluster)).await?;
+    let with = call.service().store().belongings(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 
 /// Changes properties, sizes and the profile, as far as the request names them.
 pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
-    let limit = call.engine().config().max_nodes_per_cluster;
+    let limit = call.service().max_nodes();
     let mut form = Form::new(call.changed_object("cluster")?);
     let name = form.name("name")?;
     let profile = form.profile()?;
@@ -88,47 +87,37 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
             "Updating a cluster in error state is not supported.",
         ));
     }
-    let mut inputs = Map::new();
+    let mut update = ClusterUpdate {
+        name: name.filter(|name| *name != cluster.name).map(str::to_owned),
+        timeout_seconds: timeout.filter(|timeout| i64::from(*timeout) != cluster.timeout.secs()),
+        metadata,
+        config,
+        ..ClusterUpdate::default()
+    };
     if let Some(profile) = profile {
         let profile = call.named_profile(profile).await?;
         if profile.kind.name != cluster.profile_type.name {
             return Err(Fault::bad("Cannot update a cluster to a different profile type, operation aborted"));
         }
         if profile.id != cluster.profile_id {
-            if profile_only == Some(true) {
-                inputs.insert("profile_only".to_owned(), true.into());
-            }
+            update.profile_only = profile_only == Some(true);
             if cluster.framework.is_some()
-                && let Some(present) = call.engine().store().profile(cluster.profile_id).await?
+                && let Some(present) = call.service().store().profile(cluster.profile_id).await?
             {
-                let changed = create::changed_limits(&present, &profile)?;
-                inputs.insert("limits".to_owned(), Value::Object(changed));
+                update.limits = Some(create::changed_limits(&present, &profile)?);
             }
-            inputs.insert("profile_id".to_owned(), profile.id.to_string().into());
+            update.profile_id = Some(profile.id);
         }
     }
-    if let Some(name) = name.filter(|name| *name != cluster.name) {
-        inputs.insert("name".to_owned(), name.into());
-    }
-    if let Some(timeout) = timeout.filter(|timeout| i64::from(*timeout) != cluster.timeout.secs()) {
-        inputs.insert("timeout_seconds".to_owned(), timeout.into());
-    }
-    if let Some(metadata) = metadata {
-        inputs.insert("metadata".to_owned(), Value::Object(metadata));
-    }
-    if let Some(config) = config {
-        inputs.insert("config".to_owned(), Value::Object(config));
-    }
     if !asked.is_empty() {
-        let (_, present) = call.present(&cluster, None).await?;
         let resize = asked.of_change();
-        resize.apply(present, limit).map_err(|refused| Fault::bad(refused.to_string()))?;
-        inputs.insert("resize".to_owned(), json!(resize));
+        call.service().check_resize(&cluster, None, &resize).await?;
+        update.resize = Some(resize);
     }
-    if inputs.is_empty() {
+    if update.is_empty() {
         return Err(Fault::bad("No property needs an update"));
     }
-    let action = call.submit(ActionKind::ClusterUpdate, &cluster, Value::Object(inputs)).await?;
+    let action = call.service().update_cluster(&call.caller()?, &cluster, &update).await?.id;
     let mut shown = call.shown_cluster(&cluster).await?;
     shown["action"] = action.to_string().into();
     Ok(Reply::of("cluster", shown).accepted(call, action))
@@ -147,10 +136,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     }
     let given = call.path(0);
     let cluster = call.cluster(given).await?;
-    if !force
-        && BUSY.contains(&cluster.status)
-        && call.engine().somebody_changes(Some(cluster.id), None).await?
-    {
+    if !force && BUSY.contains(&cluster.status) && call.service().is_changing(Some(cluster.id), None).await? {
         return Err(Fault::conflict(
             "ActionInProgress",
             format!("The cluster '{given}' is in status {}.", cluster.status),
@@ -168,9 +154,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
             ),
         ));
     }
-    let (kind, on_conflict) = (ActionKind::ClusterDelete, OnConflict::Preempt);
-    let inputs = if force { json!({"force": true}) } else { json!({}) };
-    let change = Change { kind, cluster, node: None, inputs, on_conflict, timeout: None };
-    let accepted = call.engine().submit(change, call.caller()?).await?;
-    Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, accepted.action.id))
+    let force = force.then_some(true);
+    let action = call.service().delete_cluster(&call.caller()?, &cluster, force).await?;
+    Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, action.id))
 }

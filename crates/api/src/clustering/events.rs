@@ -37,7 +37,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         levels: query.words("level")?,
         ..EventQuery::default()
     };
-    let page = call.engine().store().events(&wanted).await?;
+    let page = call.service().store().events(&wanted).await?;
     Ok(Reply::of("events", page.items.iter().map(show::event).collect::<Vec<Value>>()))
 }
 

@@ -2,8 +2,8 @@
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
-use muster_core::action::{ActionKind, Target};
-use muster_engine::SubmitError;
+use muster_service::sizes::SizeError;
+use muster_service::{Obstacle, ServiceError};
 use muster_store::StoreError;
 use serde_json::{Value, json};
 
@@ -101,15 +101,6 @@ impl Fault {
         Self::new(StatusCode::CONFLICT, kind, message.into())
     }
 
-    /// Why something was not accepted; what is in the way is told in the words that clients know.
-    pub(super) fn submitted(error: SubmitError, kind: ActionKind, target: Target) -> Self {
-        match error.conflict(kind, target) {
-            Some(gate) if gate.locked => Self::conflict("ResourceIsLocked", gate.to_string()),
-            Some(gate) => Self::conflict("ActionConflict", gate.to_string()),
-            None => error.into(),
-        }
-    }
-
     /// As it is sent.
     pub(super) fn response(&self) -> Response {
         let mut response = rest::json(self.status, self.body().to_string());
@@ -176,11 +167,24 @@ impl From<StoreError> for Fault {
     }
 }
 
-impl From<SubmitError> for Fault {
-    fn from(error: SubmitError) -> Self {
+impl From<ServiceError> for Fault {
+    fn from(error: ServiceError) -> Self {
+        match &error.obstacle {
+            Some(Obstacle::Conflict(conflict)) if conflict.locked => {
+                Self::conflict("ResourceIsLocked", conflict.to_string())
+            }
+            Some(Obstacle::Conflict(conflict)) => Self::conflict("ActionConflict", conflict.to_string()),
+            Some(Obstacle::Cooldown) => Self::conflict("ActionCooldown", error.message),
+            None => ApiError::from(error).into(),
+        }
+    }
+}
+
+impl From<SizeError> for Fault {
+    fn from(error: SizeError) -> Self {
         match error {
-            SubmitError::Store(error) => error.into(),
-            error => ApiError::from(error).into(),
+            SizeError::Service(error) => error.into(),
+            refused => Self::bad(refused.to_string()),
         }
     }
 }

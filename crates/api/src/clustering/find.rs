@@ -37,7 +37,7 @@ fn at_most_one(given: &str, found: Found) -> Result<Option<Uuid>, Fault> {
 impl Call {
     /// The id of what is meant; nothing if there is no such thing.
     pub(super) async fn identify(&self, thing: Thing, given: &str) -> Result<Option<Uuid>, Fault> {
-        let found = self.engine().store().identify(thing, self.scope()?, given).await?;
+        let found = self.service().store().identify(thing, self.scope()?, given).await?;
         at_most_one(given, found)
     }
 
@@ -48,7 +48,7 @@ impl Call {
         given: &[String],
     ) -> Result<Vec<Option<Uuid>>, Fault> {
         let texts: Vec<&str> = given.iter().map(String::as_str).collect();
-        let found = self.engine().store().identify_all(thing, self.scope()?, &texts).await?;
+        let found = self.service().store().identify_all(thing, self.scope()?, &texts).await?;
         texts.into_iter().zip(found).map(|(given, found)| at_most_one(given, found)).collect()
     }
 
@@ -60,45 +60,46 @@ impl Call {
     /// The cluster that a path names.
     pub(super) async fn cluster(&self, given: &str) -> Result<Cluster, Fault> {
         let id = ClusterId::from_uuid(self.id(Thing::Cluster, given).await?);
-        let cluster = self.engine().store().cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none());
+        let cluster =
+            self.service().store().cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none());
         cluster.ok_or_else(|| Fault::missing("cluster", given))
     }
 
     /// The node that a path names.
     pub(super) async fn node(&self, given: &str) -> Result<Node, Fault> {
         let id = NodeId::from_uuid(self.id(Thing::Node, given).await?);
-        self.engine().store().node(id).await?.ok_or_else(|| Fault::missing("node", given))
+        self.service().store().node(id).await?.ok_or_else(|| Fault::missing("node", given))
     }
 
     /// The profile that a path names.
     pub(super) async fn profile(&self, given: &str) -> Result<Profile, Fault> {
         let id = ProfileId::from_uuid(self.id(Thing::Profile, given).await?);
-        self.engine().store().profile(id).await?.ok_or_else(|| Fault::missing("profile", given))
+        self.service().store().profile(id).await?.ok_or_else(|| Fault::missing("profile", given))
     }
 
     /// The profile that a body names.
     pub(super) async fn named_profile(&self, given: &str) -> Result<Profile, Fault> {
         let unknown = || Fault::unknown("profile", given);
         let id = self.identify(Thing::Profile, given).await?.ok_or_else(unknown)?;
-        self.engine().store().profile(ProfileId::from_uuid(id)).await?.ok_or_else(unknown)
+        self.service().store().profile(ProfileId::from_uuid(id)).await?.ok_or_else(unknown)
     }
 
     /// The receiver that a path names.
     pub(super) async fn receiver(&self, given: &str) -> Result<Receiver, Fault> {
         let id = ReceiverId::from_uuid(self.id(Thing::Receiver, given).await?);
-        self.engine().store().receiver(id).await?.ok_or_else(|| Fault::missing("receiver", given))
+        self.service().store().receiver(id).await?.ok_or_else(|| Fault::missing("receiver", given))
     }
 
     /// The action that a path names.
     pub(super) async fn action(&self, given: &str) -> Result<Action, Fault> {
         let id = ActionId::from_uuid(self.id(Thing::Action, given).await?);
-        self.engine().store().action(id).await?.ok_or_else(|| Fault::missing("action", given))
+        self.service().store().action(id).await?.ok_or_else(|| Fault::missing("action", given))
     }
 
     /// The event that a path names.
     pub(super) async fn event(&self, given: &str) -> Result<Event, Fault> {
         let id = EventId::from_uuid(self.id(Thing::Event, given).await?);
-        self.engine().store().event(id).await?.ok_or_else(|| Fault::missing("event", given))
+        self.service().store().event(id).await?.ok_or_else(|| Fault::missing("event", given))
     }
 
     /// The clusters that a list is about: by id, also of one that is gone, by name, or by the beginning of an id.

@@ -2,19 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use muster_core::action::ActionKind;
-use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, NodeId, ProfileId};
 use muster_core::membership::{self, Found, HEAD_STAYS};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
+use muster_service::changes::PolicyChange;
 use muster_store::reads::Thing;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::fault::{Fault, MALFORMED};
 use super::form::Form;
-use super::sizes;
 use super::version::Version;
 
 /// Since when members can be exchanged.
@@ -61,7 +59,7 @@ impl Call {
     async fn named_nodes(&self, given: Vec<String>) -> Result<Named, Fault> {
         let ids = self.identify_all(Thing::Node, &given).await?;
         let ids: Vec<Option<NodeId>> = ids.into_iter().map(|id| id.map(NodeId::from_uuid)).collect();
-        let store = self.engine().store();
+        let store = self.service().store();
         let there: Vec<NodeId> = ids.iter().flatten().copied().collect();
         let nodes: HashMap<NodeId, Node> =
             store.nodes_of(&there).await?.into_iter().map(|node| (node.id, node)).collect();
@@ -74,18 +72,6 @@ impl Call {
             Some((node.clone(), kinds.get(&node.profile_id)?.clone()))
         };
         Ok(Named { nodes: ids.into_iter().map(found).collect(), given })
-    }
-
-    /// Whether nodes of a cluster's type may be in no cluster.
-    fn orphans(&self, cluster: &Cluster) -> bool {
-        let provider = self.engine().provider(&cluster.instance);
-        let capabilities = provider
-            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
-        capabilities.is_none_or(|capabilities| capabilities.orphans)
-    }
-
-    fn limit(&self) -> u32 {
-        self.engine().config().max_nodes_per_cluster
     }
 }
 
@@ -117,7 +103,7 @@ pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<Action
     let given = nodes(&mut form)?;
     form.done()?;
     let cluster = call.cluster(call.path(0)).await?;
-    if !call.orphans(&cluster) {
+    if !call.service().allows_orphans(&cluster) {
         let kind = &cluster.profile_type;
         return Err(Fault::bad(format!(
             "nodes cannot join clusters of type {kind}: resize the cluster instead"
@@ -127,10 +113,9 @@ pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<Action
     if let Some(why) = membership::cannot_add(&cluster.profile_type, &named.found()) {
         return Err(Fault::bad(why));
     }
-    let (_, present) = call.present(&cluster, None).await?;
     let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
-    sizes::check_change(present, count, call.limit())?;
-    call.submit(ActionKind::ClusterAddNodes, &cluster, json!({"nodes": named.ids()})).await
+    call.service().check_membership_change(&cluster, count).await?;
+    Ok(call.service().add_nodes(&call.caller()?, &cluster, &named.ids()).await?.id)
 }
 
 pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
@@ -151,7 +136,7 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
     if named.heads() {
         return Err(Fault::bad(HEAD_STAYS));
     }
-    if destroy != Some(true) && !call.orphans(&cluster) {
+    if destroy != Some(true) && !call.service().allows_orphans(&cluster) {
         return Err(Fault::bad(membership::cannot_leave(&cluster.profile_type)));
     }
     let needed = named.needed();
@@ -162,14 +147,9 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
             format!("nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"),
         ));
     }
-    let (_, present) = call.present(&cluster, None).await?;
     let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
-    sizes::check_change(present, count.saturating_neg(), call.limit())?;
-    let mut inputs = json!({"nodes": named.ids()});
-    if let Some(destroy) = destroy {
-        inputs["destroy_after_deletion"] = destroy.into();
-    }
-    call.submit(ActionKind::ClusterDelNodes, &cluster, inputs).await
+    call.service().check_membership_change(&cluster, count.saturating_neg()).await?;
+    Ok(call.service().remove_nodes(&call.caller()?, &cluster, &named.ids(), destroy).await?.id)
 }
 
 pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
@@ -196,7 +176,7 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
         return Err(Fault::form("Map contains duplicated values"));
     }
     let cluster = call.cluster(call.path(0)).await?;
-    if !call.orphans(&cluster) {
+    if !call.service().allows_orphans(&cluster) {
         let kind = &cluster.profile_type;
         return Err(Fault::bad(format!(
             "nodes of clusters of type {kind} cannot be replaced: recover them instead"
@@ -210,25 +190,28 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
     if old.heads() {
         return Err(Fault::bad(HEAD_STAYS));
     }
-    let ids: Map<String, Value> = old
-        .ids()
-        .into_iter()
-        .zip(new.ids())
-        .map(|(old, new)| (old.to_string(), Value::from(new.to_string())))
-        .collect();
-    call.submit(ActionKind::ClusterReplaceNodes, &cluster, json!({"nodes": ids})).await
+    let pairs = old.ids().into_iter().zip(new.ids());
+    Ok(call.service().replace_nodes(&call.caller()?, &cluster, pairs).await?.id)
 }
 
-/// Binds a policy, unbinds it, or says whether it acts.
+/// What a request changes about a policy's binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChangeOfPolicy {
+    Attach,
+    Detach,
+    Update,
+}
+
+/// Attaches or detaches a policy, or enables or disables an attached one.
 pub(super) async fn policy(
     call: &Call,
-    kind: ActionKind,
+    kind: ChangeOfPolicy,
     data: &Map<String, Value>,
 ) -> Result<ActionId, Fault> {
     let mut form = Form::new(data);
     let given = form.text("policy_id")?;
     let enabled = match kind {
-        ActionKind::ClusterDetachPolicy => None,
+        ChangeOfPolicy::Detach => None,
         _ => form.truth("enabled")?,
     };
     form.require("policy_id").done()?;
@@ -236,18 +219,19 @@ pub(super) async fn policy(
     let named = call.path(0);
     let cluster = call.cluster(named).await?;
     let policy = call.named_policy(given).await?;
-    if kind != ActionKind::ClusterAttachPolicy
-        && call.engine().store().binding(cluster.id, policy.id).await?.is_none()
+    if kind != ChangeOfPolicy::Attach
+        && call.service().store().binding(cluster.id, policy.id).await?.is_none()
     {
         return Err(Fault::bad(format!(
             "The policy '{given}' is not attached to the specified cluster '{named}'"
         )));
     }
-    let mut inputs = json!({"policy_id": policy.id.to_string()});
-    if let Some(enabled) = enabled {
-        inputs["enabled"] = enabled.into();
-    }
-    call.submit(kind, &cluster, inputs).await
+    let change = match kind {
+        ChangeOfPolicy::Attach => PolicyChange::Attach { enabled },
+        ChangeOfPolicy::Detach => PolicyChange::Detach,
+        ChangeOfPolicy::Update => PolicyChange::Update { enabled },
+    };
+    Ok(call.service().change_policy(&call.caller()?, &cluster, policy.id, change).await?.id)
 }
 
 /// Says that a node may go; the action that waits for it goes on.
@@ -264,6 +248,7 @@ pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> 
 #[cfg(test)]
 mod tests {
     use muster_core::sample;
+    use serde_json::json;
 
     use super::*;
 

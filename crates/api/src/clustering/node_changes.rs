@@ -1,14 +1,14 @@
 //! Making, changing and removing nodes.
 
 use http::StatusCode;
-use muster_core::action::{ActionKind, OnConflict, Target};
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::ClusterId;
 use muster_core::membership::HEAD_STAYS;
-use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::spec::listed;
-use muster_engine::{NewNode, NodeChange};
+use muster_service::NewNode;
+use muster_service::changes::{NodeRecovery, NodeUpdate};
 use muster_store::reads::Thing;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::cluster_actions::recovery;
@@ -16,31 +16,9 @@ use super::fault::Fault;
 use super::form::Form;
 use super::reply::Reply;
 use super::version::Version;
-use crate::placement;
 
 /// Since when nodes can be marked to go first.
 const TAINTED: Version = Version(13);
-
-impl Call {
-    /// Has something done to a node; refused while somebody else's action has it.
-    pub(super) async fn submit_node(
-        &self,
-        kind: ActionKind,
-        node: &Node,
-        inputs: Value,
-    ) -> Result<ActionId, Fault> {
-        let on_conflict = match kind {
-            ActionKind::NodeDelete => OnConflict::Preempt,
-            ActionKind::NodeOperation => OnConflict::Queue,
-            _ => OnConflict::Reject,
-        };
-        let change = NodeChange { kind, node: node.clone(), inputs, on_conflict, timeout: None };
-        match self.engine().submit_node(change, self.caller()?).await {
-            Ok(accepted) => Ok(accepted.action.id),
-            Err(error) => Err(Fault::submitted(error, kind, Target::Node(node.id))),
-        }
-    }
-}
 
 pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     let mut form = Form::new(call.new_object("node")?);
@@ -56,17 +34,17 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
         Some(given) => {
             let unknown = || Fault::unknown("cluster", given);
             let id = call.identify(Thing::Cluster, given).await?.ok_or_else(unknown)?;
-            Some(call.engine().store().cluster(ClusterId::from_uuid(id)).await?.ok_or_else(unknown)?)
+            Some(call.service().store().cluster(ClusterId::from_uuid(id)).await?.ok_or_else(unknown)?)
         }
     };
     let instance = match &cluster {
         Some(cluster) => cluster.instance.clone(),
         None => {
-            placement::namespace_of(call.engine(), &call.principal()?.project)?;
-            placement::instance_for(call.engine(), "", &profile.kind)?
+            call.service().namespace_of(&call.principal()?.project)?;
+            call.service().instance_for("", &profile.kind)?
         }
     };
-    placement::may_run_code(&call.door.info, call.principal()?, &instance)?;
+    call.service().check_local_code(call.principal()?, &instance)?;
     let new = NewNode {
         name: name.unwrap_or_default().to_owned(),
         profile,
@@ -75,9 +53,9 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
         role: role.to_owned(),
         metadata,
     };
-    let (accepted, node) = call.engine().create_node(new, call.caller()?).await?;
+    let (action, node) = call.service().create_node(&call.caller()?, new).await?;
     let shown = call.shown_node(&node).await?;
-    Ok(Reply::of("node", shown).accepted(call, accepted.action.id))
+    Ok(Reply::of("node", shown).accepted(call, action.id))
 }
 
 pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
@@ -89,33 +67,25 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     let tainted = if call.version >= TAINTED { form.truth("tainted")? } else { None };
     form.done()?;
     let node = call.node(call.path(0)).await?;
-    let mut inputs = Map::new();
+    let mut update = NodeUpdate {
+        name: name.filter(|name| *name != node.name).map(str::to_owned),
+        role: role.filter(|role| *role != node.user_role).map(str::to_owned),
+        metadata,
+        tainted: tainted.filter(|tainted| *tainted != node.tainted),
+        profile_id: None,
+    };
     if let Some(profile) = profile {
         let profile = call.named_profile(profile).await?;
-        let present = call.engine().store().profile(node.profile_id).await?;
+        let present = call.service().store().profile(node.profile_id).await?;
         if present.is_some_and(|present| present.kind.name != profile.kind.name) {
             return Err(Fault::bad("Cannot update a node to a different profile type, operation aborted"));
         }
-        if profile.id != node.profile_id {
-            inputs.insert("profile_id".to_owned(), profile.id.to_string().into());
-        }
+        update.profile_id = Some(profile.id).filter(|id| *id != node.profile_id);
     }
-    if let Some(name) = name.filter(|name| *name != node.name) {
-        inputs.insert("name".to_owned(), name.into());
-    }
-    if let Some(role) = role.filter(|role| *role != node.user_role) {
-        inputs.insert("role".to_owned(), role.into());
-    }
-    if let Some(metadata) = metadata {
-        inputs.insert("metadata".to_owned(), Value::Object(metadata));
-    }
-    if let Some(tainted) = tainted.filter(|tainted| *tainted != node.tainted) {
-        inputs.insert("tainted".to_owned(), tainted.into());
-    }
-    if inputs.is_empty() {
+    if update.is_empty() {
         return Err(Fault::bad("No property needs an update"));
     }
-    let action = call.submit_node(ActionKind::NodeUpdate, &node, Value::Object(inputs)).await?;
+    let action = call.service().update_node(&call.caller()?, &node, &update).await?.id;
     let shown = call.shown_node(&node).await?;
     Ok(Reply::of("node", shown).accepted(call, action))
 }
@@ -134,7 +104,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     }
     if !force
         && BUSY.contains(&node.status)
-        && call.engine().somebody_changes(node.cluster_id, Some(node.id)).await?
+        && call.service().is_changing(node.cluster_id, Some(node.id)).await?
     {
         return Err(Fault::conflict(
             "ActionInProgress",
@@ -147,8 +117,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
             format!("The node '{given}' cannot be deleted: still depended by other clusters and/or nodes."),
         ));
     }
-    let inputs = if force { json!({"force": true}) } else { json!({}) };
-    let action = call.submit_node(ActionKind::NodeDelete, &node, inputs).await?;
+    let action = call.service().delete_node(&call.caller()?, &node, force).await?.id;
     Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, action))
 }
 
@@ -172,32 +141,31 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
     };
     let node = call.node(call.path(0)).await?;
     let action = if name == "check" {
-        call.submit_node(ActionKind::NodeCheck, &node, Value::Object(data)).await?
+        call.service().check_node(&call.caller()?, &node, data).await?.id
     } else {
         let unknown: Vec<&str> =
             data.keys().map(String::as_str).filter(|key| !RECOVERY.contains(key)).collect();
         if !unknown.is_empty() {
             return Err(Fault::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
         }
-        call.submit_node(ActionKind::NodeRecover, &node, recovery_inputs(&data)?).await?
+        call.service().recover_node(&call.caller()?, &node, &node_recovery(&data)?).await?.id
     };
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-/// What is said of a recovery, as the engine reads it.
-fn recovery_inputs(data: &Map<String, Value>) -> Result<Value, Fault> {
+fn node_recovery(data: &Map<String, Value>) -> Result<NodeRecovery, Fault> {
     let mut form = Form::new(data);
-    let mut inputs = Map::new();
-    let mut say = |key: &str, value: Option<Value>| inputs.extend(value.map(|value| (key.to_owned(), value)));
-    say("operation", form.any("operation").map(recovery).transpose()?.map(Value::from));
-    let params = form.any("operation_params").cloned();
-    if params.as_ref().is_some_and(|params| !params.is_object()) {
-        return Err(Fault::form("The params provided is not a map."));
-    }
-    say("operation_params", params);
-    for key in ["check", "force_recreate"] {
-        say(key, form.truth(key)?.map(Value::from));
-    }
-    say("delete_timeout", form.count("delete_timeout")?.map(Value::from));
-    Ok(Value::Object(inputs))
+    let operation = form.any("operation").map(recovery).transpose()?;
+    let operation_params = match form.any("operation_params") {
+        None => None,
+        Some(Value::Object(params)) => Some(params.clone()),
+        Some(_) => return Err(Fault::form("The params provided is not a map.")),
+    };
+    Ok(NodeRecovery {
+        operation,
+        operation_params,
+        check: form.truth("check")?,
+        force_recreate: form.truth("force_recreate")?,
+        delete_timeout: form.count("delete_timeout")?,
+    })
 }

@@ -10,7 +10,6 @@ use super::fault::Fault;
 use super::query::keys;
 use super::reply::Reply;
 use super::show;
-use crate::error::ApiError;
 
 const SORTS: [(&str, NodeSort); 6] = [
     ("index", NodeSort::Index),
@@ -30,7 +29,7 @@ impl Call {
 
     /// Nodes as they are shown.
     async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, Fault> {
-        let names = self.engine().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+        let names = self.service().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
         let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);
         Ok(nodes.iter().map(|node| show::node(node, name(node), self.version)).collect())
     }
@@ -53,7 +52,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         let id = found.ok_or_else(|| Fault::bad(format!("Cannot find the given cluster: {given}")))?;
         wanted.cluster = Some(ClusterId::from_uuid(id));
     }
-    let page = call.engine().store().nodes(&wanted).await?;
+    let page = call.service().store().nodes(&wanted).await?;
     Ok(Reply::of("nodes", call.shown(&page.items).await?))
 }
 
@@ -63,7 +62,7 @@ pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
     let node = call.node(call.path(0)).await?;
     let mut shown = call.shown_node(&node).await?;
     if details && node.physical_id.is_some() {
-        shown["details"] = Value::Object(call.engine().details(&node).await.map_err(ApiError::from)?);
+        shown["details"] = Value::Object(call.service().details(&node).await?);
     }
     Ok(Reply::of("node", shown))
 }

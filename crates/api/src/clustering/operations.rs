@@ -1,13 +1,12 @@
 //! What can be done to nodes of some types only.
 
-use muster_core::action::ActionKind;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
-use muster_engine::ports::provider::Operation;
+use muster_service::ports::Operation;
 use muster_store::reads::NodeQuery;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::fault::Fault;
@@ -16,7 +15,7 @@ use super::reply::Reply;
 impl Call {
     /// What can be done to nodes of a type at an instance.
     pub(super) fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
-        self.engine().provider(instance).map(|provider| provider.operations(kind)).unwrap_or_default()
+        self.service().operations(instance, kind)
     }
 
     /// Whether something can be done so.
@@ -56,10 +55,9 @@ pub(super) async fn on_node(call: &Call) -> Result<Reply, Fault> {
     let (name, params) = asked(call.body()?, ".")?;
     let node = call.node(call.path(0)).await?;
     let missing = || Fault::missing("profile", &node.profile_id.to_string());
-    let profile = call.engine().store().profile(node.profile_id).await?.ok_or_else(missing)?;
+    let profile = call.service().store().profile(node.profile_id).await?.ok_or_else(missing)?;
     call.check_operation(&node.instance, &profile.kind, &name, &params)?;
-    let inputs = json!({"operation": name, "params": params});
-    let action = call.submit_node(ActionKind::NodeOperation, &node, inputs).await?;
+    let action = call.service().operate_node(&call.caller()?, &node, &name, &params).await?.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
@@ -74,15 +72,17 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, Fault> {
     let (params, filters) = (map("params")?, map("filters")?);
     let cluster = call.cluster(call.path(0)).await?;
     call.check_operation(&cluster.instance, &cluster.profile_type, &name, &params)?;
-    let mut inputs = json!({"operation": name, "params": params});
+    let mut nodes = None;
     if !filters.is_empty() {
-        let nodes = chosen(call, &cluster, &filters).await?;
-        if nodes.is_empty() {
+        let chosen = chosen(call, &cluster, &filters).await?;
+        if chosen.is_empty() {
             return Err(Fault::bad("No node (matching the filter) could be found"));
         }
-        inputs["nodes"] = nodes.iter().map(|node| node.id.to_string()).collect();
+        nodes = Some(chosen.iter().map(|node| node.id).collect::<Vec<_>>());
     }
-    let action = call.submit(ActionKind::ClusterOperation, &cluster, inputs).await?;
+    let caller = call.caller()?;
+    let action =
+        call.service().operate_cluster(&caller, &cluster, &name, &params, nodes.as_deref()).await?.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
@@ -107,7 +107,7 @@ async fn chosen(call: &Call, cluster: &Cluster, filters: &Map<String, Value>) ->
             _ => return Err(Fault::bad(format!("Filter key '{key}' is unsupported"))),
         }
     }
-    let page = call.engine().store().nodes(&query).await?;
+    let page = call.service().store().nodes(&query).await?;
     let fits = |node: &Node| {
         role.as_ref().is_none_or(|role| node.user_role == *role)
             && profile.is_none_or(|profile| node.profile_id == profile)

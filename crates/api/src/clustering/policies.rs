@@ -3,7 +3,7 @@
 use http::StatusCode;
 use muster_core::ids::PolicyId;
 use muster_core::policy::{self, Binding, Policy, Refused, Rules};
-use muster_engine::new_id;
+use muster_service::new_id;
 use muster_store::commands::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
 use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort, Thing};
 use serde_json::{Map, Value, json};
@@ -27,18 +27,18 @@ impl Call {
     async fn policy(&self, given: &str) -> Result<Policy, Fault> {
         let missing = || Fault::missing("policy", given);
         let id = self.identify(Thing::Policy, given).await?.ok_or_else(missing)?;
-        self.engine().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(missing)
+        self.service().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(missing)
     }
 
     /// The policy that a body names.
     pub(super) async fn named_policy(&self, given: &str) -> Result<Policy, Fault> {
         let unknown = || Fault::unknown("policy", given);
         let id = self.identify(Thing::Policy, given).await?.ok_or_else(unknown)?;
-        self.engine().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(unknown)
+        self.service().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(unknown)
     }
 
     fn rules(&self) -> Rules {
-        self.engine().config().policy_rules
+        self.service().policy_rules()
     }
 }
 
@@ -76,7 +76,7 @@ fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, Fau
         user: principal.id.clone(),
         spec: spec.clone(),
         data: Map::new(),
-        created_at: call.engine().now(),
+        created_at: call.service().now(),
         updated_at: None,
     })
 }
@@ -92,7 +92,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         names: query.texts("name"),
         types: query.texts("type"),
     };
-    let policies = call.engine().store().policies(&wanted).await?;
+    let policies = call.service().store().policies(&wanted).await?;
     Ok(Reply::of("policies", policies.iter().map(shown).collect::<Vec<_>>()))
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     form.require("name").require("spec").done()?;
     let policy = new(call, name, &spec.unwrap_or_default())?;
     let command = CreatePolicy { policy: policy.clone(), events: Vec::new() };
-    call.engine().store().create_policy(command).await?;
+    call.service().store().create_policy(command).await?;
     Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
 }
 
@@ -127,8 +127,8 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     let policy = call.policy(call.path(0)).await?;
     let name = name.filter(|name| *name != policy.name);
     let name = name.ok_or_else(|| Fault::bad("No property needs an update"))?.to_owned();
-    let command = RenamePolicy { id: policy.id, name, now: call.engine().now(), events: Vec::new() };
-    let renamed = call.engine().store().rename_policy(command).await?;
+    let command = RenamePolicy { id: policy.id, name, now: call.service().now(), events: Vec::new() };
+    let renamed = call.service().store().rename_policy(command).await?;
     let renamed = renamed.ok_or_else(|| Fault::missing("policy", call.path(0)))?;
     Ok(Reply::of("policy", shown(&renamed)))
 }
@@ -136,7 +136,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
 pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     let given = call.path(0);
     let id = call.policy(given).await?.id;
-    match call.engine().store().delete_policy(DeletePolicy { id, events: Vec::new() }).await? {
+    match call.service().store().delete_policy(DeletePolicy { id, events: Vec::new() }).await? {
         Removed::Done => Ok(Reply::empty(StatusCode::NO_CONTENT)),
         Removed::Missing => Err(Fault::missing("policy", given)),
         Removed::InUse => Err(Fault::conflict(
@@ -173,7 +173,7 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, Fault> {
         by_enabled: query.given_sort(&[("enabled", ())])?.first().map(|((), direction)| *direction),
     };
     let cluster = call.cluster(call.path(0)).await?;
-    let bindings = call.engine().store().list_bindings(cluster.id, &wanted).await?;
+    let bindings = call.service().store().list_bindings(cluster.id, &wanted).await?;
     let shown = bindings.iter().map(|binding| bound(binding, &cluster.name));
     Ok(Reply::of("cluster_policies", shown.collect::<Vec<_>>()))
 }
@@ -183,7 +183,7 @@ pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, Fault> {
     let (cluster, policy) = (call.path(0), call.path(1));
     let found = call.cluster(cluster).await?;
     let id = call.policy(policy).await?.id;
-    let binding = call.engine().store().binding(found.id, id).await?;
+    let binding = call.service().store().binding(found.id, id).await?;
     let binding = binding.ok_or_else(|| Fault::not_attached(policy, cluster))?;
     Ok(Reply::of("cluster_policy", bound(&binding, &found.name)))
 }

@@ -8,7 +8,6 @@ use super::call::Call;
 use super::fault::Fault;
 use super::reply::Reply;
 use super::version::Version;
-use crate::placement;
 
 /// Since when types are shown with their version and whether they are supported.
 const SUPPORT_STATUS: Version = Version(5);
@@ -20,11 +19,7 @@ impl Call {
     }
 
     fn makes(&self, info: &TypeInfo) -> bool {
-        let kind = ProfileType::new(info.name, info.version);
-        let engine = self.engine();
-        let makes =
-            |id| engine.provider(id).is_some_and(|provider| provider.capabilities(&kind, None).is_some());
-        engine.instances().iter().any(makes)
+        self.service().serves_type(&ProfileType::new(info.name, info.version))
     }
 
     /// The type of this name and version, if it can be made here.
@@ -69,7 +64,7 @@ pub(super) fn show(call: &Call) -> Result<Reply, Fault> {
 pub(super) fn operations(call: &Call) -> Result<Reply, Fault> {
     let info = call.named_type().map_err(|fault| Fault::bad(fault.message))?;
     let kind = ProfileType::new(info.name, info.version);
-    let instance = placement::instance_for(call.engine(), "", &kind)?;
+    let instance = call.service().instance_for("", &kind)?;
     let shown = call.operations(&instance, &kind).into_iter().map(|operation| {
         let parameters = operation.parameters.to_parameters_json();
         (operation.name.to_owned(), json!({"description": operation.description, "parameters": parameters}))

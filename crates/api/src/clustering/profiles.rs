@@ -4,7 +4,7 @@ use http::StatusCode;
 use muster_core::ids::ProfileId;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::spec::{Envelope, SpecError};
-use muster_engine::new_id;
+use muster_service::new_id;
 use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
 use muster_store::reads::{ProfileQuery, ProfileSort};
 use serde_json::{Map, Value};
@@ -15,7 +15,6 @@ use super::form::Form;
 use super::query::keys;
 use super::reply::Reply;
 use super::show;
-use crate::placement;
 
 const SORTS: [(&str, ProfileSort); 4] = [
     ("type", ProfileSort::Kind),
@@ -35,7 +34,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         names: query.texts("name"),
         kinds: query.texts("type"),
     };
-    let page = call.engine().store().profiles(&wanted).await?;
+    let page = call.service().store().profiles(&wanted).await?;
     Ok(Reply::of("profiles", page.items.iter().map(show::profile).collect::<Vec<_>>()))
 }
 
@@ -53,7 +52,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     let profile = new(call, name, &spec)
         .map_err(|wrong| wrong.fault(|text| format!("Failed in creating profile {name}: {text}")))?;
     let profile = Profile { metadata, ..profile };
-    call.engine().store().insert_profile(InsertProfile { profile: profile.clone() }).await?;
+    call.service().store().insert_profile(InsertProfile { profile: profile.clone() }).await?;
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
@@ -100,7 +99,8 @@ fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
     let properties = envelope.properties()?;
     info.schema.validate(properties)?;
     let principal = call.principal().map_err(Wrong::Envelope)?;
-    placement::may_be_made(call.engine(), principal, properties)
+    call.service()
+        .check_recipe_namespace(principal, properties)
         .map_err(|error| Wrong::Envelope(error.into()))?;
     let profile = Profile {
         id: ProfileId::from_uuid(new_id()),
@@ -112,14 +112,10 @@ fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
         envelope: envelope.whole().iter().filter(|(key, _)| *key != "properties").map(pair).collect(),
         metadata: Map::new(),
         implicit: false,
-        created_at: call.engine().now(),
+        created_at: call.service().now(),
         updated_at: None,
     };
-    let engine = call.engine();
-    let checked = engine.instances().iter().filter_map(|id| engine.provider(id)).find_map(|provider| {
-        provider.capabilities(&profile.kind, None).map(|_| provider.check_profile(&profile))
-    });
-    checked.unwrap_or(Ok(())).map_err(Wrong::Properties)?;
+    call.service().check_profile(&profile).map_err(Wrong::Properties)?;
     Ok(profile)
 }
 
@@ -136,18 +132,18 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     if name.is_none() && metadata.is_none() {
         return Err(Fault::bad("No property needs an update"));
     }
-    let now = call.engine().now();
+    let now = call.service().now();
     profile.name = name.map_or(profile.name, str::to_owned);
     profile.metadata = metadata.unwrap_or(profile.metadata);
     profile.updated_at = Some(now);
     let (id, name, metadata) = (profile.id, profile.name.clone(), profile.metadata.clone());
-    call.engine().store().update_profile(UpdateProfile { id, name, metadata, now }).await?;
+    call.service().store().update_profile(UpdateProfile { id, name, metadata, now }).await?;
     Ok(Reply::of("profile", show::profile(&profile)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     let id = call.profile(call.path(0)).await?.id;
-    if call.engine().store().delete_profile(DeleteProfile { id }).await? {
+    if call.service().store().delete_profile(DeleteProfile { id }).await? {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
     Err(Fault::conflict(

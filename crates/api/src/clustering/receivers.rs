@@ -1,18 +1,17 @@
 //! Receivers: addresses by which others may change a cluster without an account.
 
 use http::StatusCode;
-use muster_core::action::{ActionKind, OnConflict, Target, WEBHOOK_REASON};
+use muster_core::action::ActionKind;
 use muster_core::ids::{ClusterId, ReceiverId};
-use muster_core::principal::Door;
 use muster_core::receiver::{Receiver, ReceiverKind};
 use muster_core::spec::listed;
-use muster_engine::{Caller, Change, new_id};
+use muster_service::changes::TriggerError;
+use muster_service::new_id;
 use muster_store::commands::{DeleteReceiver, PutReceiver};
 use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
 use serde_json::Value;
 
 use super::call::Call;
-use super::cluster_actions::may_scale;
 use super::fault::Fault;
 use super::form::{Form, unacceptable};
 use super::query::keys;
@@ -53,7 +52,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
         actions: query.words("action")?,
         users: query.texts("user"),
     };
-    let page = call.engine().store().receivers(&wanted).await?;
+    let page = call.service().store().receivers(&wanted).await?;
     let shown = page.items.iter().map(|receiver| show::receiver(receiver, &call.base));
     Ok(Reply::of("receivers", shown.collect::<Vec<_>>()))
 }
@@ -105,10 +104,10 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
         action,
         actor,
         params,
-        created_at: call.engine().now(),
+        created_at: call.service().now(),
         updated_at: None,
     };
-    call.engine().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+    call.service().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)).status(StatusCode::CREATED))
 }
 
@@ -125,14 +124,14 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     receiver.name = name.map_or(receiver.name, str::to_owned);
     receiver.action = kind_of_action.unwrap_or(receiver.action);
     receiver.params = params.unwrap_or(receiver.params);
-    receiver.updated_at = Some(call.engine().now());
-    call.engine().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+    receiver.updated_at = Some(call.service().now());
+    call.service().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
     let id = call.receiver(call.path(0)).await?.id;
-    call.engine().store().delete_receiver(DeleteReceiver { id }).await?;
+    call.service().store().delete_receiver(DeleteReceiver { id }).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
@@ -142,7 +141,7 @@ pub(super) async fn notify(call: &Call) -> Result<Reply, Fault> {
     Err(Fault::bad("Notifying non-message receiver is not allowed"))
 }
 
-/// Has done what a receiver is for, for whoever made it.
+/// Submits the change that a receiver is for, in the name of its creator.
 pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
     let wire = call
         .query
@@ -151,32 +150,18 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
     let given = call.path(0);
     let missing = || Fault::missing("receiver", given);
     let id: ReceiverId = given.parse().map_err(|_| missing())?;
-    let store = call.engine().store();
-    let receiver = store.receiver(id).await?.ok_or_else(missing)?;
-    let cluster = store.cluster(receiver.cluster_id).await?.filter(|cluster| cluster.deleted_at.is_none());
-    let cluster = cluster.ok_or_else(|| {
-        Fault::bad(format!("The referenced cluster '{}' could not be found", receiver.cluster_id))
-    })?;
     let mut body = call.body_or_nothing();
     if wire == "1" && call.version < BARE_INPUTS {
         let params = body.remove("params").and_then(|params| params.as_object().cloned());
         body = params.unwrap_or_default();
     }
-    let mut inputs = receiver.params.clone();
-    inputs.extend(body);
-    let caller = Caller {
-        principal: receiver.principal.clone(),
-        door: Door::Webhook,
-        reason: format!("{WEBHOOK_REASON}{}", receiver.id),
-        request: None,
-    };
-    let (kind, on_conflict) = (receiver.action, OnConflict::Reject);
-    let target = Target::Cluster(cluster.id);
-    may_scale(call, cluster.id, kind).await?;
-    let change =
-        Change { kind, cluster, node: None, inputs: Value::Object(inputs), on_conflict, timeout: None };
-    let submitted = call.engine().submit(change, caller).await;
-    let accepted = submitted.map_err(|error| Fault::submitted(error, kind, target))?;
-    let action = accepted.action.id;
-    Ok(Reply::of("action", action.to_string()).accepted(call, action))
+    let triggered = call.service().trigger(id, body).await;
+    let action = triggered.map_err(|error| match error {
+        TriggerError::NoReceiver => missing(),
+        TriggerError::NoCluster(id) => {
+            Fault::bad(format!("The referenced cluster '{id}' could not be found"))
+        }
+        TriggerError::Service(error) => error.into(),
+    })?;
+    Ok(Reply::of("action", action.id.to_string()).accepted(call, action.id))
 }

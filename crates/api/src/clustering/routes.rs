@@ -20,6 +20,7 @@ use super::{
 use crate::error::ApiError;
 
 /// What a route needs, as the table below abbreviates it.
+#[derive(Clone, Copy)]
 enum Needs {
     Open,
     See,

@@ -1,11 +1,8 @@
-//! Sizes and bounds in requests: what can be said of them before anything is stored.
+//! Sizes and bounds in requests, as far as they can be checked without a cluster.
 
-use muster_core::action::ActionKind;
-use muster_core::cluster::{Cluster, WorkerGroup};
-use muster_core::resize::{Adjustment, AdjustmentType, MaxSize, Resize, Sizes};
+use muster_core::resize::{Adjustment, AdjustmentType, MaxSize, Resize};
 use serde_json::{Map, Value};
 
-use super::call::Call;
 use super::fault::Fault;
 use super::form::Form;
 use super::version::Version;
@@ -30,13 +27,9 @@ impl Asked {
         *self == Self::default()
     }
 
-    /// The size and bounds of a new cluster.
-    pub(super) fn of_new(&self, limit: u32) -> Result<Sizes, Fault> {
-        let desired = self.desired.or(self.min).unwrap_or(0);
-        let present = Sizes { size: 0, min: 0, max: None };
-        self.resize(Some(desired), true)
-            .apply(present, limit)
-            .map_err(|refused| Fault::bad(refused.to_string()))
+    /// What it asks of a new cluster.
+    pub(super) fn of_new(&self) -> Resize {
+        self.resize(Some(self.desired.or(self.min).unwrap_or(0)), true)
     }
 
     /// What it asks of a cluster that is there; bounds alone pull its size in.
@@ -109,49 +102,4 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) ->
         )));
     }
     Ok(Resize { adjustment, min_size: min, max_size: max, strict })
-}
-
-impl Call {
-    /// The group that a resize is about, and what it has now.
-    pub(super) async fn present<'c>(
-        &self,
-        cluster: &'c Cluster,
-        group: Option<&str>,
-    ) -> Result<(&'c WorkerGroup, Sizes), Fault> {
-        let found = group.map_or_else(|| cluster.groups.first(), |name| cluster.group(name));
-        let given = group.unwrap_or_default();
-        let found =
-            found.ok_or_else(|| Fault::bad(format!("The specified group '{given}' could not be found")))?;
-        let members = self.engine().store().count_workers(cluster.id, &found.name).await?;
-        Ok((found, Sizes { size: members, min: found.min, max: found.max }))
-    }
-}
-
-/// The inputs of a resize, as the engine reads them.
-pub(super) fn inputs(resize: &Resize, group: Option<&str>) -> Value {
-    let mut inputs = serde_json::to_value(resize).unwrap_or_default();
-    if let (Some(group), Some(inputs)) = (group, inputs.as_object_mut()) {
-        inputs.insert("group".to_owned(), group.into());
-    }
-    inputs
-}
-
-/// What the size of a cluster would be after so many more or fewer, strictly within its bounds.
-pub(super) fn check_change(present: Sizes, change: i64, limit: u32) -> Result<(), Fault> {
-    let by = Adjustment {
-        kind: AdjustmentType::ChangeInCapacity,
-        #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
-        number: change as f64,
-        min_step: None,
-    };
-    let resize = Resize { adjustment: Some(by), min_size: None, max_size: None, strict: true };
-    resize.apply(present, limit).map(drop).map_err(|refused| Fault::bad(refused.to_string()))
-}
-
-/// What the words for growing and shrinking are.
-pub(super) const fn scale_word(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::ClusterScaleIn => "scale-in",
-        _ => "scale-out",
-    }
 }

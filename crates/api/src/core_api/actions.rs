@@ -8,13 +8,14 @@ use muster_proto::v1alpha2::{
     SignalActionRequest,
 };
 use muster_proto::wkt;
+use muster_service::Wait;
 use muster_store::commands::SignalKind;
 use muster_store::reads::ActionQuery;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::clusters::ACTION_SORTS;
 use super::find::{optional, optional_id, optional_word, word};
-use super::mutate::{Wait, with_action};
+use super::mutate::{self, with_action};
 use super::{CoreApi, access, convert, forms, pages};
 use crate::error::ApiError;
 
@@ -30,7 +31,7 @@ impl CoreApi {
     ) -> Result<ListActionsResponse, ApiError> {
         let paging = self.paging(page_size, page_token, forms::actions(&query, sort_by)).await?;
         let query = ActionQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.engine.store().actions(&query).await?;
+        let page = self.service.store().actions(&query).await?;
         Ok(ListActionsResponse {
             actions: page.items.into_iter().map(convert::action).collect(),
             next_page_token: paging.next(page.next),
@@ -45,9 +46,9 @@ impl CoreApi {
         kind: SignalKind,
         wait: Option<Wait>,
     ) -> Result<muster_core::action::Action, ApiError> {
-        let told = self.engine.signal(action.id, kind).await?;
+        let told = self.service.signal(action.id, kind).await?;
         match wait {
-            Some(wait) => self.ended(told, wait).await,
+            Some(wait) => Ok(self.service.wait_for_end(told, wait.at_most).await?),
             None => Ok(told),
         }
     }
@@ -59,7 +60,7 @@ fn wait_of(
     wait_for: &str,
     wait_timeout: Option<wkt::Duration>,
 ) -> Result<Option<Wait>, ApiError> {
-    let wait = Wait::parse(wait_for, wait_timeout)?;
+    let wait = mutate::wait(wait_for, wait_timeout)?;
     if wait_for.is_empty() || wait.milestone == Milestone::Accepted {
         return Ok(None);
     }

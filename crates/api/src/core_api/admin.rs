@@ -17,7 +17,7 @@ type Answer<T> = Result<Response<T>, Status>;
 impl AdminService for CoreApi {
     async fn info(&self, request: Request<InfoRequest>) -> Answer<InfoResponse> {
         access(&request)?;
-        let database = match self.engine.store().dialect() {
+        let database = match self.service.store().dialect() {
             Dialect::Sqlite => "sqlite",
             Dialect::Postgres => "postgres",
         };
@@ -28,7 +28,7 @@ impl AdminService for CoreApi {
             dev: self.info.dev,
             database: database.to_owned(),
             schema_version: i32::try_from(SCHEMA_VERSION).unwrap_or(i32::MAX),
-            instances: self.engine.instances().iter().map(ToString::to_string).collect(),
+            instances: self.service.instances().iter().map(ToString::to_string).collect(),
             auth_schemes: self.info.auth_schemes.clone(),
         }))
     }

@@ -1,11 +1,8 @@
 //! The service of clusters: extract, authorize, call, convert.
 
 use futures::stream::{BoxStream, StreamExt as _};
-use muster_core::action::{ActionKind, OnConflict};
+use muster_core::action::Action;
 use muster_core::cluster::Cluster as Row;
-use muster_core::ids::NodeId;
-use muster_core::node::NodeRole;
-use muster_engine::{Change, Recipe};
 use muster_proto::v1alpha2::cluster_service_server::ClusterService;
 use muster_proto::v1alpha2::{
     Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, GetEnvironmentRequest,
@@ -15,15 +12,15 @@ use muster_proto::v1alpha2::{
     ScaleClusterRequest, UpdateClusterRequest, WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt::Empty;
+use muster_service::{Mutation, Recipe};
 use muster_store::Direction;
 use muster_store::reads::{
     ActionQuery, ActionSort, ClusterQuery, EventQuery, EventSort, NodeQuery, NodeSort,
 };
-use serde_json::{Value, json};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::find::{named, optional, optional_id, optional_word, word};
-use super::mutate::{self, Wait, asked, with_action};
+use super::mutate::{mutation, with_action};
 use super::pages::{self, ClusterFilters, Paging};
 use super::{CoreApi, access, convert, create, forms, update};
 use crate::access::Access;
@@ -32,16 +29,6 @@ use crate::error::ApiError;
 type Answer<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
-    async fn change(
-        &self,
-        change: Change,
-        caller: muster_engine::Caller,
-        wait: &Wait,
-    ) -> Result<(Row, muster_core::action::Action), ApiError> {
-        let accepted = self.engine.submit(change, caller).await?;
-        self.answer(accepted.action, wait).await
-    }
-
     async fn list(
         &self,
         access: &Access,
@@ -55,7 +42,7 @@ impl CoreApi {
         let form = forms::clusters(&query, filters.sort_by);
         let paging = self.paging(page_size, page_token, form).await?;
         let query = ClusterQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.engine.store().clusters(&query).await?;
+        let page = self.service.store().clusters(&query).await?;
         let clusters = page.items.into_iter().map(convert::cluster).collect();
         Ok((clusters, paging.next(page.next), pages::total(page.total)))
     }
@@ -66,8 +53,8 @@ impl CoreApi {
         page_token: &'r str,
         form: String,
     ) -> Result<Paging<'r>, ApiError> {
-        let (seal, retention) = (self.seal().await?, self.engine.config().retention);
-        Ok(Paging { page_size, page_token, form, now: self.engine.now(), retention, seal })
+        let (seal, retention) = (self.seal().await?, self.service.retention());
+        Ok(Paging { page_size, page_token, form, now: self.service.now(), retention, seal })
     }
 }
 
@@ -92,26 +79,17 @@ macro_rules! filters {
 #[async_trait]
 impl ClusterService for CoreApi {
     async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> Answer<Cluster> {
-        let access = access(&request)?;
-        let (metadata, _, request) = request.into_parts();
-        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(&access, &metadata, &request.request_id, "CreateCluster", &asked!(request))?;
-        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
-            return with_action(convert::cluster(cluster), &action);
-        }
-        let mut given = request.cluster.unwrap_or_default();
-        self.resolve_shapes(&mut given)?;
-        let namespace = create::namespace(&request.namespace, &given.namespace)?;
-        self.may_go_to(&access, &namespace)?;
-        let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
-        let accepted = self
-            .engine
-            .create_cluster(cluster, Recipe::New(profile), true, caller)
-            .await
-            .map_err(ApiError::from)?;
-        let (cluster, action) = self.answer(accepted.action, &wait).await?;
-        with_action(convert::cluster(cluster), &action)
+        let (request, mutation) = mutation!(request, "CreateCluster");
+        let Mutation { access, caller, .. } = &mutation;
+        let create = Box::pin(async {
+            let mut given = request.cluster.unwrap_or_default();
+            self.resolve_shapes(&mut given)?;
+            let namespace = create::namespace(&request.namespace, &given.namespace)?;
+            self.service.authorize_namespace(access, &namespace)?;
+            let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
+            Ok(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)
+        });
+        changed(self.service.mutate(&mutation, create).await)
     }
 
     async fn get_cluster(&self, request: Request<GetClusterRequest>) -> Answer<Cluster> {
@@ -124,7 +102,7 @@ impl ClusterService for CoreApi {
             limit: Some(SHOWN_EVENTS),
             ..EventQuery::default()
         };
-        let events = self.engine.store().events(&latest).await.map_err(ApiError::from)?.items;
+        let events = self.service.store().events(&latest).await.map_err(ApiError::from)?.items;
         let events = events.into_iter().map(convert::cluster_event).collect();
         Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
     }
@@ -152,91 +130,55 @@ impl ClusterService for CoreApi {
     }
 
     async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> Answer<Empty> {
-        let access = access(&request)?;
-        let (metadata, _, request) = request.into_parts();
-        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(&access, &metadata, &request.request_id, "DeleteCluster", &asked!(request))?;
-        if let Some((_, action)) = self.again(&caller, &wait).await? {
-            return with_action(Empty {}, &action);
-        }
-        let cluster = self.find(&access, &named!(request)).await?;
-        if request.force
-            && let Some(action) = self.engine.abandon(&cluster, &caller).await.map_err(ApiError::from)?
-        {
-            return with_action(Empty {}, &action);
-        }
-        let inputs = json!({"force": request.force});
-        let change = change(ActionKind::ClusterDelete, cluster, None, inputs, OnConflict::Preempt);
-        let (_, action) = self.change(change, caller, &wait).await?;
-        with_action(Empty {}, &action)
+        let (request, mutation) = mutation!(request, "DeleteCluster");
+        let Mutation { access, caller, .. } = &mutation;
+        let delete = Box::pin(async {
+            let cluster = self.find(access, &named!(request)).await?;
+            if request.force
+                && let Some(action) = self.service.abandon_cluster(caller, &cluster).await?
+            {
+                return Ok(action);
+            }
+            Ok(self.service.delete_cluster(caller, &cluster, Some(request.force)).await?)
+        });
+        let deleted: Result<_, ApiError> = self.service.mutate(&mutation, delete).await;
+        with_action(Empty {}, &deleted?.1)
     }
 
     async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> Answer<Cluster> {
-        let access = access(&request)?;
-        let (metadata, _, request) = request.into_parts();
-        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(&access, &metadata, &request.request_id, "UpdateCluster", &asked!(request))?;
-        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
-            return with_action(convert::cluster(cluster), &action);
-        }
-        let cluster = self.find(&access, &named!(request)).await?;
-        let mut given = request.cluster.unwrap_or_default();
-        self.resolve_shapes(&mut given)?;
-        let inputs =
-            update::inputs(&cluster, &given, &request.update_mask.unwrap_or_default(), self.engine.config())?;
-        let change = change(ActionKind::ClusterUpdate, cluster, None, inputs, OnConflict::Queue);
-        let (cluster, action) = self.change(change, caller, &wait).await?;
-        with_action(convert::cluster(cluster), &action)
+        let (request, mutation) = mutation!(request, "UpdateCluster");
+        let Mutation { access, caller, .. } = &mutation;
+        let update = Box::pin(async {
+            let cluster = self.find(access, &named!(request)).await?;
+            let mut given = request.cluster.unwrap_or_default();
+            self.resolve_shapes(&mut given)?;
+            let mask = request.update_mask.unwrap_or_default();
+            let update = update::update(&cluster, &given, &mask, self.service.max_nodes())?;
+            Ok(self.service.update_cluster(caller, &cluster, &update).await?)
+        });
+        changed(self.service.mutate(&mutation, update).await)
     }
 
     async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> Answer<Cluster> {
-        let access = access(&request)?;
-        let (metadata, _, request) = request.into_parts();
-        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(&access, &metadata, &request.request_id, "ScaleCluster", &asked!(request))?;
-        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
-            return with_action(convert::cluster(cluster), &action);
-        }
-        let cluster = self.find(&access, &named!(request)).await?;
-        let inputs = update::scale(&cluster, &request.group_name, request.replicas, self.engine.config())?;
-        let change = change(ActionKind::ClusterResize, cluster, None, inputs, OnConflict::Queue);
-        let (cluster, action) = self.change(change, caller, &wait).await?;
-        with_action(convert::cluster(cluster), &action)
+        let (request, mutation) = mutation!(request, "ScaleCluster");
+        let Mutation { access, caller, .. } = &mutation;
+        let scale = Box::pin(async {
+            let cluster = self.find(access, &named!(request)).await?;
+            let max_nodes = self.service.max_nodes();
+            let (group, resize) = update::scale(&cluster, &request.group_name, request.replicas, max_nodes)?;
+            Ok(self.service.resize_cluster(caller, &cluster, Some(&group.name), &resize).await?)
+        });
+        changed(self.service.mutate(&mutation, scale).await)
     }
 
     async fn restart_head(&self, request: Request<RestartHeadRequest>) -> Answer<Cluster> {
-        let access = access(&request)?;
-        let (metadata, _, request) = request.into_parts();
-        let wait = Wait::parse(&request.wait_for, request.wait_timeout)?;
-        let caller =
-            mutate::caller(&access, &metadata, &request.request_id, "RestartHead", &asked!(request))?;
-        if let Some((cluster, action)) = self.again(&caller, &wait).await? {
-            return with_action(convert::cluster(cluster), &action);
-        }
-        let cluster = self.find(&access, &named!(request)).await?;
-        let query = NodeQuery {
-            cluster: Some(cluster.id),
-            role: Some(NodeRole::Head),
-            limit: Some(1),
-            ..NodeQuery::default()
-        };
-        let heads = self.engine.store().nodes(&query).await.map_err(ApiError::from)?.items;
-        let head = heads.first().map(|node| node.id);
-        let kind = match head {
-            Some(_) => ActionKind::NodeRecover,
-            // Its creation did not come so far: what is missing is made, the head first.
-            None if cluster.has_head => ActionKind::ClusterRecover,
-            None => {
-                let sentence = format!("clusters of type {} have no head to restart", cluster.profile_type);
-                return Err(ApiError::invalid(sentence).word("NoHead").into());
-            }
-        };
-        let change = change(kind, cluster, head, json!({}), OnConflict::Queue);
-        let (cluster, action) = self.change(change, caller, &wait).await?;
-        with_action(convert::cluster(cluster), &action)
+        let (request, mutation) = mutation!(request, "RestartHead");
+        let Mutation { access, caller, .. } = &mutation;
+        let restart = Box::pin(async {
+            let cluster = self.find(access, &named!(request)).await?;
+            Ok(self.service.restart_head(caller, &cluster).await?)
+        });
+        changed(self.service.mutate(&mutation, restart).await)
     }
 
     async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Answer<ListNodesResponse> {
@@ -262,7 +204,7 @@ impl ClusterService for CoreApi {
         let form = forms::nodes(&query, &request.sort_by);
         let paging = self.paging(request.page_size, &request.page_token, form).await?;
         let query = NodeQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.engine.store().nodes(&query).await.map_err(ApiError::from)?;
+        let page = self.service.store().nodes(&query).await.map_err(ApiError::from)?;
         Ok(Response::new(ListNodesResponse {
             nodes: page.items.into_iter().map(convert::node).collect(),
             next_page_token: paging.next(page.next),
@@ -287,7 +229,7 @@ impl ClusterService for CoreApi {
         let form = forms::events(&query, &request.sort_by);
         let paging = self.paging(request.page_size, &request.page_token, form).await?;
         let query = EventQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.engine.store().events(&query).await.map_err(ApiError::from)?;
+        let page = self.service.store().events(&query).await.map_err(ApiError::from)?;
         Ok(Response::new(ListEventsResponse {
             events: page.items.into_iter().map(convert::event).collect(),
             next_page_token: paging.next(page.next),
@@ -329,7 +271,7 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let variables = self.engine.environment(&cluster).await.map_err(ApiError::from)?;
+        let variables = self.service.environment(&cluster).await.map_err(ApiError::from)?;
         Ok(Response::new(GetEnvironmentResponse { variables }))
     }
 
@@ -345,14 +287,10 @@ impl ClusterService for CoreApi {
     }
 }
 
-fn change(
-    kind: ActionKind,
-    cluster: Row,
-    node: Option<NodeId>,
-    inputs: Value,
-    on_conflict: OnConflict,
-) -> Change {
-    Change { kind, cluster, node, inputs, on_conflict, timeout: None }
+/// The answer to a mutation: the cluster as it is now, and the action.
+fn changed(changed: Result<(Row, Action), ApiError>) -> Answer<Cluster> {
+    let (cluster, action) = changed?;
+    with_action(convert::cluster(cluster), &action)
 }
 
 pub(super) const ACTION_SORTS: &[(&str, ActionSort)] = &[

@@ -4,21 +4,19 @@ use std::collections::HashSet;
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, WorkerGroup};
 use muster_core::ids::{ClusterId, ProfileId};
-use muster_core::principal::{Owner, Principal};
+use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::shape::{InvalidShape, Shape};
 use muster_core::time::Span;
-use muster_engine::new_id;
 use muster_proto::v1alpha2 as wire;
-use muster_service::{Denied, Resource};
+use muster_service::new_id;
+use muster_service::placement::{cluster_type, framework_of};
 use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{optional, optional_word};
 use super::{CoreApi, limits, recipe};
-use crate::access::Access;
 use crate::error::ApiError;
-use crate::placement::{self, cluster_type, framework_of};
 
 /// The longest name: Kubernetes operators add to it.
 const LONGEST_NAME: usize = 53;
@@ -76,26 +74,6 @@ fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
 }
 
 impl CoreApi {
-    /// Whether something new may go to a namespace, by the project that it is of.
-    pub(super) fn may_go_to(&self, access: &Access, namespace: &str) -> Result<(), ApiError> {
-        let what = format!("namespace '{namespace}'");
-        let own = || placement::namespace_of(&self.engine, &access.principal().project);
-        let unseen = |home: &str| {
-            let sentence = format!("{what} could not be found: what you create goes to namespace '{home}'");
-            ApiError::not_found(sentence)
-        };
-        let project = placement::project_of(&self.engine, namespace);
-        if !access.principal().is_admin() && project.is_err() {
-            return Err(unseen(own()?));
-        }
-        let on = Resource { what: &what, project: project?, owner: &Owner::default() };
-        match access.check(on) {
-            Err(Denied::Unseen(_)) => Err(unseen(own()?)),
-            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
-            Ok(()) => Ok(()),
-        }
-    }
-
     /// Checks a request and makes the cluster and its recipe from it; stores nothing.
     pub(super) fn new_cluster(
         &self,
@@ -121,12 +99,12 @@ impl CoreApi {
         plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
         let (kind, framework) = profile_type(&given)?;
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
-        let instance = placement::instance_for(&self.engine, &given.provider, &kind)?;
-        placement::may_run_code(&self.info, principal, &instance)?;
-        let project = placement::project_of(&self.engine, &namespace)?.to_owned();
+        let instance = self.service.instance_for(&given.provider, &kind)?;
+        self.service.check_local_code(principal, &instance)?;
+        let project = self.service.project_of(&namespace)?.to_owned();
         let properties = recipe::properties(&given, framework)?;
-        placement::may_be_made(&self.engine, principal, &properties)?;
-        let now = self.engine.now();
+        self.service.check_recipe_namespace(principal, &properties)?;
+        let now = self.service.now();
         let recipe = ProfileId::from_uuid(new_id());
         let profile = Profile {
             properties,

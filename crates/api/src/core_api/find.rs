@@ -7,14 +7,14 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::InvalidId;
 use muster_core::principal::Owner;
 use muster_core::string_enum::UnknownVariant;
+use muster_service::placement::is_of;
 use muster_service::{Denied, Resource};
+use muster_store::Direction;
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
-use muster_store::{Direction, StoreError};
 
 use super::CoreApi;
 use crate::access::Access;
 use crate::error::ApiError;
-use crate::placement::is_of;
 
 /// How a request names a cluster.
 pub(super) struct Named<'r> {
@@ -85,16 +85,16 @@ impl CoreApi {
             limit: Some(1),
             ..ClusterQuery::default()
         };
-        Ok(self.engine.store().clusters(&query).await?.items.pop())
+        Ok(self.service.store().clusters(&query).await?.items.pop())
     }
 
     async fn by_id(&self, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
         let id = named.id.parse().map_err(|error: InvalidId| ApiError::invalid(format!("id: {error}")))?;
-        Ok(self.engine.store().cluster(id).await?)
+        Ok(self.service.store().cluster(id).await?)
     }
 
     async fn by_name(&self, access: &Access, named: &Named<'_>) -> Result<Option<Cluster>, ApiError> {
-        let found = self.engine.store().clusters_named(named.namespace, named.name).await?;
+        let found = self.service.store().clusters_named(named.namespace, named.name).await?;
         let fits = |cluster: &Cluster| {
             let framework = cluster.framework.map_or("", muster_core::cluster::Framework::as_str);
             let seen = access.scope().is_none_or(|project| project == cluster.project);
@@ -106,7 +106,7 @@ impl CoreApi {
             && let Ok(id) = named.name.parse()
         {
             // Whoever has been told to say which of several by its id says it where the name would stand.
-            let found = self.engine.store().cluster(id).await?;
+            let found = self.service.store().cluster(id).await?;
             return Ok(found.filter(|cluster| fits(cluster) && cluster.namespace == named.namespace));
         }
         if fitting.len() > 1 {
@@ -131,7 +131,7 @@ impl CoreApi {
         let missing =
             || ApiError::not_found(format!("action '{given}' could not be found")).word("ActionNotFound");
         let id = given.parse().map_err(|_| missing())?;
-        let action = self.engine.store().action(id).await?.ok_or_else(missing)?;
+        let action = self.service.store().action(id).await?.ok_or_else(missing)?;
         // Whoever asked for it, an action belongs to the project of its cluster.
         let owner = Owner::default();
         let on = Resource {
@@ -193,39 +193,4 @@ pub(super) fn optional_id<T: FromStr<Err = InvalidId>>(
 ) -> Result<Option<T>, ApiError> {
     let parse = || given.parse().map_err(|error| ApiError::invalid(format!("{field}: {error}")));
     (!given.is_empty()).then(parse).transpose()
-}
-
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        let sentence = error.to_string();
-        match error {
-            StoreError::Unavailable(_) | StoreError::Contended(_) => {
-                tracing::warn!(%sentence, "the store did not answer");
-                Self::unavailable(if sentence.contains("disk is full") {
-                    "the disk of the database is full: free some space there"
-                } else {
-                    "the database cannot be used now: try again in a moment"
-                })
-            }
-            StoreError::Unstorable(_) => Self::invalid(
-                "a value has characters that cannot be stored, such as the one of code 0: leave them out",
-            ),
-            StoreError::ForeignCursor => Self::invalid(format!("page_token: {sentence}")),
-            StoreError::NameTaken { .. } => Self::exists(sentence).word("ClusterNameTaken"),
-            StoreError::OverQuota { .. } => Self::quota(sentence),
-            StoreError::RequestIdReused(_) => Self::reused(sentence),
-            StoreError::NotFound { .. } => Self::not_found(sentence),
-            StoreError::Conflict(_) | StoreError::PartOf { .. } | StoreError::NotFree(_) => {
-                Self::conflict(sentence)
-            }
-            StoreError::WrongState { .. } => Self::impossible(sentence),
-            StoreError::Corrupt(_)
-            | StoreError::TooNew { .. }
-            | StoreError::Fenced(_)
-            | StoreError::Duplicate(_) => {
-                tracing::error!(%sentence, "the store answered what it should not");
-                Self::internal("something is wrong with the database; the server's log says more")
-            }
-        }
-    }
 }

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use muster_core::cluster::Framework;
-use muster_engine::ports::frameworks::{Found, Frameworks, Installation, Installing, Lacking};
 use muster_proto::v1alpha2 as wire;
 use muster_proto::v1alpha2::framework_service_server::FrameworkService;
 use muster_proto::v1alpha2::{
     InstallFrameworkRequest, InstallFrameworkResponse, ListFrameworksRequest, ListFrameworksResponse,
 };
+use muster_service::ports::frameworks::{Found, Frameworks, Installation, Installing, Lacking};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{CoreApi, access};
 use crate::access::Access;
 use crate::error::ApiError;
-use crate::placement;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -61,7 +60,7 @@ impl CoreApi {
     }
 
     fn installation(&self, access: &Access, name: &str) -> Result<(Framework, Installation), ApiError> {
-        if !placement::may_run_as_server(&self.info, access.principal()) {
+        if !self.service.may_run_as_server(access.principal()) {
             let sentence =
                 "what is installed runs as the server's own user: only admins may install here; ask one";
             return Err(ApiError::forbidden(sentence).word("LocalProcessesNeedAdmin"));
@@ -81,7 +80,7 @@ impl CoreApi {
         &self,
         told: BoxStream<'static, Result<T, Status>>,
     ) -> BoxStream<'static, Result<T, Status>> {
-        let closing = self.closing.clone();
+        let closing = self.service.closing().clone();
         let end = stream::once(std::future::ready(())).filter_map({
             let closing = closing.clone();
             move |()| {

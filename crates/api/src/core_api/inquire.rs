@@ -4,10 +4,10 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
 use muster_core::node::{Node, NodeRole};
-use muster_engine::InquiryError;
-use muster_engine::ports::provider::{LogQuery, ProviderError};
 use muster_proto::v1alpha2::{GetLogsRequest, LogChunk};
 use muster_proto::wkt;
+use muster_service::ServiceError;
+use muster_service::ports::{LogQuery, ProviderError};
 use tonic::Status;
 
 use super::CoreApi;
@@ -20,20 +20,20 @@ impl CoreApi {
         cluster: &Cluster,
         request: &GetLogsRequest,
     ) -> Result<BoxStream<'static, Result<LogChunk, Status>>, ApiError> {
-        let nodes = self.engine.store().members(cluster.id).await?;
+        let nodes = self.service.store().members(cluster.id).await?;
         let node = chosen(nodes, &request.node)?;
         let tail = request.tail.map(|lines| {
             let why = || ApiError::invalid(format!("tail is {lines}: from 0 up is possible"));
             usize::try_from(lines).map_err(|_| why())
         });
         let query = LogQuery { tail: tail.transpose()?, follow: request.follow };
-        let lines = self.engine.logs(cluster, &node, query).await?;
-        let (engine, name) = (self.engine.clone(), node.name);
+        let lines = self.service.logs(cluster, &node, query).await?;
+        let (service, name) = (self.service.clone(), node.name);
         let chunk = move |text: Result<String, ProviderError>| {
-            let at = Some(wkt::Timestamp::from_micros(engine.now().micros()));
-            Ok(LogChunk { node: name.clone(), at, text: text.map_err(ApiError::from)? })
+            let at = Some(wkt::Timestamp::from_micros(service.now().micros()));
+            Ok(LogChunk { node: name.clone(), at, text: text.map_err(refused)? })
         };
-        let closing = self.closing.clone().cancelled_owned();
+        let closing = self.service.closing().clone().cancelled_owned();
         Ok(lines.map(chunk).take_until(closing).boxed())
     }
 }
@@ -53,19 +53,6 @@ fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
     })
 }
 
-impl From<InquiryError> for ApiError {
-    fn from(error: InquiryError) -> Self {
-        match error {
-            InquiryError::Store(error) => error.into(),
-            InquiryError::NotServed(_) => Self::impossible(error.to_string()).word("InstanceNotServed"),
-            InquiryError::Provider(error) => error.into(),
-        }
-    }
-}
-
-impl From<ProviderError> for ApiError {
-    fn from(ProviderError { transient, reason, message }: ProviderError) -> Self {
-        let error = if transient { Self::unavailable(message) } else { Self::impossible(message) };
-        error.word(reason)
-    }
+fn refused(error: ProviderError) -> ApiError {
+    ServiceError::from(error).into()
 }

@@ -1,5 +1,7 @@
 //! Shapes that nodes can be given by name.
 
+use muster_core::capacity::Capacity;
+use muster_core::ids::InstanceId;
 use muster_core::shape::NamedShape;
 use muster_proto::v1alpha2 as wire;
 
@@ -17,18 +19,13 @@ impl CoreApi {
 
     /// What machines have for nodes, by instance.
     pub(super) fn machines(&self) -> Vec<wire::Machine> {
-        let machine = |instance: &muster_core::ids::InstanceId| {
-            let capacity = self.engine.provider(instance)?.capacity()?;
-            Some(wire::Machine {
-                instance: instance.to_string(),
-                cpu: capacity.cpu.to_string(),
-                memory: capacity.memory.to_string(),
-                gpu: capacity.gpu,
-            })
+        let machine = |(instance, capacity): (InstanceId, Capacity)| wire::Machine {
+            instance: instance.to_string(),
+            cpu: capacity.cpu.to_string(),
+            memory: capacity.memory.to_string(),
+            gpu: capacity.gpu,
         };
-        let mut machines: Vec<wire::Machine> = self.engine.instances().iter().filter_map(machine).collect();
-        machines.sort_by(|left, right| left.instance.cmp(&right.instance));
-        machines
+        self.service.capacities().into_iter().map(machine).collect()
     }
 }
 

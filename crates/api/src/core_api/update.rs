@@ -1,11 +1,12 @@
-//! From an update or a scale to the inputs of an action.
+//! From an update or a scale request to a typed change.
 
 use muster_core::cluster::{Cluster, WorkerGroup};
-use muster_core::resize::{Adjustment, AdjustmentType, Resize, Sizes};
-use muster_engine::Config;
+use muster_core::resize::Resize;
 use muster_proto::v1alpha2 as wire;
-use muster_proto::wkt::FieldMask;
-use serde_json::{Map, Value, json};
+use muster_proto::wkt::{Duration, FieldMask};
+use muster_service::changes::{ClusterUpdate, LimitChanges};
+use muster_service::sizes::{self, OutOfBounds, TooManyWorkers};
+use serde_json::{Map, json};
 
 use super::convert::CLUSTER_SPEC;
 use super::{convert, create, limits, pods, recipe};
@@ -22,13 +23,13 @@ const UPDATABLE: &[&str] = &[
     "max_lifetime",
 ];
 
-/// The inputs of `CLUSTER_UPDATE` for what the mask names.
-pub(super) fn inputs(
+/// The properties that the mask names, as the request gives them.
+pub(super) fn update(
     cluster: &Cluster,
     given: &wire::Cluster,
     mask: &FieldMask,
-    config: &Config,
-) -> Result<Value, ApiError> {
+    max_nodes: u32,
+) -> Result<ClusterUpdate, ApiError> {
     if mask.paths.is_empty() {
         return Err(ApiError::invalid(format!(
             "nothing to update: name at least one of {} in update_mask",
@@ -37,31 +38,31 @@ pub(super) fn inputs(
     }
     create::plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
     create::plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
-    let mut inputs = Map::new();
-    let mut kept: wire::Cluster = convert::kept(&cluster.spec, CLUSTER_SPEC);
-    let mut spec_changed = false;
-    let mut limited = Map::new();
+    let mut update = ClusterUpdate::default();
+    let limit = |field, given: Option<Duration>| given.map(|given| limits::life(field, given)).transpose();
     for path in &mask.paths {
         match path.split('.').next().unwrap_or_default() {
-            "labels" => drop(inputs.insert("labels".to_owned(), json!(given.labels))),
-            "annotations" => drop(inputs.insert("annotations".to_owned(), json!(given.annotations))),
-            "timeout" => drop(inputs.insert(
-                "timeout_seconds".to_owned(),
-                json!(limits::timeout(given.timeout.unwrap_or_default())?),
-            )),
+            "labels" => update.labels = Some(given.labels.clone()),
+            "annotations" => update.annotations = Some(given.annotations.clone()),
+            "timeout" => {
+                update.timeout_seconds = Some(limits::timeout(given.timeout.unwrap_or_default())?);
+            }
             "cluster_spec" if !path.contains("head_group_spec") => {
-                let limit = config.max_nodes_per_cluster;
-                drop(inputs.insert("groups".to_owned(), groups(cluster, given, mask, limit)?));
+                update.groups = Some(groups(cluster, given, mask, max_nodes)?);
             }
             "envs" => {
                 recipe::check_variables(&given.envs)?;
-                kept.envs.clone_from(&given.envs);
-                spec_changed = true;
+                let kept: wire::Cluster = convert::kept(&cluster.spec, CLUSTER_SPEC);
+                let kept = wire::Cluster { envs: given.envs.clone(), ..kept };
+                update.spec = Some(Map::from_iter([(CLUSTER_SPEC.to_owned(), json!(kept))]));
             }
-            field @ ("idle_timeout" | "max_lifetime") => {
-                let given = if field == "idle_timeout" { given.idle_timeout } else { given.max_lifetime };
-                let limit = given.map(|given| limits::life(field, given)).transpose()?;
-                limited.insert(field.to_owned(), json!(limit));
+            "idle_timeout" => {
+                let limits = update.limits.get_or_insert_with(LimitChanges::default);
+                limits.idle_timeout = Some(limit("idle_timeout", given.idle_timeout)?);
+            }
+            "max_lifetime" => {
+                let limits = update.limits.get_or_insert_with(LimitChanges::default);
+                limits.max_lifetime = Some(limit("max_lifetime", given.max_lifetime)?);
             }
             _ => {
                 return Err(ApiError::invalid(format!(
@@ -71,17 +72,16 @@ pub(super) fn inputs(
             }
         }
     }
-    if spec_changed {
-        inputs.insert("spec".to_owned(), json!({ CLUSTER_SPEC: kept }));
-    }
-    if !limited.is_empty() {
-        inputs.insert("limits".to_owned(), Value::Object(limited));
-    }
-    Ok(Value::Object(inputs))
+    Ok(update)
 }
 
 /// Groups that are named are changed in what is given for them; what is not given stays as it is.
-fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32) -> Result<Value, ApiError> {
+fn groups(
+    cluster: &Cluster,
+    given: &wire::Cluster,
+    mask: &FieldMask,
+    limit: u32,
+) -> Result<Vec<WorkerGroup>, ApiError> {
     let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
     // A count of 0 cannot be told from none that was given, unless it is named.
     let names_replicas = mask.paths.iter().any(|path| path.ends_with(".replicas"));
@@ -113,15 +113,12 @@ fn groups(cluster: &Cluster, given: &wire::Cluster, mask: &FieldMask, limit: u32
         merged.spec = present.spec.clone().into_iter().chain(merged.spec).collect();
         changed.push(merged);
     }
-    let others =
-        cluster.groups.iter().filter(|group| changed.iter().all(|changed| changed.name != group.name));
-    let total = others.chain(&changed).fold(0_u32, |sum, group| sum.saturating_add(group.desired));
-    if total > limit {
-        let sentence =
+    sizes::check_total(cluster, &changed, limit).map_err(|TooManyWorkers { total }| {
+        let message =
             format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
-        return Err(ApiError::invalid(sentence).word("OutOfBounds"));
-    }
-    Ok(json!(changed))
+        ApiError::invalid(message).word("OutOfBounds")
+    })?;
+    Ok(changed)
 }
 
 /// A group as it is given; what is empty, as it is at present.
@@ -159,13 +156,13 @@ fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, 
     })
 }
 
-/// The inputs of `CLUSTER_RESIZE`; what the present bounds do not allow is refused here already.
-pub(super) fn scale(
-    cluster: &Cluster,
+/// The group that a scale request means and its resize; what the present bounds do not allow is refused.
+pub(super) fn scale<'c>(
+    cluster: &'c Cluster,
     group: &str,
     replicas: Option<i32>,
-    config: &Config,
-) -> Result<Value, ApiError> {
+    max_nodes: u32,
+) -> Result<(&'c WorkerGroup, Resize), ApiError> {
     let replicas =
         replicas.ok_or_else(|| ApiError::invalid("replicas is missing: how many workers shall there be?"))?;
     let wanted = u32::try_from(replicas)
@@ -182,19 +179,12 @@ pub(super) fn scale(
     } else {
         known_group(cluster, group)?
     };
-    let adjustment =
-        Adjustment { kind: AdjustmentType::ExactCapacity, number: f64::from(wanted), min_step: None };
-    let resize = Resize { adjustment: Some(adjustment), min_size: None, max_size: None, strict: true };
-    let present = Sizes { size: chosen.desired, min: chosen.min, max: chosen.max };
-    let others = cluster.desired().saturating_sub(chosen.desired);
-    let limit = config.max_nodes_per_cluster.saturating_sub(others);
-    resize.apply(present, limit).map_err(|_| out_of_bounds(chosen, wanted, limit))?;
-    let mut inputs = json!(resize);
-    inputs["group"] = json!(chosen.name);
-    Ok(inputs)
+    let resize = sizes::exact_resize(cluster, chosen, wanted, max_nodes);
+    let resize = resize.map_err(|OutOfBounds { limit }| out_of_bounds(chosen, wanted, limit))?;
+    Ok((chosen, resize))
 }
 
-/// Why a group cannot have so many, in the words of this door.
+/// The message for a group that cannot have as many workers.
 fn out_of_bounds(group: &WorkerGroup, wanted: u32, limit: u32) -> ApiError {
     let name = &group.name;
     let why = match group.max {
@@ -218,9 +208,9 @@ mod tests {
 
     use super::*;
 
-    fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<Value, ApiError> {
+    fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<ClusterUpdate, ApiError> {
         let mask = FieldMask { paths: vec![path.to_owned()] };
-        inputs(cluster, given, &mask, &Config::default())
+        update(cluster, given, &mask, 1000)
     }
 
     fn of_group(group: wire::WorkerGroupSpec) -> wire::Cluster {
@@ -251,8 +241,8 @@ mod tests {
             environment: variable("A", "new"),
             ..wire::WorkerGroupSpec::default()
         };
-        let inputs = updated(&cluster, &of_group(given), "cluster_spec.worker_group_spec").unwrap();
-        let spec = &inputs["groups"][0]["spec"];
+        let update = updated(&cluster, &of_group(given), "cluster_spec.worker_group_spec").unwrap();
+        let spec = &update.groups.unwrap()[0].spec;
         let pod = json!({"service_account": "robot"});
         let node = json!({"image": "image:1", "env": {"A": "new"}, "args": ["--x"], "pod": pod});
         assert_eq!(spec["node"], node, "what nodes are made from");

@@ -84,7 +84,7 @@ impl CoreApi {
         let namespace = optional(&request.namespace);
         let filter = ClusterQuery { namespace, ..pages::cluster_query(access, &filters)? };
         // Before anything is read, so that no commit falls between.
-        let commits = self.engine.store().subscribe();
+        let commits = self.service.store().subscribe();
         let tokens = Tokens::of(&filter);
         let resumed = self.resumed(&tokens, &request.resume_token).await?;
         let watch = Watch {
@@ -117,7 +117,7 @@ impl CoreApi {
                  or watch with the same filters"
             ))
         })?;
-        let reach = self.engine.store().reach_of_changes().await?;
+        let reach = self.service.store().reach_of_changes().await?;
         let gone = |why: &str| {
             let sentence = format!("resume_token {why}: begin again without one");
             Err(ApiError::expired(sentence).word("ResumeTokenExpired"))
@@ -135,7 +135,7 @@ impl CoreApi {
 impl Watch {
     /// The next message; an error, behind a last token, once the server stops.
     async fn tell(&mut self) -> Result<WatchClustersResponse, ApiError> {
-        let closing = self.api.closing.clone();
+        let closing = self.api.service.closing().clone();
         if !closing.is_cancelled() {
             // What is dropped half-way here has changed nothing yet.
             if let Some(message) = closing.run_until_cancelled(self.next()).await {
@@ -165,7 +165,7 @@ impl Watch {
             match &self.step {
                 Step::Begin => {
                     // Read before the set, so that nothing between the two is missed; some of it may come twice.
-                    self.position = Position::at(self.api.engine.store().reach_of_changes().await?.newest);
+                    self.position = Position::at(self.api.service.store().reach_of_changes().await?.newest);
                     self.read_set(None).await?;
                 }
                 Step::Set(cursor) => self.read_set(Some(cursor.clone())).await?,
@@ -181,7 +181,7 @@ impl Watch {
     /// A part of the current set; behind the last one a bookmark: from there on only changes come.
     async fn read_set(&mut self, after: Option<Cursor>) -> Result<(), ApiError> {
         let query = ClusterQuery { after, limit: Some(BATCH), ..self.filter.clone() };
-        let page = self.api.engine.store().clusters(&query).await?;
+        let page = self.api.service.store().clusters(&query).await?;
         let end = match &page.next {
             Some(_) => None,
             None => Some(bookmark(self.tokens.write(self.api.seal().await?, self.position))),
@@ -206,7 +206,7 @@ impl Watch {
         // Told of a commit that cannot be read yet: on PostgreSQL an older transaction still runs.
         let patience = if self.owed > 0 { READ_AGAIN } else { BOOKMARK };
         if self.hear(patience).await {
-            let late = self.api.engine.store().dialect() == Dialect::Postgres;
+            let late = self.api.service.store().dialect() == Dialect::Postgres;
             self.owed = if late { READS } else { 0 };
         } else if self.owed > 0 {
             self.owed -= 1;
@@ -225,7 +225,7 @@ impl Watch {
             namespace: self.filter.namespace.as_deref(),
             limit: BATCH,
         };
-        let changes = self.api.engine.store().clusters_changed(query).await?;
+        let changes = self.api.service.store().clusters_changed(query).await?;
         let seal = self.api.seal().await?;
         for Changed { cluster, born, position } in changes.clusters {
             let token = self.tokens.write(seal, position);

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use muster_core::time::{Span, Timestamp};
-use muster_engine::ports::clock::Clock;
-use muster_engine::ports::identity::Vouched;
+use muster_service::ports::clock::Clock;
+use muster_service::ports::identity::Vouched;
 use parking_lot::Mutex;
 
 /// How long an answer holds, good or bad: as long as a token that was taken back may still be good.

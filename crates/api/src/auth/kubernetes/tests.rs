@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use http::{HeaderMap, HeaderValue, header};
 use muster_core::time::{Span, Timestamp};
-use muster_engine::ports::identity::CannotTell;
+use muster_service::ports::identity::CannotTell;
 use rstest::rstest;
 
 use super::*;

@@ -7,15 +7,16 @@ use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::Sizes;
 use muster_core::shape::Shape;
 use muster_core::time::Span;
-use muster_engine::{Recipe, new_id};
-use serde_json::{Map, Value, json};
+use muster_service::changes::LimitChanges;
+use muster_service::placement::framework_of;
+use muster_service::{Recipe, new_id};
+use serde_json::{Map, Value};
 
 use super::super::call::Call;
 use super::super::fault::Fault;
 use super::super::form::Form;
 use super::super::reply::Reply;
 use super::super::sizes::Asked;
-use crate::placement;
 
 /// The longest name of objects: operators add to it.
 const LONGEST_OBJECT_NAME: usize = 44;
@@ -31,7 +32,7 @@ struct Wanted<'b> {
 }
 
 pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
-    let limit = call.engine().config().max_nodes_per_cluster;
+    let limit = call.service().max_nodes();
     let mut form = Form::new(call.new_object("cluster")?);
     let name = form.name("name")?;
     let profile = form.profile()?;
@@ -45,7 +46,8 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
         form.require("profile_id");
     }
     form.done()?;
-    let sizes = asked.of_new(limit)?;
+    let sizes = call.service().new_sizes(&asked.of_new());
+    let sizes = sizes.map_err(|refused| Fault::bad(refused.to_string()))?;
     let profile = call.named_profile(profile.unwrap_or_default()).await?;
     let wanted = Wanted {
         name: name.unwrap_or_default(),
@@ -56,31 +58,31 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
         dependents,
     };
     let cluster = new(call, wanted, &profile)?;
-    let accepted =
-        call.engine().create_cluster(cluster.clone(), Recipe::Kept(profile), false, call.caller()?).await?;
+    let (caller, recipe) = (call.caller()?, Recipe::Kept(profile));
+    let action = call.service().create_cluster(&caller, cluster.clone(), recipe, false).await?;
     let shown = call.shown_cluster(&cluster).await?;
-    Ok(Reply::of("cluster", shown).accepted(call, accepted.action.id))
+    Ok(Reply::of("cluster", shown).accepted(call, action.id))
 }
 
 /// The cluster that is to be stored.
 fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fault> {
     let principal = call.principal()?;
-    let framework = placement::framework_of(&profile.kind);
+    let framework = framework_of(&profile.kind);
     let recipe = match framework {
         Some(_) => ClusterRecipe::of(&profile.properties).map_err(Fault::bad)?,
         None => ClusterRecipe::default(),
     };
     let provider = recipe.provider.as_deref().unwrap_or_default();
-    let instance = placement::instance_for(call.engine(), provider, &profile.kind)?;
-    placement::may_run_code(&call.door.info, principal, &instance)?;
+    let instance = call.service().instance_for(provider, &profile.kind)?;
+    call.service().check_local_code(principal, &instance)?;
     let limits = recipe.limits();
     let namespace = match recipe.namespace {
         Some(namespace) => namespace,
-        None => placement::namespace_of(call.engine(), &principal.project)?.to_owned(),
+        None => call.service().namespace_of(&principal.project)?.to_owned(),
     };
     let id = ClusterId::from_uuid(new_id());
     let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
-    let (project, now) = (&principal.project, call.engine().now());
+    let (project, now) = (&principal.project, call.service().now());
     let new = Cluster::new(id, name, project, instance, profile, now);
     Ok(Cluster {
         object_name: object_name(name, id),
@@ -106,16 +108,15 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
     })
 }
 
-/// Limits that differ between two profiles of a framework, absent ones as null.
-pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<Map<String, Value>, Fault> {
+/// Limits that differ between two profiles of a framework.
+pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitChanges, Fault> {
     let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(Fault::bad);
     let (before, after) = (read(before)?.limits(), read(after)?.limits());
-    let each = [
-        ("idle_timeout", before.idle_timeout, after.idle_timeout),
-        ("max_lifetime", before.max_lifetime, after.max_lifetime),
-    ];
-    let changed = each.into_iter().filter(|(_, before, after)| before != after);
-    Ok(changed.map(|(name, _, after)| (name.to_owned(), json!(after))).collect())
+    let changed = |before: Option<Span>, after: Option<Span>| (before != after).then_some(after);
+    Ok(LimitChanges {
+        idle_timeout: changed(before.idle_timeout, after.idle_timeout),
+        max_lifetime: changed(before.max_lifetime, after.max_lifetime),
+    })
 }
 
 /// A name that objects can have, and no other cluster's: duplicates of names are allowed at this door.

@@ -1,0 +1,184 @@
+//! Why a use case refuses: a class that every API maps to a status of its own, a stable code, and a message.
+
+use std::borrow::Cow;
+
+use muster_core::ids::ActionId;
+use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
+use muster_engine::{Conflict, InquiryError, SubmitError};
+use muster_store::StoreError;
+
+use crate::authorize::Denied;
+
+#[cfg(test)]
+mod tests;
+
+/// The class of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// A value that cannot be used.
+    Invalid,
+    /// Not possible in the present state.
+    Impossible,
+    /// The caller may see it, but not do this.
+    Forbidden,
+    /// More than the caller's share.
+    OverQuota,
+    /// It does not exist, or the caller may not see it.
+    NotFound,
+    /// Its name is taken.
+    Exists,
+    /// Another action is changing it.
+    Conflict,
+    /// A request id that was used with another request before.
+    RequestIdReused,
+    /// Something needed cannot be reached now.
+    Unavailable,
+    /// It took longer than the caller waits.
+    TimedOut,
+    /// A defect of Muster.
+    Internal,
+}
+
+/// What stands in the way of a change, for APIs that word it in their own way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Other actions on the same target.
+    Conflict(Conflict),
+    /// A scaling policy whose cooldown is not over.
+    Cooldown,
+}
+
+/// A refusal by a use case.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ServiceError {
+    /// Its class.
+    pub kind: ErrorKind,
+    /// A stable code that is more precise than the class, for programs.
+    pub code: Option<Cow<'static, str>>,
+    /// The value, the rule and the remedy, for people.
+    pub message: String,
+    /// The action that goes on nevertheless, if there is one.
+    pub action: Option<ActionId>,
+    /// What stands in the way, if that is why.
+    pub obstacle: Option<Obstacle>,
+}
+
+impl ServiceError {
+    /// A refusal of a class.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, code: None, message: message.into(), action: None, obstacle: None }
+    }
+
+    /// A value that cannot be used.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Not possible in the present state.
+    pub fn impossible(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Impossible, message)
+    }
+
+    /// The caller may see it, but not do this.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Forbidden, message)
+    }
+
+    /// It does not exist, or the caller may not see it.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// The same with a code that is more precise than the class.
+    #[must_use]
+    pub fn code(self, code: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: Some(code.into()), ..self }
+    }
+
+    /// The same, with the action that goes on.
+    #[must_use]
+    pub fn about(self, action: ActionId) -> Self {
+        Self { action: Some(action), ..self }
+    }
+}
+
+impl From<Denied> for ServiceError {
+    fn from(denied: Denied) -> Self {
+        let message = denied.to_string();
+        match denied {
+            Denied::Unseen(_) => Self::not_found(message),
+            Denied::Forbidden(_) => Self::forbidden(message),
+        }
+    }
+}
+
+impl From<StoreError> for ServiceError {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreError::Unavailable(_) | StoreError::Contended(_) => {
+                tracing::warn!(error = %message, "the database is not available");
+                let message = if message.contains("disk is full") {
+                    "the disk of the database is full: free some space there"
+                } else {
+                    "the database cannot be used now: try again in a moment"
+                };
+                Self::new(ErrorKind::Unavailable, message)
+            }
+            StoreError::Unstorable(_) => Self::invalid(
+                "a value has characters that cannot be stored, such as the one of code 0: leave them out",
+            ),
+            StoreError::ForeignCursor => Self::invalid(format!("page_token: {message}")),
+            StoreError::NameTaken { .. } => Self::new(ErrorKind::Exists, message).code("ClusterNameTaken"),
+            StoreError::OverQuota { .. } => Self::new(ErrorKind::OverQuota, message),
+            StoreError::RequestIdReused(_) => Self::new(ErrorKind::RequestIdReused, message),
+            StoreError::NotFound { .. } => Self::not_found(message),
+            StoreError::Conflict(_) | StoreError::PartOf { .. } | StoreError::NotFree(_) => {
+                Self::new(ErrorKind::Conflict, message)
+            }
+            StoreError::WrongState { .. } => Self::impossible(message),
+            StoreError::Corrupt(_)
+            | StoreError::TooNew { .. }
+            | StoreError::Fenced(_)
+            | StoreError::Duplicate(_) => {
+                tracing::error!(error = %message, "unexpected error of the database");
+                let message = "something is wrong with the database; the server's log says more";
+                Self::new(ErrorKind::Internal, message)
+            }
+        }
+    }
+}
+
+impl From<SubmitError> for ServiceError {
+    fn from(error: SubmitError) -> Self {
+        let message = error.to_string();
+        match error {
+            SubmitError::Store(error) => error.into(),
+            SubmitError::NoProvider(_) => Self::invalid(message).code("NoProvider"),
+            SubmitError::UnknownType { .. } => Self::invalid(message).code("UnknownProfileType"),
+            SubmitError::NotSupported(_) => Self::invalid(message).code("NotSupported"),
+            SubmitError::Invalid(_) => Self::invalid(message),
+            SubmitError::NoNamespace(_) => Self::not_found(message).code(NO_NAMESPACE),
+            SubmitError::TooLarge(_) => Self::invalid(message).code("TooLarge"),
+            SubmitError::Missing(error) => error.into(),
+        }
+    }
+}
+
+impl From<InquiryError> for ServiceError {
+    fn from(error: InquiryError) -> Self {
+        match error {
+            InquiryError::Store(error) => error.into(),
+            InquiryError::NotServed(_) => Self::impossible(error.to_string()).code("InstanceNotServed"),
+            InquiryError::Provider(error) => error.into(),
+        }
+    }
+}
+
+impl From<ProviderError> for ServiceError {
+    fn from(ProviderError { transient, reason, message }: ProviderError) -> Self {
+        let kind = if transient { ErrorKind::Unavailable } else { ErrorKind::Impossible };
+        Self::new(kind, message).code(reason)
+    }
+}

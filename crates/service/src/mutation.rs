@@ -1,0 +1,123 @@
+//! What every request that changes something has in common: replay by request id, then waiting for a milestone.
+
+use std::pin::Pin;
+
+use muster_core::action::{Action, ActionStatus, Milestone};
+use muster_core::cluster::Cluster;
+use muster_core::time::Span;
+use muster_engine::Caller;
+
+use crate::access::Access;
+use crate::error::{ErrorKind, ServiceError};
+use crate::service::Service;
+
+#[cfg(test)]
+mod tests;
+
+/// What a request waits for before it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// How far the action has to come.
+    pub milestone: Milestone,
+    /// How long to wait for that.
+    pub at_most: Span,
+}
+
+impl Wait {
+    /// Refuses if an action has not come as far as was asked for. A milestone that was reached stays reached, whatever
+    /// became of the action since: the answer must not depend on a race.
+    fn check(&self, action: &Action) -> Result<(), ServiceError> {
+        if action.has_reached(self.milestone) {
+            return Ok(());
+        }
+        let verb = match action.status {
+            ActionStatus::Cancelled => "was cancelled",
+            status if status.is_final() => "has failed",
+            _ => return Err(not_yet(action, &format!("been {}", self.milestone), self)),
+        };
+        let refusal = ServiceError::impossible(format!("{} {verb}: {}", action.kind, action.status_reason));
+        Err(refusal.code("ActionFailed").about(action.id))
+    }
+}
+
+/// Finds the object of a request, authorizes and submits; boxed, since it is large and not always run.
+pub type Submission<'a, E> = Pin<Box<dyn Future<Output = Result<Action, E>> + Send + 'a>>;
+
+/// A request to change something.
+#[derive(Debug, Clone)]
+pub struct Mutation {
+    /// The caller within the operation.
+    pub access: Access,
+    /// The caller as the action records it, with the request id.
+    pub caller: Caller,
+    /// What to wait for.
+    pub wait: Wait,
+}
+
+impl Service {
+    /// Submits a change unless the same request was submitted before, waits, and returns the cluster as it then is.
+    ///
+    /// `submit` is not run for a replayed request, so that a retry gets the answer of the first attempt.
+    pub async fn mutate<E: From<ServiceError>>(
+        &self,
+        mutation: &Mutation,
+        submit: Submission<'_, E>,
+    ) -> Result<(Cluster, Action), E> {
+        let replayed = self.engine.replayed(&mutation.caller).await.map_err(ServiceError::from)?;
+        let action = match replayed {
+            Some(action) => action,
+            None => submit.await?,
+        };
+        Ok(self.outcome(action, &mutation.wait).await?)
+    }
+
+    /// Waits, and returns the cluster as it then is.
+    async fn outcome(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ServiceError> {
+        let id = action.id;
+        let action = self.wait(action, wait).await?;
+        wait.check(&action)?;
+        let missing = || ServiceError::not_found("the cluster is not there any more").about(id);
+        let cluster = action.cluster_id.ok_or_else(missing)?;
+        let cluster = self.engine.store().cluster(cluster).await;
+        let cluster = cluster.map_err(|error| ServiceError::from(error).about(id))?;
+        Ok((cluster.ok_or_else(missing)?, action))
+    }
+
+    /// Waits until an action has ended.
+    pub async fn wait_for_end(&self, action: Action, at_most: Span) -> Result<Action, ServiceError> {
+        let wait = Wait { milestone: Milestone::Reached, at_most };
+        let action = self.wait(action, &wait).await?;
+        if action.status.is_final() { Ok(action) } else { Err(not_yet(&action, "ended", &wait)) }
+    }
+
+    /// Waits until the milestone is reached, the time is over or the server stops.
+    async fn wait(&self, action: Action, wait: &Wait) -> Result<Action, ServiceError> {
+        let id = action.id;
+        if action.has_reached(wait.milestone) || action.status.is_final() {
+            return Ok(action);
+        }
+        let reached = tokio::select! {
+            reached = self.engine.wait(id, wait.milestone, wait.at_most) => reached,
+            () = self.closing().cancelled() => {
+                let message = format!(
+                    "the server is stopping, and {} has not been {} yet; it goes on as action {id}: \
+                     look at that once a server answers again",
+                    action.kind, wait.milestone
+                );
+                return Err(ServiceError::new(ErrorKind::Unavailable, message).code("ServerStopping").about(id));
+            }
+        };
+        reached.map_err(|error| ServiceError::from(error).about(id))
+    }
+}
+
+/// The milestone was not reached in time; the action goes on.
+fn not_yet(action: &Action, what: &str, wait: &Wait) -> ServiceError {
+    let (kind, id) = (action.kind, action.id);
+    let message = if wait.at_most == Span::default() {
+        format!("{kind} has not {what} yet, and wait_timeout is 0s; it goes on as action {id}")
+    } else {
+        format!("{kind} has not {what} within {}; it goes on as action {id}", wait.at_most)
+    };
+    ServiceError::new(ErrorKind::TimedOut, message).about(id)
+}

@@ -1,0 +1,162 @@
+//! Where something new goes, and whether its creator may have it run there.
+
+use muster_core::cluster::Framework;
+use muster_core::ids::InstanceId;
+use muster_core::principal::Principal;
+use muster_core::profile::ProfileType;
+use serde_json::{Map, Value};
+
+use crate::access::{Access, UNOWNED};
+use crate::authorize::{Denied, Resource};
+use crate::error::ServiceError;
+use crate::service::Service;
+
+/// The provider whose nodes are processes of the server's user.
+const LOCAL_PROVIDER: &str = "local";
+
+/// The provider whose nodes are pods.
+const KUBERNETES_PROVIDER: &str = "kubernetes";
+
+/// Whether an instance is meant by this: its whole id, or its provider's name.
+pub fn is_of(id: &InstanceId, provider: &str) -> bool {
+    id.as_str() == provider || id.provider() == provider
+}
+
+/// The framework whose clusters are of this type, if any are.
+pub fn framework_of(kind: &ProfileType) -> Option<Framework> {
+    let is_its = |framework: &&Framework| cluster_type(**framework).name == kind.name;
+    Framework::ALL.iter().find(is_its).copied()
+}
+
+/// The type of a framework's clusters.
+pub fn cluster_type(framework: Framework) -> ProfileType {
+    ProfileType::new(&format!("{framework}.cluster"), "1.0")
+}
+
+/// Where something goes that may go to several: to Kubernetes if there is one.
+fn preference(provider: &str) -> u8 {
+    match provider {
+        KUBERNETES_PROVIDER => 0,
+        LOCAL_PROVIDER => 1,
+        _ => 2,
+    }
+}
+
+impl Service {
+    /// The instance that knows a type, of the provider that was asked for if one was.
+    pub fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ServiceError> {
+        let mut instances = self.engine.instances();
+        instances.sort_by_key(|id| (preference(id.provider()), id.clone()));
+        let knows = |id: &&InstanceId| {
+            let fits = provider.is_empty() || is_of(id, provider);
+            fits && self.engine.provider(id).is_some_and(|served| served.capabilities(kind, None).is_some())
+        };
+        if let Some(found) = instances.iter().find(knows) {
+            return Ok(found.clone());
+        }
+        let mut there: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
+        there.sort_unstable();
+        let there = there.join(", ");
+        let message = if instances.is_empty() {
+            format!("no provider here makes nodes of type {kind}: none is configured")
+        } else if provider.is_empty() {
+            format!("no provider here makes nodes of type {kind}: choose another profile; there are: {there}")
+        } else if instances.iter().any(|id| is_of(id, provider)) {
+            format!("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")
+        } else {
+            format!("there is no provider '{provider}' here: use one of {there}, or leave it out")
+        };
+        Err(ServiceError::invalid(message).code("NoProvider"))
+    }
+
+    /// The namespace that a project's objects go to, if the request names none.
+    pub fn namespace_of<'a>(&'a self, project: &'a str) -> Result<&'a str, ServiceError> {
+        self.engine.config().projects.namespace_of(project).ok_or_else(|| {
+            let message = format!(
+                "project '{project}' is nowhere at home, since the namespace of its name is another project's: \
+                 name its namespace in [project_namespaces]"
+            );
+            ServiceError::impossible(message).code("NoNamespace")
+        })
+    }
+
+    /// The project that owns what is created in a namespace.
+    pub fn project_of<'a>(&'a self, namespace: &'a str) -> Result<&'a str, ServiceError> {
+        self.engine.config().projects.project_of(namespace).ok_or_else(|| {
+            let home = self.engine.config().projects.namespace_of(namespace).unwrap_or_default();
+            ServiceError::not_found(format!(
+                "namespace '{namespace}' is no project's: the project of that name is at home in '{home}'"
+            ))
+        })
+    }
+
+    /// Decides whether the caller may create something in a namespace, by the project that owns the namespace.
+    pub fn authorize_namespace(&self, access: &Access, namespace: &str) -> Result<(), ServiceError> {
+        let what = format!("namespace '{namespace}'");
+        let own = || self.namespace_of(&access.principal().project);
+        let unseen = |home: &str| {
+            ServiceError::not_found(format!(
+                "{what} could not be found: what you create goes to namespace '{home}'"
+            ))
+        };
+        let project = self.project_of(namespace);
+        if access.scope().is_some() && project.is_err() {
+            return Err(unseen(own()?));
+        }
+        match access.check(Resource { what: &what, project: project?, owner: &UNOWNED }) {
+            Err(Denied::Unseen(_)) => Err(unseen(own()?)),
+            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Refuses a namespace of another project, except for admins.
+    fn check_namespace(&self, principal: &Principal, namespace: &str) -> Result<(), ServiceError> {
+        let owner = self.engine.config().projects.project_of(namespace);
+        if principal.is_admin() || owner == Some(&principal.project) {
+            return Ok(());
+        }
+        let project = &principal.project;
+        let message = format!(
+            "namespace '{namespace}' is not of project '{project}': name one that is, or leave it out"
+        );
+        Err(ServiceError::forbidden(message).code("NamespaceNotYours"))
+    }
+
+    /// Refuses a recipe that names a namespace of another project.
+    pub fn check_recipe_namespace(
+        &self,
+        principal: &Principal,
+        properties: &Map<String, Value>,
+    ) -> Result<(), ServiceError> {
+        let named = properties.get("namespace").and_then(Value::as_str);
+        named.map_or(Ok(()), |namespace| self.check_namespace(principal, namespace))
+    }
+
+    /// Refuses the adoption of something in a namespace of another project, where instances have namespaces.
+    pub fn check_adoption(
+        &self,
+        principal: &Principal,
+        instance: &InstanceId,
+        identity: &str,
+    ) -> Result<(), ServiceError> {
+        let place = identity.split_once('/').filter(|_| instance.provider() == KUBERNETES_PROVIDER);
+        place.map_or(Ok(()), |(namespace, _)| self.check_namespace(principal, namespace))
+    }
+
+    /// Refuses nodes that would run as the server's own user, unless the caller may have such.
+    pub fn check_local_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ServiceError> {
+        if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(principal) {
+            return Ok(());
+        }
+        let message = "local processes run as the server's own user: only admins may make them here; \
+                       ask one, or use another provider";
+        Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
+    }
+
+    /// Whether a caller may decide what runs as the server's user: everyone if only that user can authenticate,
+    /// otherwise admins.
+    pub fn may_run_as_server(&self, principal: &Principal) -> bool {
+        self.settings.dev || self.settings.own_user_only || principal.is_admin()
+    }
+}

@@ -1,0 +1,143 @@
+//! Questions about clusters, nodes and the server that change nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use muster_core::action::Action;
+use muster_core::capacity::Capacity;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId};
+use muster_core::node::Node;
+use muster_core::policy::Rules;
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::time::{Span, Timestamp};
+use muster_engine::Lines;
+use muster_engine::ports::provider::{LogQuery, Operation};
+use muster_store::commands::SignalKind;
+use muster_store::{Store, StoreError};
+use serde_json::{Map, Value};
+
+use crate::error::ServiceError;
+use crate::service::Service;
+
+impl Service {
+    /// The rows, for reads.
+    pub fn store(&self) -> &Store {
+        self.engine.store()
+    }
+
+    /// The time by the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    /// How long history is kept.
+    pub fn retention(&self) -> Span {
+        self.engine.config().retention
+    }
+
+    /// The rules that policies are validated by.
+    pub fn policy_rules(&self) -> Rules {
+        self.engine.config().policy_rules
+    }
+
+    /// The provider instances that this server serves.
+    pub fn instances(&self) -> Vec<InstanceId> {
+        self.engine.instances()
+    }
+
+    /// The capacity of each instance whose provider has a limited one, sorted by id.
+    pub fn capacities(&self) -> Vec<(InstanceId, Capacity)> {
+        let mut instances = self.instances();
+        instances.sort_by(|left, right| left.as_str().cmp(right.as_str()));
+        let capacity = |id: &InstanceId| self.engine.provider(id)?.capacity();
+        instances.into_iter().filter_map(|id| capacity(&id).map(|capacity| (id, capacity))).collect()
+    }
+
+    /// Whether a provider here creates nodes of a type.
+    pub fn serves_type(&self, kind: &ProfileType) -> bool {
+        let serves = |id: &InstanceId| {
+            self.engine.provider(id).is_some_and(|provider| provider.capabilities(kind, None).is_some())
+        };
+        self.instances().iter().any(serves)
+    }
+
+    /// Refuses a profile that the first provider of its type cannot create nodes from.
+    pub fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        let instances = self.instances();
+        let checked = instances.iter().filter_map(|id| self.engine.provider(id)).find_map(|provider| {
+            provider.capabilities(&profile.kind, None).map(|_| provider.check_profile(profile))
+        });
+        checked.unwrap_or(Ok(()))
+    }
+
+    /// Whether nodes of a cluster's type may be in no cluster.
+    pub fn allows_orphans(&self, cluster: &Cluster) -> bool {
+        let provider = self.engine.provider(&cluster.instance);
+        let capabilities = provider
+            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
+        capabilities.is_none_or(|capabilities| capabilities.orphans)
+    }
+
+    /// The operations that nodes of a type have at an instance.
+    pub fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
+        self.engine.provider(instance).map(|provider| provider.operations(kind)).unwrap_or_default()
+    }
+
+    /// The log of a node.
+    pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, ServiceError> {
+        Ok(self.engine.logs(cluster, node, query).await?)
+    }
+
+    /// The environment that programs need to use a cluster.
+    pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, ServiceError> {
+        Ok(self.engine.environment(cluster).await?)
+    }
+
+    /// What the provider reports of a node.
+    pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, ServiceError> {
+        Ok(self.engine.details(node).await?)
+    }
+
+    /// What the provider reports of members of a cluster.
+    pub async fn details_of(
+        &self,
+        cluster: &Cluster,
+        members: &[Node],
+    ) -> Result<HashMap<NodeId, Map<String, Value>>, ServiceError> {
+        Ok(self.engine.details_of(cluster, members).await?)
+    }
+
+    /// Whether an action of a user is under way on a cluster or node; healing does not count.
+    pub async fn is_changing(
+        &self,
+        cluster: Option<ClusterId>,
+        node: Option<NodeId>,
+    ) -> Result<bool, ServiceError> {
+        Ok(self.engine.somebody_changes(cluster, node).await?)
+    }
+
+    /// Cancels, suspends or resumes an action.
+    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
+        self.engine.signal(id, kind).await
+    }
+
+    /// Completes the lifecycle hook that an action waits for before its node is deleted; idempotent.
+    pub async fn complete_lifecycle(&self, token: ActionId) -> Result<Action, ServiceError> {
+        Ok(self.engine.complete_lifecycle(token).await?)
+    }
+
+    /// Why this server cannot work now: no lease, a failed write, or a database that does not answer in time.
+    pub async fn readiness(&self, at_most: Duration) -> Result<(), String> {
+        self.engine.readiness()?;
+        match tokio::time::timeout(at_most, self.store().ping()).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("the database did not answer within {} ms", at_most.as_millis())),
+        }
+    }
+
+    /// How long ago the engine renewed its lease.
+    pub fn lease_age(&self) -> Span {
+        self.engine.lease_age()
+    }
+}

@@ -1,0 +1,51 @@
+//! The handle that APIs hold: the engine, and the settings that decide what callers may do.
+
+use std::sync::Arc;
+
+use muster_engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+/// What the server's configuration says about its callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Loosened for development.
+    pub dev: bool,
+    /// Only the operating system's user that runs the server can authenticate.
+    pub own_user_only: bool,
+}
+
+/// The use cases over an engine. Handles are cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    pub(crate) engine: Engine,
+    pub(crate) settings: Arc<Settings>,
+    /// The server stops: requests that wait are answered at once.
+    closing: CancellationToken,
+}
+
+impl Service {
+    /// The use cases of an engine.
+    pub fn new(engine: Engine, settings: Settings) -> Self {
+        Self { engine, settings: Arc::new(settings), closing: CancellationToken::new() }
+    }
+
+    /// The engine behind the use cases.
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Cancelled when the server stops.
+    pub const fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Ends every wait, since the server stops. The actions waited for go on.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// The most nodes that a cluster may have.
+    pub fn max_nodes(&self) -> u32 {
+        self.engine.config().max_nodes_per_cluster
+    }
+}
