@@ -8,9 +8,8 @@ mod call;
 mod cluster_actions;
 mod clusters;
 mod events;
-mod fault;
+mod field_reader;
 mod find;
-mod form;
 mod membership;
 mod node_changes;
 mod nodes;
@@ -23,21 +22,28 @@ mod query;
 mod receivers;
 mod reply;
 mod routes;
+mod senlin_error;
 mod service;
 mod show;
 mod sizes;
 mod version;
 mod versions;
 
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderName, HeaderValue};
 use muster_service::Service;
 
-use crate::error::ApiError;
+use self::senlin_error::SenlinError;
+use crate::access_log::REQUEST_ID;
+use crate::error::ErrorRenderer;
+use crate::serve::PublicRoute;
 
 pub(crate) use call::base;
 pub use routes::CASES;
-pub(crate) use routes::is_open;
 
-/// Where the door is.
+/// Where the API is.
 pub(crate) const ROOT: &str = "/clustering";
 
 /// Where its resources are.
@@ -58,12 +64,29 @@ impl Clustering {
     }
 }
 
-/// Whether a path is this door's.
-pub(crate) fn is_here(path: &str) -> bool {
+/// Whether a path belongs to this API.
+fn owns_path(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A refusal of another part of the server, in the form of this door.
-pub(crate) fn refuse(error: ApiError) -> axum::response::Response {
-    fault::Fault::from(error).response()
+/// The request id, under the name that clients of OpenStack services look for.
+const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
+
+/// A layer around all others: leaves in the requests of this API how its errors are rendered and whether the route is
+/// public, and repeats the request id in the form that clients of OpenStack services know.
+pub(crate) async fn claim(mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if !owns_path(path) {
+        return next.run(request).await;
+    }
+    if routes::is_public(path) {
+        request.extensions_mut().insert(PublicRoute);
+    }
+    request.extensions_mut().insert(ErrorRenderer(|error| SenlinError::from(error).response()));
+    let mut response = next.run(request).await;
+    let id = response.headers().get(REQUEST_ID).map(|id| [b"req-", id.as_bytes()].concat());
+    if let Some(id) = id.and_then(|id| HeaderValue::from_bytes(&id).ok()) {
+        response.headers_mut().insert(OPENSTACK_REQUEST_ID, id);
+    }
+    response
 }

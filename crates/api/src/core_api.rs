@@ -6,11 +6,11 @@ mod clusters;
 mod convert;
 mod create;
 mod find;
-mod forms;
 mod frameworks;
 mod inquire;
 mod limits;
 mod mutate;
+mod page_scope;
 mod pages;
 mod pods;
 mod recipe;
@@ -36,7 +36,7 @@ use tonic::{Request, Status};
 use crate::access::Access;
 use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
-use crate::seal::Seal;
+use crate::token_signer::TokenSigner;
 
 /// What the server says of itself.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub struct CoreApi {
     service: Service,
     info: Arc<ServerInfo>,
     shutdown: CancellationToken,
-    seal: Arc<OnceCell<Seal>>,
+    signer: Arc<OnceCell<TokenSigner>>,
     /// What local processes can run; nothing where there are none.
     frameworks: Option<Arc<dyn Frameworks>>,
     /// What nodes can be given by name.
@@ -77,8 +77,8 @@ pub struct CoreApi {
 impl CoreApi {
     /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        let (seal, shapes) = (Arc::default(), Arc::default());
-        Self { service, info: Arc::new(info), shutdown, seal, frameworks: None, shapes }
+        let (signer, shapes) = (Arc::default(), Arc::default());
+        Self { service, info: Arc::new(info), shutdown, signer, frameworks: None, shapes }
     }
 
     /// The same, with the frameworks that local processes can run.
@@ -99,9 +99,9 @@ impl CoreApi {
     }
 
     /// What tokens are signed with.
-    async fn seal(&self) -> Result<&Seal, ApiError> {
-        let read = async || Ok(Seal::new(&self.service.store().token_key().await?));
-        self.seal.get_or_try_init(read).await
+    async fn signer(&self) -> Result<&TokenSigner, ApiError> {
+        let read = async || Ok(TokenSigner::new(&self.service.store().token_key().await?));
+        self.signer.get_or_try_init(read).await
     }
 
     /// The services for gRPC.

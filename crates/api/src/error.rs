@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::sync::Arc;
 
+use axum::response::Response;
 use http::StatusCode;
 use muster_proto::rpc::{ERROR_INFO, ErrorInfo};
 use muster_proto::wkt::Any;
@@ -124,6 +125,15 @@ impl ApiError {
         .encode_to_vec()
     }
 }
+
+/// The message of an error, beside the body that has it too; for the access log.
+#[derive(Debug, Clone)]
+pub(crate) struct ErrorMessage(pub(crate) String);
+
+/// How the API that a request belongs to renders errors. The API leaves it in the request's extensions; without one,
+/// errors are rendered as the core API does.
+#[derive(Clone, Copy)]
+pub(crate) struct ErrorRenderer(pub(crate) fn(ApiError) -> Response);
 
 impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {

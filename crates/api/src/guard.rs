@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::{HeaderMap, Uri, header, uri::Authority};
 
 use crate::error::ApiError;
-use crate::rest::refuse;
+use crate::rest::ErrorContext;
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub async fn guard(State(settings): State<Arc<GuardSettings>>, request: Request,
     }
     match check(&settings, request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
-        Err(error) => refuse(request.uri().path(), request.headers(), &error.into()),
+        Err(error) => ErrorContext::of(&request).render(&error.into()),
     }
 }
 

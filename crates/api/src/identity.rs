@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::{HeaderValue, StatusCode, header};
@@ -14,8 +15,9 @@ use serde_json::{Map, Value, json};
 use crate::auth::{Accounts, LoggedIn};
 use crate::clustering::{ROOT as CLUSTERING, base};
 use crate::rest;
+use crate::serve::PublicRoute;
 
-/// Where the door is.
+/// Where the API is.
 const ROOT: &str = "/identity";
 
 /// The largest log-in.
@@ -46,9 +48,13 @@ impl Identity {
     }
 }
 
-/// Whether whoever calls need not say who they are.
-pub(crate) fn is_open(path: &str) -> bool {
-    path == ROOT || path.starts_with("/identity/")
+/// A layer around all others: the routes of this API are public, since this is where clients authenticate.
+pub(crate) async fn claim(mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if path == ROOT || path.starts_with("/identity/") {
+        request.extensions_mut().insert(PublicRoute);
+    }
+    next.run(request).await
 }
 
 async fn versions(State(door): State<Identity>, request: Request) -> Response {

@@ -1,6 +1,7 @@
-//! Muster's front doors: they parse, authorize, call and convert; what happens is the engine's.
+//! Wire formats over the use cases: APIs parse a request, call the service layer, and convert its result.
 
 pub mod access;
+pub mod access_log;
 pub mod auth;
 pub mod clustering;
 mod core_api;
@@ -9,11 +10,10 @@ pub mod guard;
 mod health;
 pub mod identity;
 pub mod operations;
-pub mod requests;
 pub mod rest;
-mod seal;
 pub mod serve;
 pub mod server;
+mod token_signer;
 
 pub use core_api::{CoreApi, ServerInfo};
 pub use error::ApiError;

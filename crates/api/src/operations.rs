@@ -14,7 +14,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use serde_json::json;
 
-use crate::requests::{Requests, Sentence};
+use crate::access_log::Requests;
+use crate::error::ErrorMessage;
 
 /// How long the database may take to answer a probe: those who ask give up after a second.
 const PATIENCE: Duration = Duration::from_millis(800);
@@ -66,7 +67,7 @@ async fn ready(State(probes): State<Probes>) -> Response {
         Err(reason) => {
             let body = Json(json!({"status": "unready", "reason": reason}));
             let mut response = (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
-            response.extensions_mut().insert(Sentence(reason));
+            response.extensions_mut().insert(ErrorMessage(reason));
             response
         }
     }

@@ -22,8 +22,8 @@ mod body;
 #[cfg(test)]
 mod tests;
 
+pub use answer::ErrorContext;
 pub(crate) use answer::json;
-pub use answer::refuse;
 pub use body::BODY_LIMIT;
 
 /// The custom verb of a path that is watched.
@@ -92,10 +92,11 @@ async fn serve(
         Some(watch) if wants_watch(parts.uri.query().unwrap_or_default()) => watch,
         _ => route,
     };
+    let context = ErrorContext::of_parts(&parts);
     let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
     match call(route, path, parts, body).await {
         Ok(answer) => answer::answer(uri.path(), &headers, answer),
-        Err(status) => refuse(uri.path(), &headers, &status),
+        Err(status) => context.render(&status),
     }
 }
 
@@ -128,12 +129,12 @@ async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error =
         ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
-    refuse(path, request.headers(), &error.into())
+    ErrorContext::of(&request).render(&error.into())
 }
 
-/// The answer for a path that no door has.
+/// The answer for a path that no API has.
 pub async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
     let error = ApiError::not_found(format!("there is nothing at {path}")).word("PathNotFound");
-    refuse(path, request.headers(), &error.into())
+    ErrorContext::of(&request).render(&error.into())
 }

@@ -1,4 +1,4 @@
-//! The doors put together: routes behind the guard and behind authentication.
+//! The APIs put together: routes behind the guard and behind authentication.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use axum::response::Response;
 use muster_proto::rest::Endpoint;
 
 use crate::access;
+use crate::access_log;
 use crate::auth::{Authenticators, Caller};
 use crate::error::ApiError;
 use crate::guard::{self, GuardSettings};
-use crate::{clustering, identity, requests, rest};
+use crate::rest::{self, ErrorContext};
 
 /// The REST side of the core API, guarded and authenticated.
 pub fn router(endpoints: &[Endpoint], authenticators: Authenticators, guard: GuardSettings) -> Router {
@@ -29,9 +30,9 @@ pub fn grpc_router(
     layered(methods, authenticators, guard)
 }
 
-/// Puts routes behind the guard and behind authentication; whoever calls is in the request's extensions.
+/// Puts routes behind the guard and behind authentication; the principal is in the request's extensions.
 ///
-/// Unknown paths get their answer here, so routes of other doors are merged before.
+/// Unknown paths get their answer here, so routes of other APIs are merged before.
 pub fn protect(routes: Router, authenticators: Authenticators, guard: GuardSettings) -> Router {
     layered(routes.fallback(rest::unknown_path), authenticators, guard)
 }
@@ -48,30 +49,30 @@ async fn authorize_grpc(mut request: Request, next: Next) -> Response {
     if !guard::is_probe(&path)
         && let Err(error) = access::authorize_method(&path, request.extensions_mut())
     {
-        return rest::refuse(&path, request.headers(), &error.into());
+        return ErrorContext::of(&request).render(&error.into());
     }
     next.run(request).await
 }
+
+/// In the extensions of a request whose route is open without authentication; its API leaves it there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublicRoute;
 
 async fn authenticate(
     State(authenticators): State<Arc<Authenticators>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let path = request.uri().path();
-    if guard::is_probe(path) || clustering::is_open(path) || identity::is_open(path) {
+    if guard::is_probe(request.uri().path()) || request.extensions().get::<PublicRoute>().is_some() {
         return next.run(request).await;
     }
     let caller = Caller { headers: request.headers() };
     match authenticators.identify(caller).await {
         Ok(principal) => {
-            requests::known(&principal);
+            access_log::record_caller(&principal);
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(error) => {
-            let status = ApiError::from(error).into();
-            rest::refuse(request.uri().path(), request.headers(), &status)
-        }
+        Err(error) => ErrorContext::of(&request).render(&ApiError::from(error).into()),
     }
 }

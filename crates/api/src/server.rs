@@ -6,20 +6,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn;
 use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
 use axum_server::tls_rustls::RustlsConfig;
 use muster_service::Service;
 
+use crate::access_log::Port;
 use crate::auth::Authenticators;
 use crate::clustering::Clustering;
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
 use crate::identity::Identity;
 use crate::operations::{self, Operations};
-use crate::requests::Port;
 use crate::serve::{grpc_router, protect};
-use crate::{health, rest};
+use crate::{clustering, health, identity, rest};
 
 /// How long requests that are under way may take to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -105,6 +106,8 @@ impl Server {
         let grpc =
             grpc_router(health::add_to(api.grpc()).await, authenticators, guard(ports.grpc.local_addr()?));
         let (rest, grpc) = (requests.around(rest, Port::Rest), requests.around(grpc, Port::Grpc));
+        // Outermost: the layers inside ask the request which API it belongs to.
+        let rest = rest.layer(from_fn(clustering::claim)).layer(from_fn(identity::claim));
         let handle = Handle::new();
         tokio::spawn({
             let handle = handle.clone();

@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::reread::Reread;
 use super::{AuthError, Authenticator, Caller};
-use crate::seal::Seal;
+use crate::token_signer::TokenSigner;
 
 /// How long a token is good.
 pub const TOKEN_LIFE: Span = Span::from_secs(24 * 3600);
@@ -131,7 +131,7 @@ struct Claims {
 pub struct Accounts {
     file: Reread<AccountsFile>,
     /// What tokens are signed with; nobody logs in before it is there.
-    seal: OnceLock<Seal>,
+    signer: OnceLock<TokenSigner>,
     now: fn() -> Timestamp,
 }
 
@@ -139,12 +139,12 @@ impl Accounts {
     /// Reads a file; it has to be there and right.
     pub fn open(path: &Path, now: fn() -> Timestamp) -> io::Result<Self> {
         let file = Reread::open(path, "accounts", AccountsFile::parse)?;
-        Ok(Self { file, seal: OnceLock::new(), now })
+        Ok(Self { file, signer: OnceLock::new(), now })
     }
 
     /// From here on tokens are signed with this, the database's key: they are good on every replica.
     pub fn sign_with(&self, token_key: &str) {
-        self.seal.get_or_init(|| Seal::new(token_key));
+        self.signer.get_or_init(|| TokenSigner::new(token_key));
     }
 
     /// Logs somebody in, to the account's project or to no other.
@@ -159,7 +159,7 @@ impl Accounts {
         let expires_at = issued_at.after(TOKEN_LIFE);
         let claims = Claims { name: account.name.clone(), until: expires_at.micros() };
         let carried = serde_json::to_vec(&claims).unwrap_or_default();
-        let token = format!("{PREFIX}{}", self.seal.get()?.close(PURPOSE, &carried));
+        let token = format!("{PREFIX}{}", self.signer.get()?.close(PURPOSE, &carried));
         Some(LoggedIn { token, principal: account.principal(), issued_at, expires_at })
     }
 }
@@ -174,7 +174,7 @@ impl Authenticator for Accounts {
         let Some(sealed) = caller.token().and_then(|token| token.strip_prefix(PREFIX)) else {
             return Ok(None);
         };
-        let carried = self.seal.get().and_then(|seal| seal.open(PURPOSE, sealed));
+        let carried = self.signer.get().and_then(|signer| signer.open(PURPOSE, sealed));
         let claims = carried.and_then(|carried| serde_json::from_slice::<Claims>(&carried).ok());
         let refused = |why: &str| AuthError::Refused(format!("{why}: log in again"));
         let claims = claims.ok_or_else(|| refused("the token was not given out here"))?;

@@ -10,10 +10,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::{Form, unacceptable};
+use super::field_reader::{FieldReader, unacceptable};
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show::{self, Edges};
 use super::version::Version;
 
@@ -31,7 +31,7 @@ const BY_CLUSTER: Version = Version(14);
 /// Since when actions are told to stop for a while and to go on.
 const SUSPEND: Version = Version(15);
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     let mut filters = vec!["name", "target", "action", "status"];
     if call.version >= BY_CLUSTER {
@@ -61,25 +61,25 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("actions", shown.collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     let action = call.action(call.path(0)).await?;
     shown(call, &action).await
 }
 
-async fn shown(call: &Call, action: &Action) -> Result<Reply, Fault> {
+async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
     let mut edges = call.service().store().edges(&[action.id]).await?;
     let (on, by) = edges.remove(&action.id).unwrap_or_default();
     Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
 }
 
 /// Actions are made by what they are about.
-pub(super) fn create(_: &Call) -> Result<Reply, Fault> {
-    Err(Fault::forbidden())
+pub(super) fn create(_: &Call) -> Result<Reply, SenlinError> {
+    Err(SenlinError::forbidden())
 }
 
 /// Cancels an action; from 1.15 on also stops it for a while, or lets it go on.
-pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.changed_object("action")?);
+pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.changed_object("action")?);
     let given = form.any("status");
     form.require("status").done()?;
     let signal = match given.and_then(Value::as_str) {
@@ -91,7 +91,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     let force = call.query.truth("force")?.unwrap_or(false);
     // By its whole id only.
     let given = call.path(0);
-    given.parse::<Uuid>().map_err(|_| Fault::missing("action", given))?;
+    given.parse::<Uuid>().map_err(|_| SenlinError::missing("action", given))?;
     let action = call.action(given).await?;
     if action.status.is_final() && !force {
         return Err(immutable(&action, action.status.as_str(), OPEN));
@@ -110,9 +110,9 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
 const OPEN: &str = "['INIT', 'WAITING', 'READY', 'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']";
 
 /// It has ended, or stands where it cannot be told this.
-fn immutable(action: &Action, status: &str, expected: &str) -> Fault {
+fn immutable(action: &Action, status: &str, expected: &str) -> SenlinError {
     let id = action.id.short();
     let text =
         format!("Action ({id}) is in status ({status}) while expected status must be one of ({expected}).");
-    Fault::conflict("ActionImmutable", text)
+    SenlinError::conflict("ActionImmutable", text)
 }

@@ -6,9 +6,9 @@ use muster_service::adoption::{Adopted, Adoptee, NewName};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 
 /// What a request says of what is to be adopted.
 struct Wanted<'b> {
@@ -18,24 +18,24 @@ struct Wanted<'b> {
 }
 
 impl<'b> Wanted<'b> {
-    fn read(form: &mut Form<'b>) -> Result<Self, Fault> {
+    fn read(form: &mut FieldReader<'b>) -> Result<Self, SenlinError> {
         let identity = form.text("identity")?.unwrap_or_default();
         let kind = form.text("type")?.unwrap_or_default();
         let overrides = form.map("overrides")?.unwrap_or_default();
         let snapshot = form.truth("snapshot")?.unwrap_or(false);
         form.require("identity").require("type").done()?;
         if identity.is_empty() {
-            return Err(Fault::bad("The identity is empty: what shall be adopted?"));
+            return Err(SenlinError::bad("The identity is empty: what shall be adopted?"));
         }
         if snapshot {
-            return Err(Fault::bad(format!("there are no snapshots of {kind}: leave out snapshot")));
+            return Err(SenlinError::bad(format!("there are no snapshots of {kind}: leave out snapshot")));
         }
         Ok(Self { identity, kind, overrides })
     }
 
     /// Where it is, and as what.
-    fn find(self, call: &Call) -> Result<Adoptee, Fault> {
-        let unknown = || Fault::bad(format!("The profile_type '{}' could not be found.", self.kind));
+    fn find(self, call: &Call) -> Result<Adoptee, SenlinError> {
+        let unknown = || SenlinError::bad(format!("The profile_type '{}' could not be found.", self.kind));
         let (name, version) = self.kind.rsplit_once('-').ok_or_else(unknown)?;
         let info = profile_types::find(name, version).ok_or_else(unknown)?;
         let kind = ProfileType::new(info.name, info.version);
@@ -49,8 +49,8 @@ impl<'b> Wanted<'b> {
 }
 
 /// What a node would be made from, if it were ours.
-pub(super) async fn preview(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.body()?);
+pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.body()?);
     let adoptee = Wanted::read(&mut form)?.find(call)?;
     let profile = call.service().adopt_preview(&call.caller()?, &adoptee).await?;
     let spec = json!({
@@ -62,8 +62,8 @@ pub(super) async fn preview(call: &Call) -> Result<Reply, Fault> {
 }
 
 /// Takes a node in.
-pub(super) async fn adopt(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.body()?);
+pub(super) async fn adopt(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.body()?);
     let name = form.name("name")?.map(str::to_owned);
     let role = form.text("role")?.unwrap_or_default().to_owned();
     let metadata = form.map("metadata")?.unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) async fn adopt(call: &Call) -> Result<Reply, Fault> {
     let named = NewName { name, role, metadata };
     match call.service().adopt(&call.caller()?, &adoptee, named).await? {
         Adopted::Now(node) => Ok(Reply::of("node", call.shown_node(&node).await?)),
-        Adopted::Before(known) => Err(Fault::conflict(
+        Adopted::Before(known) => Err(SenlinError::conflict(
             "ResourceInUse",
             format!("'{}' cannot be adopted: it is node {known} already.", adoptee.identity),
         )),

@@ -9,18 +9,18 @@ use muster_core::node::{Node, NodeRole};
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show;
 
 /// The longest path.
 const LONGEST: usize = 1024;
 
 /// What is found at a path in each worker; those without it are left out.
-pub(super) async fn collect(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn collect(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(1).trim();
     if given.is_empty() || given == "None" {
-        return Err(Fault::bad("Required path attribute is missing"));
+        return Err(SenlinError::bad("Required path attribute is missing"));
     }
     let path = parse(given)?;
     let cluster = call.cluster(call.path(0)).await?;
@@ -50,8 +50,8 @@ fn first(path: &JpQuery, node: &Value) -> Option<Value> {
 }
 
 /// Reads a path; clients leave out its root, and put bare names into it that JSON paths have in quotes.
-fn parse(given: &str) -> Result<JpQuery, Fault> {
-    let invalid = |why: &str| Fault::bad(format!("Invalid attribute path - {why}"));
+fn parse(given: &str) -> Result<JpQuery, SenlinError> {
+    let invalid = |why: &str| SenlinError::bad(format!("Invalid attribute path - {why}"));
     if given.len() > LONGEST {
         return Err(invalid(&format!("it is longer than {LONGEST} characters")));
     }
@@ -145,7 +145,7 @@ mod tests {
     #[case("a[?(@.b)]")]
     #[case("a..*..*")]
     fn what_is_no_path_is_said(#[case] path: &str) {
-        let fault = parse(path).unwrap_err();
-        assert!(fault.message.starts_with("Invalid attribute path - "), "{}", fault.message);
+        let error = parse(path).unwrap_err();
+        assert!(error.message.starts_with("Invalid attribute path - "), "{}", error.message);
     }
 }

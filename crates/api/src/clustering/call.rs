@@ -8,8 +8,8 @@ use muster_core::principal::{Door, Principal};
 use muster_service::{Access, Caller, Case, Service, Subject};
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, MALFORMED};
 use super::query::Query;
+use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 use super::{Clustering, V1};
 
@@ -42,7 +42,7 @@ impl Call {
         path: Vec<String>,
         body: Body,
         tls: bool,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, SenlinError> {
         let version = Version::of(&parts.headers)?;
         let body = read_body(&parts.headers, body).await?;
         let query = Query::read(parts.uri.query().unwrap_or_default());
@@ -52,17 +52,17 @@ impl Call {
     }
 
     /// Opens the route to the caller, as far as that can be decided before its object is found.
-    pub(super) fn authorize(&mut self, case: &Case) -> Result<(), Fault> {
+    pub(super) fn authorize(&mut self, case: &Case) -> Result<(), SenlinError> {
         if case.subject != Subject::Public {
-            let principal = self.principal.clone().ok_or_else(Fault::forbidden)?;
-            self.access = Some(Access::open(case, principal).map_err(|_| Fault::forbidden())?);
+            let principal = self.principal.clone().ok_or_else(SenlinError::forbidden)?;
+            self.access = Some(Access::open(case, principal).map_err(|_| SenlinError::forbidden())?);
         }
         Ok(())
     }
 
     /// The caller within this route.
-    pub(super) fn access(&self) -> Result<&Access, Fault> {
-        self.access.as_ref().ok_or_else(Fault::forbidden)
+    pub(super) fn access(&self) -> Result<&Access, SenlinError> {
+        self.access.as_ref().ok_or_else(SenlinError::forbidden)
     }
 
     /// The use cases.
@@ -71,18 +71,18 @@ impl Call {
     }
 
     /// Who is calling.
-    pub(super) fn principal(&self) -> Result<&Principal, Fault> {
+    pub(super) fn principal(&self) -> Result<&Principal, SenlinError> {
         self.access().map(Access::principal)
     }
 
     /// Who is calling, as actions keep it.
-    pub(super) fn caller(&self) -> Result<Caller, Fault> {
+    pub(super) fn caller(&self) -> Result<Caller, SenlinError> {
         let principal = self.principal()?.clone();
         Ok(Caller { principal, door: Door::Clustering, reason: String::new(), request: None })
     }
 
     /// The project whose objects are looked for by name or id; none is all.
-    pub(super) fn scope(&self) -> Result<Option<&str>, Fault> {
+    pub(super) fn scope(&self) -> Result<Option<&str>, SenlinError> {
         self.access().map(Access::scope)
     }
 
@@ -92,8 +92,8 @@ impl Call {
     }
 
     /// The body, which has to be there.
-    pub(super) fn body(&self) -> Result<&Map<String, Value>, Fault> {
-        self.body.as_ref().ok_or_else(|| Fault::form(MALFORMED))
+    pub(super) fn body(&self) -> Result<&Map<String, Value>, SenlinError> {
+        self.body.as_ref().ok_or_else(|| SenlinError::form(MALFORMED))
     }
 
     /// The body, or an empty one.
@@ -102,22 +102,27 @@ impl Call {
     }
 
     /// What stands in the body of a POST under a key.
-    pub(super) fn new_object(&self, key: &str) -> Result<&Map<String, Value>, Fault> {
-        let missing = || Fault::form(format!("Request body missing '{key}' key."));
+    pub(super) fn new_object(&self, key: &str) -> Result<&Map<String, Value>, SenlinError> {
+        let missing = || SenlinError::form(format!("Request body missing '{key}' key."));
         self.object(key, missing)
     }
 
     /// What stands in the body of a PATCH under a key.
-    pub(super) fn changed_object(&self, key: &str) -> Result<&Map<String, Value>, Fault> {
-        let missing = || Fault::form(format!("Malformed request data, missing '{key}' key in request body."));
+    pub(super) fn changed_object(&self, key: &str) -> Result<&Map<String, Value>, SenlinError> {
+        let missing =
+            || SenlinError::form(format!("Malformed request data, missing '{key}' key in request body."));
         self.object(key, missing)
     }
 
-    fn object(&self, key: &str, missing: impl Fn() -> Fault) -> Result<&Map<String, Value>, Fault> {
+    fn object(
+        &self,
+        key: &str,
+        missing: impl Fn() -> SenlinError,
+    ) -> Result<&Map<String, Value>, SenlinError> {
         match self.body()?.get(key) {
             None | Some(Value::Null) => Err(missing()),
             Some(Value::Object(object)) => Ok(object),
-            Some(_) => Err(Fault::form(MALFORMED)),
+            Some(_) => Err(SenlinError::form(MALFORMED)),
         }
     }
 
@@ -136,23 +141,23 @@ pub(crate) fn base(parts: &Parts, tls: bool) -> String {
 }
 
 /// A body is read if it says that it is JSON, or nothing, and looks like an object.
-async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String, Value>>, Fault> {
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String, Value>>, SenlinError> {
     let bytes = whole(body).await?;
     if !is_json(headers) || bytes.first() != Some(&b'{') {
         return Ok(None);
     }
     match serde_json::from_slice(&bytes) {
         Ok(map) => Ok(Some(map)),
-        Err(error) => Err(Fault::form(format!("The body is no JSON: {error}"))),
+        Err(error) => Err(SenlinError::form(format!("The body is no JSON: {error}"))),
     }
 }
 
 /// All of a body. One that is too large is read all the same, up to a point: whoever is still sending hears no answer.
-async fn whole(body: Body) -> Result<Vec<u8>, Fault> {
+async fn whole(body: Body) -> Result<Vec<u8>, SenlinError> {
     let (mut bytes, mut size) = (Vec::new(), 0_usize);
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| Fault::form(MALFORMED))?;
+        let chunk = chunk.map_err(|_| SenlinError::form(MALFORMED))?;
         size = size.saturating_add(chunk.len());
         if size <= BODY_LIMIT {
             bytes.extend_from_slice(&chunk);
@@ -160,7 +165,7 @@ async fn whole(body: Body) -> Result<Vec<u8>, Fault> {
             break;
         }
     }
-    if size > BODY_LIMIT { Err(Fault::too_large(size, BODY_LIMIT)) } else { Ok(bytes) }
+    if size > BODY_LIMIT { Err(SenlinError::too_large(size, BODY_LIMIT)) } else { Ok(bytes) }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -175,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    async fn read(kind: Option<&str>, body: &'static str) -> Result<Option<Map<String, Value>>, Fault> {
+    async fn read(kind: Option<&str>, body: &'static str) -> Result<Option<Map<String, Value>>, SenlinError> {
         let mut headers = HeaderMap::new();
         if let Some(kind) = kind {
             headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());

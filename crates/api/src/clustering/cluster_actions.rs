@@ -6,10 +6,10 @@ use muster_service::changes::{ClusterRecovery, ScaleDirection};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
 use super::membership::{self, ChangeOfPolicy};
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::sizes;
 
 /// One thing to be done, with what is said of it.
@@ -18,11 +18,11 @@ struct Deed<'b> {
     data: Map<String, Value>,
 }
 
-fn deed(body: &Map<String, Value>) -> Result<Deed<'_>, Fault> {
+fn deed(body: &Map<String, Value>) -> Result<Deed<'_>, SenlinError> {
     let mut entries = body.iter();
-    let (name, data) = entries.next().ok_or_else(|| Fault::form("No action specified"))?;
+    let (name, data) = entries.next().ok_or_else(|| SenlinError::form("No action specified"))?;
     if entries.next().is_some() {
-        return Err(Fault::form("Multiple actions specified"));
+        return Err(SenlinError::form("Multiple actions specified"));
     }
     let known = [
         "resize",
@@ -39,16 +39,16 @@ fn deed(body: &Map<String, Value>) -> Result<Deed<'_>, Fault> {
         "complete_lifecycle",
     ];
     if !known.contains(&name.as_str()) {
-        return Err(Fault::form(format!("Unrecognized action '{name}' specified")));
+        return Err(SenlinError::form(format!("Unrecognized action '{name}' specified")));
     }
     match data {
         Value::Object(data) => Ok(Deed { name, data: data.clone() }),
         Value::Null => Ok(Deed { name, data: Map::new() }),
-        _ => Err(Fault::form("The data provided is not a map")),
+        _ => Err(SenlinError::form("The data provided is not a map")),
     }
 }
 
-pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
     let Deed { name, data } = deed(call.body()?)?;
     match name {
         "resize" => resize(call, &data).await,
@@ -63,12 +63,12 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
         "policy_detach" => policy(call, ChangeOfPolicy::Detach, &data).await,
         "policy_update" => policy(call, ChangeOfPolicy::Update, &data).await,
         "complete_lifecycle" => complete_lifecycle(call, &data).await,
-        name => Err(Fault::form(format!("Unrecognized action '{name}' specified"))),
+        name => Err(SenlinError::form(format!("Unrecognized action '{name}' specified"))),
     }
 }
 
 /// Says that a node may go; the action that waits for it goes on. One that does not wait hears it without harm.
-async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
+async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let token = membership::lifecycle_token(call, data)?;
     call.cluster(call.path(0)).await?;
     let action = call.action(token).await?;
@@ -76,7 +76,7 @@ async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Re
     Ok(accepted(call, action.id))
 }
 
-async fn policy(call: &Call, kind: ChangeOfPolicy, data: &Map<String, Value>) -> Result<Reply, Fault> {
+async fn policy(call: &Call, kind: ChangeOfPolicy, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     Ok(accepted(call, membership::policy(call, kind, data).await?))
 }
 
@@ -84,7 +84,7 @@ fn accepted(call: &Call, action: ActionId) -> Reply {
     Reply::of("action", action.to_string()).accepted(call, action)
 }
 
-async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
+async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let asked = sizes::resize(data, limit, call.version)?;
     let group = data.get("group").and_then(Value::as_str);
@@ -95,13 +95,17 @@ async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> 
     Ok(Reply::whole(&json!({"action": action.to_string(), "cluster": shown})).accepted(call, action))
 }
 
-async fn scale(call: &Call, direction: ScaleDirection, data: &Map<String, Value>) -> Result<Reply, Fault> {
-    let mut form = Form::new(data);
+async fn scale(
+    call: &Call,
+    direction: ScaleDirection,
+    data: &Map<String, Value>,
+) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(data);
     let count = form.count("count")?;
     form.done()?;
     if count == Some(0) {
         let name = if direction == ScaleDirection::In { "scale-in" } else { "scale-out" };
-        return Err(Fault::bad(format!("Count for {name} request cannot be 0")));
+        return Err(SenlinError::bad(format!("Count for {name} request cannot be 0")));
     }
     let cluster = call.cluster(call.path(0)).await?;
     if let Some(count) = count
@@ -113,7 +117,7 @@ async fn scale(call: &Call, direction: ScaleDirection, data: &Map<String, Value>
     Ok(accepted(call, action.id))
 }
 
-async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, Fault> {
+async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
     Ok(accepted(call, call.service().check_cluster(&call.caller()?, &cluster, data).await?.id))
 }
@@ -121,13 +125,13 @@ async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, Fault> {
 /// What a recovery may be told.
 const RECOVERY: [&str; 4] = ["operation", "operation_params", "check", "check_capacity"];
 
-async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault> {
+async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
     let unknown: Vec<&str> = data.keys().map(String::as_str).filter(|key| !RECOVERY.contains(key)).collect();
     if !unknown.is_empty() {
-        return Err(Fault::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
+        return Err(SenlinError::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
     }
-    let mut form = Form::new(data);
+    let mut form = FieldReader::new(data);
     let recovery = ClusterRecovery {
         operation: form.any("operation").map(recovery).transpose()?,
         check: form.truth("check")?,
@@ -139,13 +143,13 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Fault>
 }
 
 /// How a node is brought back.
-pub(super) fn recovery(given: &Value) -> Result<String, Fault> {
+pub(super) fn recovery(given: &Value) -> Result<String, SenlinError> {
     let shown = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
     let word = shown.to_uppercase();
     if ["REBOOT", "REBUILD", "RECREATE"].contains(&word.as_str()) {
         return Ok(word);
     }
-    Err(Fault::bad(format!(
+    Err(SenlinError::bad(format!(
         "Operation value '{shown}' has to be one of the following: REBOOT, REBUILD, RECREATE"
     )))
 }

@@ -9,10 +9,10 @@ use muster_store::reads::{ClusterQuery, ClusterSort};
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show;
 use super::sizes::Asked;
 use super::version::Version;
@@ -38,13 +38,13 @@ const FORCE: Version = Version(8);
 
 impl Call {
     /// A cluster as it is shown.
-    pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, Fault> {
+    pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, SenlinError> {
         let with = self.service().store().belongings(std::slice::from_ref(cluster)).await?;
         Ok(json!(show::cluster(cluster, &with)))
     }
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "status"]), true)?;
     let wanted = ClusterQuery {
@@ -62,16 +62,16 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
     let with = call.service().store().belongings(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 
 /// Changes properties, sizes and the profile, as far as the request names them.
-pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
-    let mut form = Form::new(call.changed_object("cluster")?);
+    let mut form = FieldReader::new(call.changed_object("cluster")?);
     let name = form.name("name")?;
     let profile = form.profile()?;
     let metadata = form.map("metadata")?;
@@ -82,7 +82,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     form.done()?;
     let cluster = call.cluster(call.path(0)).await?;
     if cluster.status == ClusterStatus::Error {
-        return Err(Fault::conflict(
+        return Err(SenlinError::conflict(
             "FeatureNotSupported",
             "Updating a cluster in error state is not supported.",
         ));
@@ -97,7 +97,9 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     if let Some(profile) = profile {
         let profile = call.named_profile(profile).await?;
         if profile.kind.name != cluster.profile_type.name {
-            return Err(Fault::bad("Cannot update a cluster to a different profile type, operation aborted"));
+            return Err(SenlinError::bad(
+                "Cannot update a cluster to a different profile type, operation aborted",
+            ));
         }
         if profile.id != cluster.profile_id {
             update.profile_only = profile_only == Some(true);
@@ -115,7 +117,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
         update.resize = Some(resize);
     }
     if update.is_empty() {
-        return Err(Fault::bad("No property needs an update"));
+        return Err(SenlinError::bad("No property needs an update"));
     }
     let action = call.service().update_cluster(&call.caller()?, &cluster, &update).await?.id;
     let mut shown = call.shown_cluster(&cluster).await?;
@@ -127,17 +129,17 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
 const BUSY: [ClusterStatus; 4] =
     [ClusterStatus::Creating, ClusterStatus::Updating, ClusterStatus::Deleting, ClusterStatus::Recovering];
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let body = call.body_or_nothing();
-    let mut form = Form::new(&body);
+    let mut form = FieldReader::new(&body);
     let force = form.truth("force")?.or(call.query.truth("force")?).unwrap_or(false);
     if force && call.version < FORCE {
-        return Err(Fault::too_old(call.version));
+        return Err(SenlinError::too_old(call.version));
     }
     let given = call.path(0);
     let cluster = call.cluster(given).await?;
     if !force && BUSY.contains(&cluster.status) && call.service().is_changing(Some(cluster.id), None).await? {
-        return Err(Fault::conflict(
+        return Err(SenlinError::conflict(
             "ActionInProgress",
             format!("The cluster '{given}' is in status {}.", cluster.status),
         ));
@@ -146,7 +148,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
         && !profiles.is_empty()
     {
         let profiles: Vec<&str> = profiles.iter().filter_map(Value::as_str).collect();
-        return Err(Fault::conflict(
+        return Err(SenlinError::conflict(
             "ResourceInUse",
             format!(
                 "The cluster '{given}' cannot be deleted: still referenced by profile(s): {}.",

@@ -5,9 +5,9 @@ use muster_store::reads::{EventQuery, EventSort};
 use serde_json::Value;
 
 use super::call::Call;
-use super::fault::Fault;
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show;
 
 const SORTS: [(&str, EventSort); 8] = [
@@ -21,7 +21,7 @@ const SORTS: [(&str, EventSort); 8] = [
     ("cluster_id", EventSort::Cluster),
 ];
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["oname", "otype", "oid", "cluster_id", "action", "level"]), false)?;
     let wanted = EventQuery {
@@ -42,14 +42,14 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
 }
 
 /// Names of actions are checked; events of our own have names in other letters, and providers may have more of them.
-fn known_word(given: String) -> Result<String, Fault> {
+fn known_word(given: String) -> Result<String, SenlinError> {
     let like_action = given.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
     if like_action && given.parse::<ActionKind>().is_err() {
-        return Err(Fault::form(format!("Field value {given} is invalid")));
+        return Err(SenlinError::form(format!("Field value {given} is invalid")));
     }
     Ok(given)
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("event", show::event(&call.event(call.path(0)).await?)))
 }

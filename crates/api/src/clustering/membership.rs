@@ -11,8 +11,8 @@ use muster_store::reads::Thing;
 use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::fault::{Fault, MALFORMED};
-use super::form::Form;
+use super::field_reader::FieldReader;
+use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 
 /// Since when members can be exchanged.
@@ -56,7 +56,7 @@ impl Named {
 }
 
 impl Call {
-    async fn named_nodes(&self, given: Vec<String>) -> Result<Named, Fault> {
+    async fn named_nodes(&self, given: Vec<String>) -> Result<Named, SenlinError> {
         let ids = self.identify_all(Thing::Node, &given).await?;
         let ids: Vec<Option<NodeId>> = ids.into_iter().map(|id| id.map(NodeId::from_uuid)).collect();
         let store = self.service().store();
@@ -76,73 +76,74 @@ impl Call {
 }
 
 /// The list of nodes that a request names.
-fn nodes(form: &mut Form<'_>) -> Result<Vec<String>, Fault> {
+fn nodes(form: &mut FieldReader<'_>) -> Result<Vec<String>, SenlinError> {
     let given = match form.any("nodes") {
         None => Vec::new(),
         // As the service reads it: a text is a list of characters.
         Some(Value::String(text)) => text.chars().map(String::from).collect(),
         Some(Value::Array(items)) => {
-            let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(|| Fault::form(MALFORMED));
+            let text =
+                |item: &Value| item.as_str().map(str::to_owned).ok_or_else(|| SenlinError::form(MALFORMED));
             items.iter().map(text).collect::<Result<_, _>>()?
         }
-        Some(_) => return Err(Fault::form(MALFORMED)),
+        Some(_) => return Err(SenlinError::form(MALFORMED)),
     };
     if given.is_empty() {
-        return Err(Fault::form("Value for 'nodes' must have at least 1 item(s)."));
+        return Err(SenlinError::form("Value for 'nodes' must have at least 1 item(s)."));
     }
     let mut unique = std::collections::HashSet::new();
     if given.iter().all(|node| unique.insert(node)) {
         Ok(given)
     } else {
-        Err(Fault::form("Items for 'nodes' must be unique"))
+        Err(SenlinError::form("Items for 'nodes' must be unique"))
     }
 }
 
-pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
-    let mut form = Form::new(data);
+pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
+    let mut form = FieldReader::new(data);
     let given = nodes(&mut form)?;
     form.done()?;
     let cluster = call.cluster(call.path(0)).await?;
     if !call.service().allows_orphans(&cluster) {
         let kind = &cluster.profile_type;
-        return Err(Fault::bad(format!(
+        return Err(SenlinError::bad(format!(
             "nodes cannot join clusters of type {kind}: resize the cluster instead"
         )));
     }
     let named = call.named_nodes(given).await?;
     if let Some(why) = membership::cannot_add(&cluster.profile_type, &named.found()) {
-        return Err(Fault::bad(why));
+        return Err(SenlinError::bad(why));
     }
     let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
     call.service().check_membership_change(&cluster, count).await?;
     Ok(call.service().add_nodes(&call.caller()?, &cluster, &named.ids()).await?.id)
 }
 
-pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
-    let mut form = Form::new(data);
+pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
+    let mut form = FieldReader::new(data);
     let given = nodes(&mut form)?;
     let destroy = form.truth("destroy_after_deletion")?;
     form.done()?;
     if destroy.is_some() && call.version < DESTROY {
-        return Err(Fault::form(
+        return Err(SenlinError::form(
             "Additional properties are not allowed ('destroy_after_deletion' was unexpected)",
         ));
     }
     let cluster = call.cluster(call.path(0)).await?;
     let named = call.named_nodes(given).await?;
     if let Some(why) = membership::cannot_remove(cluster.id, &named.found()) {
-        return Err(Fault::bad(why));
+        return Err(SenlinError::bad(why));
     }
     if named.heads() {
-        return Err(Fault::bad(HEAD_STAYS));
+        return Err(SenlinError::bad(HEAD_STAYS));
     }
     if destroy != Some(true) && !call.service().allows_orphans(&cluster) {
-        return Err(Fault::bad(membership::cannot_leave(&cluster.profile_type)));
+        return Err(SenlinError::bad(membership::cannot_leave(&cluster.profile_type)));
     }
     let needed = named.needed();
     if !needed.is_empty() {
         let nodes = muster_core::spec::listed(needed);
-        return Err(Fault::conflict(
+        return Err(SenlinError::conflict(
             "ResourceInUse",
             format!("nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"),
         ));
@@ -152,12 +153,12 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
     Ok(call.service().remove_nodes(&call.caller()?, &cluster, &named.ids(), destroy).await?.id)
 }
 
-pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<ActionId, Fault> {
+pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
     if call.version < REPLACE {
-        return Err(Fault::too_old(call.version));
+        return Err(SenlinError::too_old(call.version));
     }
-    let mut form = Form::new(data);
-    let not_a_map = || Fault::form("The data provided is not a map");
+    let mut form = FieldReader::new(data);
+    let not_a_map = || SenlinError::form("The data provided is not a map");
     let pairs = form.any("nodes").and_then(Value::as_object).filter(|pairs| !pairs.is_empty());
     let pairs = pairs.ok_or_else(not_a_map)?;
     form.done()?;
@@ -166,29 +167,29 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
     for (from, to) in pairs {
         match to {
             Value::String(to) => new.push(to.clone()),
-            Value::Null => return Err(Fault::form(format!("Field `nodes[{from}]' cannot be None"))),
-            _ => return Err(Fault::form(MALFORMED)),
+            Value::Null => return Err(SenlinError::form(format!("Field `nodes[{from}]' cannot be None"))),
+            _ => return Err(SenlinError::form(MALFORMED)),
         }
         old.push(from.clone());
     }
     let mut unique = std::collections::HashSet::new();
     if !new.iter().all(|node| unique.insert(node)) {
-        return Err(Fault::form("Map contains duplicated values"));
+        return Err(SenlinError::form("Map contains duplicated values"));
     }
     let cluster = call.cluster(call.path(0)).await?;
     if !call.service().allows_orphans(&cluster) {
         let kind = &cluster.profile_type;
-        return Err(Fault::bad(format!(
+        return Err(SenlinError::bad(format!(
             "nodes of clusters of type {kind} cannot be replaced: recover them instead"
         )));
     }
     let (old, new) = (call.named_nodes(old).await?, call.named_nodes(new).await?);
     let about = (cluster.id, cluster.name.as_str(), &cluster.profile_type);
     if let Some(why) = membership::cannot_replace(about, &old.found(), &new.found()) {
-        return Err(Fault::bad(why));
+        return Err(SenlinError::bad(why));
     }
     if old.heads() {
-        return Err(Fault::bad(HEAD_STAYS));
+        return Err(SenlinError::bad(HEAD_STAYS));
     }
     let pairs = old.ids().into_iter().zip(new.ids());
     Ok(call.service().replace_nodes(&call.caller()?, &cluster, pairs).await?.id)
@@ -207,8 +208,8 @@ pub(super) async fn policy(
     call: &Call,
     kind: ChangeOfPolicy,
     data: &Map<String, Value>,
-) -> Result<ActionId, Fault> {
-    let mut form = Form::new(data);
+) -> Result<ActionId, SenlinError> {
+    let mut form = FieldReader::new(data);
     let given = form.text("policy_id")?;
     let enabled = match kind {
         ChangeOfPolicy::Detach => None,
@@ -222,7 +223,7 @@ pub(super) async fn policy(
     if kind != ChangeOfPolicy::Attach
         && call.service().store().binding(cluster.id, policy.id).await?.is_none()
     {
-        return Err(Fault::bad(format!(
+        return Err(SenlinError::bad(format!(
             "The policy '{given}' is not attached to the specified cluster '{named}'"
         )));
     }
@@ -235,11 +236,11 @@ pub(super) async fn policy(
 }
 
 /// Says that a node may go; the action that waits for it goes on.
-pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> Result<&'d str, Fault> {
+pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> Result<&'d str, SenlinError> {
     if call.version < LIFECYCLE {
-        return Err(Fault::too_old(call.version));
+        return Err(SenlinError::too_old(call.version));
     }
-    let mut form = Form::new(data);
+    let mut form = FieldReader::new(data);
     let token = form.text("lifecycle_action_token")?;
     form.require("lifecycle_action_token").done()?;
     Ok(token.unwrap_or_default())

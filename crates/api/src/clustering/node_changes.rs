@@ -12,16 +12,16 @@ use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::cluster_actions::recovery;
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::version::Version;
 
 /// Since when nodes can be marked to go first.
 const TAINTED: Version = Version(13);
 
-pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.new_object("node")?);
+pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.new_object("node")?);
     let name = form.name("name")?;
     let profile = form.text("profile_id")?;
     let cluster = form.text("cluster_id")?.filter(|given| !given.is_empty());
@@ -32,7 +32,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     let cluster = match cluster {
         None => None,
         Some(given) => {
-            let unknown = || Fault::unknown("cluster", given);
+            let unknown = || SenlinError::unknown("cluster", given);
             let id = call.identify(Thing::Cluster, given).await?.ok_or_else(unknown)?;
             Some(call.service().store().cluster(ClusterId::from_uuid(id)).await?.ok_or_else(unknown)?)
         }
@@ -58,8 +58,8 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("node", shown).accepted(call, action.id))
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.changed_object("node")?);
+pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.changed_object("node")?);
     let name = form.name("name")?;
     let profile = form.text("profile_id")?;
     let role = form.text("role")?;
@@ -78,12 +78,14 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
         let profile = call.named_profile(profile).await?;
         let present = call.service().store().profile(node.profile_id).await?;
         if present.is_some_and(|present| present.kind.name != profile.kind.name) {
-            return Err(Fault::bad("Cannot update a node to a different profile type, operation aborted"));
+            return Err(SenlinError::bad(
+                "Cannot update a node to a different profile type, operation aborted",
+            ));
         }
         update.profile_id = Some(profile.id).filter(|id| *id != node.profile_id);
     }
     if update.is_empty() {
-        return Err(Fault::bad("No property needs an update"));
+        return Err(SenlinError::bad("No property needs an update"));
     }
     let action = call.service().update_node(&call.caller()?, &node, &update).await?.id;
     let shown = call.shown_node(&node).await?;
@@ -94,25 +96,25 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
 const BUSY: [NodeStatus; 4] =
     [NodeStatus::Creating, NodeStatus::Updating, NodeStatus::Deleting, NodeStatus::Recovering];
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let body = call.body_or_nothing();
-    let force = Form::new(&body).truth("force")?.unwrap_or(false);
+    let force = FieldReader::new(&body).truth("force")?.unwrap_or(false);
     let given = call.path(0);
     let node = call.node(given).await?;
     if node.role == NodeRole::Head {
-        return Err(Fault::bad(HEAD_STAYS));
+        return Err(SenlinError::bad(HEAD_STAYS));
     }
     if !force
         && BUSY.contains(&node.status)
         && call.service().is_changing(node.cluster_id, Some(node.id)).await?
     {
-        return Err(Fault::conflict(
+        return Err(SenlinError::conflict(
             "ActionInProgress",
             format!("The node '{given}' is in status {}.", node.status),
         ));
     }
     if !node.dependents.is_empty() {
-        return Err(Fault::conflict(
+        return Err(SenlinError::conflict(
             "ResourceInUse",
             format!("The node '{given}' cannot be deleted: still depended by other clusters and/or nodes."),
         ));
@@ -124,20 +126,20 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
 /// What a recovery may be told.
 const RECOVERY: [&str; 5] = ["operation", "operation_params", "check", "delete_timeout", "force_recreate"];
 
-pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
     let body = call.body()?;
     let mut entries = body.iter();
-    let (name, data) = entries.next().ok_or_else(|| Fault::form("No action specified."))?;
+    let (name, data) = entries.next().ok_or_else(|| SenlinError::form("No action specified."))?;
     if entries.next().is_some() {
-        return Err(Fault::form("Multiple actions specified."));
+        return Err(SenlinError::form("Multiple actions specified."));
     }
     if !["check", "recover"].contains(&name.as_str()) {
-        return Err(Fault::form(format!("Unrecognized action '{name}' specified")));
+        return Err(SenlinError::form(format!("Unrecognized action '{name}' specified")));
     }
     let data = match data {
         Value::Null => Map::new(),
         Value::Object(data) => data.clone(),
-        _ => return Err(Fault::form("The params provided is not a map.")),
+        _ => return Err(SenlinError::form("The params provided is not a map.")),
     };
     let node = call.node(call.path(0)).await?;
     let action = if name == "check" {
@@ -146,20 +148,23 @@ pub(super) async fn act(call: &Call) -> Result<Reply, Fault> {
         let unknown: Vec<&str> =
             data.keys().map(String::as_str).filter(|key| !RECOVERY.contains(key)).collect();
         if !unknown.is_empty() {
-            return Err(Fault::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
+            return Err(SenlinError::bad(format!(
+                "Action parameter {} is not recognizable",
+                listed(unknown)
+            )));
         }
         call.service().recover_node(&call.caller()?, &node, &node_recovery(&data)?).await?.id
     };
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-fn node_recovery(data: &Map<String, Value>) -> Result<NodeRecovery, Fault> {
-    let mut form = Form::new(data);
+fn node_recovery(data: &Map<String, Value>) -> Result<NodeRecovery, SenlinError> {
+    let mut form = FieldReader::new(data);
     let operation = form.any("operation").map(recovery).transpose()?;
     let operation_params = match form.any("operation_params") {
         None => None,
         Some(Value::Object(params)) => Some(params.clone()),
-        Some(_) => return Err(Fault::form("The params provided is not a map.")),
+        Some(_) => return Err(SenlinError::form("The params provided is not a map.")),
     };
     Ok(NodeRecovery {
         operation,

@@ -6,9 +6,9 @@ use muster_store::reads::{NodeQuery, NodeSort, Thing};
 use serde_json::Value;
 
 use super::call::Call;
-use super::fault::Fault;
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show;
 
 const SORTS: [(&str, NodeSort); 6] = [
@@ -22,20 +22,20 @@ const SORTS: [(&str, NodeSort); 6] = [
 
 impl Call {
     /// A node as it is shown.
-    pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, Fault> {
+    pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, SenlinError> {
         let mut shown = self.shown(std::slice::from_ref(node)).await?;
         Ok(shown.pop().unwrap_or_default())
     }
 
     /// Nodes as they are shown.
-    async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, Fault> {
+    async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, SenlinError> {
         let names = self.service().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
         let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);
         Ok(nodes.iter().map(|node| show::node(node, name(node), self.version)).collect())
     }
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["cluster_id", "name", "status"]), false)?;
     let mut wanted = NodeQuery {
@@ -49,14 +49,14 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     };
     if let Some(given) = query.last("cluster_id") {
         let found = call.identify(Thing::Cluster, given).await?;
-        let id = found.ok_or_else(|| Fault::bad(format!("Cannot find the given cluster: {given}")))?;
+        let id = found.ok_or_else(|| SenlinError::bad(format!("Cannot find the given cluster: {given}")))?;
         wanted.cluster = Some(ClusterId::from_uuid(id));
     }
     let page = call.service().store().nodes(&wanted).await?;
     Ok(Reply::of("nodes", call.shown(&page.items).await?))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     call.query.only(&["show_details"], false)?;
     let details = call.query.truth("show_details")?.unwrap_or(false);
     let node = call.node(call.path(0)).await?;

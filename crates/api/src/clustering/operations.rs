@@ -9,8 +9,8 @@ use muster_store::reads::NodeQuery;
 use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::fault::Fault;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 
 impl Call {
     /// What can be done to nodes of a type at an instance.
@@ -25,36 +25,37 @@ impl Call {
         kind: &ProfileType,
         name: &str,
         parameters: &Map<String, Value>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SenlinError> {
         let known = self.operations(instance, kind).into_iter().find(|operation| operation.name == name);
         let known = known.ok_or_else(|| {
-            Fault::bad(format!(
+            SenlinError::bad(format!(
                 "The requested operation '{name}' is not supported by the profile type '{kind}'"
             ))
         })?;
-        known.parameters.validate(parameters).map_err(|wrong| Fault::bad(wrong.to_string()))
+        known.parameters.validate(parameters).map_err(|wrong| SenlinError::bad(wrong.to_string()))
     }
 }
 
 /// The one operation that a body asks for, with what is said of it.
-fn asked(body: &Map<String, Value>, stop: &str) -> Result<(String, Map<String, Value>), Fault> {
+fn asked(body: &Map<String, Value>, stop: &str) -> Result<(String, Map<String, Value>), SenlinError> {
     let mut entries = body.iter();
-    let (name, data) = entries.next().ok_or_else(|| Fault::form(format!("No operation specified{stop}")))?;
+    let (name, data) =
+        entries.next().ok_or_else(|| SenlinError::form(format!("No operation specified{stop}")))?;
     if entries.next().is_some() {
-        return Err(Fault::form(format!("Multiple operations specified{stop}")));
+        return Err(SenlinError::form(format!("Multiple operations specified{stop}")));
     }
     match data {
         Value::Null => Ok((name.clone(), Map::new())),
         Value::Object(data) => Ok((name.clone(), data.clone())),
-        _ => Err(Fault::form("The params provided is not a map.")),
+        _ => Err(SenlinError::form("The params provided is not a map.")),
     }
 }
 
 /// Does something to one node.
-pub(super) async fn on_node(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn on_node(call: &Call) -> Result<Reply, SenlinError> {
     let (name, params) = asked(call.body()?, ".")?;
     let node = call.node(call.path(0)).await?;
-    let missing = || Fault::missing("profile", &node.profile_id.to_string());
+    let missing = || SenlinError::missing("profile", &node.profile_id.to_string());
     let profile = call.service().store().profile(node.profile_id).await?.ok_or_else(missing)?;
     call.check_operation(&node.instance, &profile.kind, &name, &params)?;
     let action = call.service().operate_node(&call.caller()?, &node, &name, &params).await?.id;
@@ -62,12 +63,12 @@ pub(super) async fn on_node(call: &Call) -> Result<Reply, Fault> {
 }
 
 /// Does something to the nodes of a cluster, all or some.
-pub(super) async fn on_cluster(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let (name, data) = asked(call.body()?, "")?;
     let map = |key: &str| match data.get(key) {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(map)) => Ok(map.clone()),
-        Some(_) => Err(Fault::form("The params provided is not a map.")),
+        Some(_) => Err(SenlinError::form("The params provided is not a map.")),
     };
     let (params, filters) = (map("params")?, map("filters")?);
     let cluster = call.cluster(call.path(0)).await?;
@@ -76,7 +77,7 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, Fault> {
     if !filters.is_empty() {
         let chosen = chosen(call, &cluster, &filters).await?;
         if chosen.is_empty() {
-            return Err(Fault::bad("No node (matching the filter) could be found"));
+            return Err(SenlinError::bad("No node (matching the filter) could be found"));
         }
         nodes = Some(chosen.iter().map(|node| node.id).collect::<Vec<_>>());
     }
@@ -87,24 +88,29 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, Fault> {
 }
 
 /// The members that all filters fit.
-async fn chosen(call: &Call, cluster: &Cluster, filters: &Map<String, Value>) -> Result<Vec<Node>, Fault> {
+async fn chosen(
+    call: &Call,
+    cluster: &Cluster,
+    filters: &Map<String, Value>,
+) -> Result<Vec<Node>, SenlinError> {
     let mut query = NodeQuery { cluster: Some(cluster.id), ..NodeQuery::default() };
     let (mut role, mut profile) = (None, None);
     for (key, value) in filters {
-        let text = value.as_str().ok_or_else(|| Fault::bad(format!("Filter key '{key}' needs a text")))?;
+        let text =
+            value.as_str().ok_or_else(|| SenlinError::bad(format!("Filter key '{key}' needs a text")))?;
         match key.as_str() {
             "name" => query.names.push(text.to_owned()),
             "status" => {
                 let status: NodeStatus =
-                    text.parse().map_err(|_| Fault::form(format!("Field value {text} is invalid")))?;
+                    text.parse().map_err(|_| SenlinError::form(format!("Field value {text} is invalid")))?;
                 query.statuses.push(status);
             }
             "role" => role = Some(text.to_owned()),
             "profile_id" => {
-                let id: ProfileId = text.parse().map_err(|_| Fault::unknown("profile", text))?;
+                let id: ProfileId = text.parse().map_err(|_| SenlinError::unknown("profile", text))?;
                 profile = Some(id);
             }
-            _ => return Err(Fault::bad(format!("Filter key '{key}' is unsupported"))),
+            _ => return Err(SenlinError::bad(format!("Filter key '{key}' is unsupported"))),
         }
     }
     let page = call.service().store().nodes(&query).await?;

@@ -9,10 +9,10 @@ use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort, Thing};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show::{formatted, maybe_time, time};
 
 const SORTS: [(&str, PolicySort); 4] = [
@@ -24,15 +24,15 @@ const SORTS: [(&str, PolicySort); 4] = [
 
 impl Call {
     /// The policy that a path names.
-    async fn policy(&self, given: &str) -> Result<Policy, Fault> {
-        let missing = || Fault::missing("policy", given);
+    async fn policy(&self, given: &str) -> Result<Policy, SenlinError> {
+        let missing = || SenlinError::missing("policy", given);
         let id = self.identify(Thing::Policy, given).await?.ok_or_else(missing)?;
         self.service().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(missing)
     }
 
     /// The policy that a body names.
-    pub(super) async fn named_policy(&self, given: &str) -> Result<Policy, Fault> {
-        let unknown = || Fault::unknown("policy", given);
+    pub(super) async fn named_policy(&self, given: &str) -> Result<Policy, SenlinError> {
+        let unknown = || SenlinError::unknown("policy", given);
         let id = self.identify(Thing::Policy, given).await?.ok_or_else(unknown)?;
         self.service().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(unknown)
     }
@@ -57,15 +57,15 @@ fn shown(policy: &Policy) -> Value {
     })
 }
 
-fn refused(refused: Refused) -> Fault {
+fn refused(refused: Refused) -> SenlinError {
     match refused {
-        Refused::UnknownType { kind } => Fault::missing("policy_type", &kind),
-        other => Fault::spec(other.to_string()),
+        Refused::UnknownType { kind } => SenlinError::missing("policy_type", &kind),
+        other => SenlinError::spec(other.to_string()),
     }
 }
 
 /// Makes a policy from a specification; stores nothing.
-fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, Fault> {
+fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, SenlinError> {
     let checked = policy::check(&Value::Object(spec.clone()), call.rules()).map_err(refused)?;
     let principal = call.principal()?;
     Ok(Policy {
@@ -81,7 +81,7 @@ fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, Fau
     })
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
     let wanted = PolicyQuery {
@@ -96,12 +96,12 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("policies", policies.iter().map(shown).collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("policy", shown(&call.policy(call.path(0)).await?)))
 }
 
-pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.new_object("policy")?);
+pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.new_object("policy")?);
     let name = form.name("name")?.unwrap_or_default();
     let spec = form.map("spec")?;
     form.require("name").require("spec").done()?;
@@ -111,8 +111,8 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
 }
 
-pub(super) fn validate(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.new_object("policy")?);
+pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.new_object("policy")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;
     let mut validated = shown(&new(call, "validated_policy", &spec.unwrap_or_default())?);
@@ -120,26 +120,26 @@ pub(super) fn validate(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("policy", validated))
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.changed_object("policy")?);
+pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.changed_object("policy")?);
     let name = form.name("name")?;
     form.require("name").done()?;
     let policy = call.policy(call.path(0)).await?;
     let name = name.filter(|name| *name != policy.name);
-    let name = name.ok_or_else(|| Fault::bad("No property needs an update"))?.to_owned();
+    let name = name.ok_or_else(|| SenlinError::bad("No property needs an update"))?.to_owned();
     let command = RenamePolicy { id: policy.id, name, now: call.service().now(), events: Vec::new() };
     let renamed = call.service().store().rename_policy(command).await?;
-    let renamed = renamed.ok_or_else(|| Fault::missing("policy", call.path(0)))?;
+    let renamed = renamed.ok_or_else(|| SenlinError::missing("policy", call.path(0)))?;
     Ok(Reply::of("policy", shown(&renamed)))
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(0);
     let id = call.policy(given).await?.id;
     match call.service().store().delete_policy(DeletePolicy { id, events: Vec::new() }).await? {
         Removed::Done => Ok(Reply::empty(StatusCode::NO_CONTENT)),
-        Removed::Missing => Err(Fault::missing("policy", given)),
-        Removed::InUse => Err(Fault::conflict(
+        Removed::Missing => Err(SenlinError::missing("policy", given)),
+        Removed::InUse => Err(SenlinError::conflict(
             "ResourceInUse",
             format!("The policy '{given}' cannot be deleted: still attached to some clusters."),
         )),
@@ -163,7 +163,7 @@ fn bound(binding: &Binding, cluster_name: &str) -> Value {
 }
 
 /// The policies that are bound to a cluster.
-pub(super) async fn of_cluster(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&["enabled", "policy_name", "policy_type", "sort"], false)?;
     let wanted = BindingQuery {
@@ -179,11 +179,11 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, Fault> {
 }
 
 /// One of them.
-pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let (cluster, policy) = (call.path(0), call.path(1));
     let found = call.cluster(cluster).await?;
     let id = call.policy(policy).await?.id;
     let binding = call.service().store().binding(found.id, id).await?;
-    let binding = binding.ok_or_else(|| Fault::not_attached(policy, cluster))?;
+    let binding = binding.ok_or_else(|| SenlinError::not_attached(policy, cluster))?;
     Ok(Reply::of("cluster_policy", bound(&binding, &found.name)))
 }

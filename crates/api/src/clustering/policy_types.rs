@@ -4,8 +4,8 @@ use muster_core::policy::{KINDS, PolicyKind, Version as PolicyVersion, find};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::version::Version;
 
 /// Since when types are shown with their version and whether they are supported.
@@ -31,9 +31,9 @@ pub(super) fn list(call: &Call) -> Reply {
     Reply::of("policy_types", shown)
 }
 
-pub(super) fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn show(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(0);
-    let (kind, version) = find(given).ok_or_else(|| Fault::missing("policy_type", given))?;
+    let (kind, version) = find(given).ok_or_else(|| SenlinError::missing("policy_type", given))?;
     let mut shown = json!({"name": given, "schema": kind.schema.to_json()});
     if call.version >= SUPPORT_STATUS {
         shown["support_status"] = support_status(version);

@@ -5,8 +5,8 @@ use muster_core::profile_types::{self, TypeInfo};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::version::Version;
 
 /// Since when types are shown with their version and whether they are supported.
@@ -27,10 +27,10 @@ impl Call {
         profile_types::find(name, version).filter(|info| self.makes(info))
     }
 
-    fn named_type(&self) -> Result<&'static TypeInfo, Fault> {
+    fn named_type(&self) -> Result<&'static TypeInfo, SenlinError> {
         let given = self.path(0);
         let found = self.types().find(|known| known.to_string() == given);
-        found.ok_or_else(|| Fault::missing("profile_type", given))
+        found.ok_or_else(|| SenlinError::missing("profile_type", given))
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn list(call: &Call) -> Reply {
     Reply::of("profile_types", shown)
 }
 
-pub(super) fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) fn show(call: &Call) -> Result<Reply, SenlinError> {
     let info = call.named_type()?;
     let mut shown = json!({"name": info.to_string(), "schema": info.schema.to_json()});
     if call.version >= SUPPORT_STATUS {
@@ -61,8 +61,8 @@ pub(super) fn show(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("profile_type", shown))
 }
 
-pub(super) fn operations(call: &Call) -> Result<Reply, Fault> {
-    let info = call.named_type().map_err(|fault| Fault::bad(fault.message))?;
+pub(super) fn operations(call: &Call) -> Result<Reply, SenlinError> {
+    let info = call.named_type().map_err(|error| SenlinError::bad(error.message))?;
     let kind = ProfileType::new(info.name, info.version);
     let instance = call.service().instance_for("", &kind)?;
     let shown = call.operations(&instance, &kind).into_iter().map(|operation| {

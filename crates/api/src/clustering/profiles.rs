@@ -10,10 +10,10 @@ use muster_store::reads::{ProfileQuery, ProfileSort};
 use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show;
 
 const SORTS: [(&str, ProfileSort); 4] = [
@@ -23,7 +23,7 @@ const SORTS: [(&str, ProfileSort); 4] = [
     ("updated_at", ProfileSort::UpdatedAt),
 ];
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
     let wanted = ProfileQuery {
@@ -38,30 +38,30 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("profiles", page.items.iter().map(show::profile).collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile", show::profile(&call.profile(call.path(0)).await?)))
 }
 
-pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.new_object("profile")?);
+pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.new_object("profile")?);
     let name = form.name("name")?.unwrap_or_default();
     let spec = form.map("spec")?;
     let metadata = form.map("metadata")?.unwrap_or_default();
     form.require("name").require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
     let profile = new(call, name, &spec)
-        .map_err(|wrong| wrong.fault(|text| format!("Failed in creating profile {name}: {text}")))?;
+        .map_err(|wrong| wrong.error(|text| format!("Failed in creating profile {name}: {text}")))?;
     let profile = Profile { metadata, ..profile };
     call.service().store().insert_profile(InsertProfile { profile: profile.clone() }).await?;
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
-pub(super) fn validate(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.new_object("profile")?);
+pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.new_object("profile")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
-    let profile = new(call, "validated_profile", &spec).map_err(|wrong| wrong.fault(str::to_owned))?;
+    let profile = new(call, "validated_profile", &spec).map_err(|wrong| wrong.error(str::to_owned))?;
     let mut shown = show::profile(&profile);
     shown["id"] = Value::Null;
     Ok(Reply::of("profile", shown))
@@ -70,16 +70,16 @@ pub(super) fn validate(call: &Call) -> Result<Reply, Fault> {
 /// What is wrong with a specification.
 enum Wrong {
     /// What it says of its type, or the type itself.
-    Envelope(Fault),
+    Envelope(SenlinError),
     /// Its properties.
     Properties(String),
 }
 
 impl Wrong {
-    fn fault(self, text: impl Fn(&str) -> String) -> Fault {
+    fn error(self, text: impl Fn(&str) -> String) -> SenlinError {
         match self {
-            Self::Envelope(fault) => fault,
-            Self::Properties(why) => Fault::spec(text(&why)),
+            Self::Envelope(error) => error,
+            Self::Properties(why) => SenlinError::spec(text(&why)),
         }
     }
 }
@@ -92,10 +92,11 @@ impl From<SpecError> for Wrong {
 
 /// Makes a profile from a specification; stores nothing.
 fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
-    let envelope = Envelope::read(spec).map_err(|error| Wrong::Envelope(Fault::spec(error.to_string())))?;
+    let envelope =
+        Envelope::read(spec).map_err(|error| Wrong::Envelope(SenlinError::spec(error.to_string())))?;
     let info = call
         .find_type(&envelope.name, &envelope.version)
-        .ok_or_else(|| Wrong::Envelope(Fault::missing("profile_type", &envelope.kind())))?;
+        .ok_or_else(|| Wrong::Envelope(SenlinError::missing("profile_type", &envelope.kind())))?;
     let properties = envelope.properties()?;
     info.schema.validate(properties)?;
     let principal = call.principal().map_err(Wrong::Envelope)?;
@@ -123,14 +124,14 @@ fn pair((key, value): (&String, &Value)) -> (String, Value) {
     (key.clone(), value.clone())
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.changed_object("profile")?);
+pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.changed_object("profile")?);
     let name = form.name("name")?;
     let metadata = form.map("metadata")?;
     form.done()?;
     let mut profile = call.profile(call.path(0)).await?;
     if name.is_none() && metadata.is_none() {
-        return Err(Fault::bad("No property needs an update"));
+        return Err(SenlinError::bad("No property needs an update"));
     }
     let now = call.service().now();
     profile.name = name.map_or(profile.name, str::to_owned);
@@ -141,12 +142,12 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("profile", show::profile(&profile)))
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let id = call.profile(call.path(0)).await?.id;
     if call.service().store().delete_profile(DeleteProfile { id }).await? {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
-    Err(Fault::conflict(
+    Err(SenlinError::conflict(
         "ResourceInUse",
         format!("The profile '{id}' cannot be deleted: still referenced by some clusters and/or nodes."),
     ))

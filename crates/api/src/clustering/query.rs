@@ -6,8 +6,8 @@ use muster_store::Direction;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::fault::Fault;
 use super::form;
+use super::senlin_error::SenlinError;
 
 /// Keys and values, in the order in which they were given.
 #[derive(Debug, Clone, Default)]
@@ -29,28 +29,29 @@ impl Query {
     }
 
     /// Yes or no.
-    pub(super) fn truth(&self, key: &str) -> Result<Option<bool>, Fault> {
+    pub(super) fn truth(&self, key: &str) -> Result<Option<bool>, SenlinError> {
         let Some(given) = self.last(key) else { return Ok(None) };
         match given.to_lowercase().as_str() {
             "true" => Ok(Some(true)),
             "false" => Ok(Some(false)),
-            _ => Err(Fault::form(format!("Invalid value '{given}' specified for '{key}'"))),
+            _ => Err(SenlinError::form(format!("Invalid value '{given}' specified for '{key}'"))),
         }
     }
 
     /// Refuses keys that a list does not have.
-    pub(super) fn only(&self, known: &[&str], quoted: bool) -> Result<(), Fault> {
+    pub(super) fn only(&self, known: &[&str], quoted: bool) -> Result<(), SenlinError> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
-            Some((key, _)) if quoted => Err(Fault::form(format!("Invalid parameter '{key}'"))),
-            Some((key, _)) => Err(Fault::form(format!("Invalid parameter {key}"))),
+            Some((key, _)) if quoted => Err(SenlinError::form(format!("Invalid parameter '{key}'"))),
+            Some((key, _)) => Err(SenlinError::form(format!("Invalid parameter {key}"))),
         }
     }
 
     /// Words of a filter that has to be one of some.
-    pub(super) fn words<T: FromStr>(&self, key: &str) -> Result<Vec<T>, Fault> {
-        let read =
-            |given: &str| given.parse().map_err(|_| Fault::form(format!("Field value {given} is invalid")));
+    pub(super) fn words<T: FromStr>(&self, key: &str) -> Result<Vec<T>, SenlinError> {
+        let read = |given: &str| {
+            given.parse().map_err(|_| SenlinError::form(format!("Field value {given} is invalid")))
+        };
         self.all(key).into_iter().map(read).collect()
     }
 
@@ -60,41 +61,47 @@ impl Query {
     }
 
     /// At most so many.
-    pub(super) fn limit(&self) -> Result<Option<u32>, Fault> {
+    pub(super) fn limit(&self) -> Result<Option<u32>, SenlinError> {
         let limit = self.last("limit").map(|given| form::count("limit", &Value::String(given.to_owned())));
         limit.transpose()
     }
 
     /// Behind this one.
-    pub(super) fn marker(&self) -> Result<Option<String>, Fault> {
+    pub(super) fn marker(&self) -> Result<Option<String>, SenlinError> {
         let Some(given) = self.last("marker") else { return Ok(None) };
         match given.parse::<Uuid>() {
             Ok(id) => Ok(Some(id.to_string())),
-            Err(_) => Err(Fault::form(format!("The value for marker is not a valid UUID: '{given}'."))),
+            Err(_) => Err(SenlinError::form(format!("The value for marker is not a valid UUID: '{given}'."))),
         }
     }
 
     /// The order, by keys that the list knows; of those who do not say, upwards by one of them.
-    pub(super) fn sort<T: Copy>(&self, keys: &[(&str, T)], default: T) -> Result<Vec<(T, Direction)>, Fault> {
+    pub(super) fn sort<T: Copy>(
+        &self,
+        keys: &[(&str, T)],
+        default: T,
+    ) -> Result<Vec<(T, Direction)>, SenlinError> {
         let given = self.given_sort(keys)?;
         Ok(if given.is_empty() { vec![(default, Direction::Ascending)] } else { given })
     }
 
     /// The order as it is asked for, by keys that the list knows.
-    pub(super) fn given_sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, Fault> {
+    pub(super) fn given_sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, SenlinError> {
         let Some(given) = self.last("sort") else { return Ok(Vec::new()) };
         let one = |part: &str| {
             let (key, direction) = part.trim().split_once(':').unwrap_or((part.trim(), "asc"));
             if key.is_empty() {
-                return Err(Fault::form("Missing sort key for 'sort'."));
+                return Err(SenlinError::form("Missing sort key for 'sort'."));
             }
             let known = keys.iter().find(|(known, _)| *known == key);
-            let (_, key) =
-                known.ok_or_else(|| Fault::form(format!("Unsupported sort key '{key}' for 'sort'.")))?;
+            let (_, key) = known
+                .ok_or_else(|| SenlinError::form(format!("Unsupported sort key '{key}' for 'sort'.")))?;
             let direction = match direction {
                 "asc" => Direction::Ascending,
                 "desc" => Direction::Descending,
-                other => return Err(Fault::form(format!("Unsupported sort dir '{other}' for 'sort'."))),
+                other => {
+                    return Err(SenlinError::form(format!("Unsupported sort dir '{other}' for 'sort'.")));
+                }
             };
             Ok((*key, direction))
         };
@@ -118,7 +125,7 @@ mod tests {
 
     const SORTS: [(&str, u8); 2] = [("name", 1), ("init_at", 2)];
 
-    fn said<T: std::fmt::Debug>(result: Result<T, Fault>) -> String {
+    fn said<T: std::fmt::Debug>(result: Result<T, SenlinError>) -> String {
         result.unwrap_err().message
     }
 

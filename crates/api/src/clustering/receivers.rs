@@ -12,10 +12,10 @@ use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
 use serde_json::Value;
 
 use super::call::Call;
-use super::fault::Fault;
-use super::form::{Form, unacceptable};
+use super::field_reader::{FieldReader, unacceptable};
 use super::query::keys;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show;
 use super::version::Version;
 
@@ -34,7 +34,7 @@ const BY_USER: Version = Version(4);
 /// Since when what is sent to a receiver is its inputs, without anything around them.
 const BARE_INPUTS: Version = Version(10);
 
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     let mut filters = vec!["name", "type", "cluster_id", "action"];
     if call.version >= BY_USER {
@@ -57,19 +57,19 @@ pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("receivers", shown.collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     let receiver = call.receiver(call.path(0)).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
 /// Actions that a receiver can have done: those on clusters.
-fn action(given: &Value) -> Result<ActionKind, Fault> {
+fn action(given: &Value) -> Result<ActionKind, SenlinError> {
     let known = given.as_str().and_then(|word| word.parse::<ActionKind>().ok());
     known.filter(|kind| kind.as_str().starts_with("CLUSTER_")).ok_or_else(|| unacceptable(given, "action"))
 }
 
-pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.new_object("receiver")?);
+pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.new_object("receiver")?);
     let name = form.name("name")?.unwrap_or_default();
     let kind: Option<ReceiverKind> = form.one_of("type")?;
     let cluster = form.text("cluster_id")?;
@@ -78,21 +78,21 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     let params = form.map("params")?.unwrap_or_default();
     form.require("name").require("type").done()?;
     if kind == Some(ReceiverKind::Message) {
-        return Err(Fault::bad(
+        return Err(SenlinError::bad(
             "Receivers of type 'message' need a message queue, and there is none here: use type 'webhook'",
         ));
     }
-    let cluster =
-        cluster.ok_or_else(|| Fault::bad("Cluster identity is required for creating webhook receiver"))?;
-    let action =
-        kind_of_action.ok_or_else(|| Fault::bad("Action name is required for creating webhook receiver"))?;
+    let cluster = cluster
+        .ok_or_else(|| SenlinError::bad("Cluster identity is required for creating webhook receiver"))?;
+    let action = kind_of_action
+        .ok_or_else(|| SenlinError::bad("Action name is required for creating webhook receiver"))?;
     if action == ActionKind::ClusterCreate {
         let never = listed([ActionKind::ClusterCreate.as_str()]);
-        return Err(Fault::bad(format!("Action name cannot be any of {never}")));
+        return Err(SenlinError::bad(format!("Action name cannot be any of {never}")));
     }
     let found = call.identify(Thing::Cluster, cluster).await?;
-    let cluster_id =
-        found.ok_or_else(|| Fault::bad(format!("The referenced cluster '{cluster}' could not be found")))?;
+    let cluster_id = found
+        .ok_or_else(|| SenlinError::bad(format!("The referenced cluster '{cluster}' could not be found")))?;
     let principal = call.principal()?.clone();
     let receiver = Receiver {
         id: ReceiverId::from_uuid(new_id()),
@@ -111,15 +111,15 @@ pub(super) async fn create(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)).status(StatusCode::CREATED))
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
-    let mut form = Form::new(call.changed_object("receiver")?);
+pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+    let mut form = FieldReader::new(call.changed_object("receiver")?);
     let name = form.name("name")?;
     let kind_of_action = form.any("action").map(action).transpose()?;
     let params = form.map("params")?;
     form.done()?;
     let mut receiver = call.receiver(call.path(0)).await?;
     if name.is_none() && kind_of_action.is_none() && params.is_none() {
-        return Err(Fault::bad("No property needs an update"));
+        return Err(SenlinError::bad("No property needs an update"));
     }
     receiver.name = name.map_or(receiver.name, str::to_owned);
     receiver.action = kind_of_action.unwrap_or(receiver.action);
@@ -129,26 +129,26 @@ pub(super) async fn update(call: &Call) -> Result<Reply, Fault> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let id = call.receiver(call.path(0)).await?.id;
     call.service().store().delete_receiver(DeleteReceiver { id }).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 /// Only receivers of messages are told that there is one.
-pub(super) async fn notify(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn notify(call: &Call) -> Result<Reply, SenlinError> {
     call.receiver(call.path(0)).await?;
-    Err(Fault::bad("Notifying non-message receiver is not allowed"))
+    Err(SenlinError::bad("Notifying non-message receiver is not allowed"))
 }
 
 /// Submits the change that a receiver is for, in the name of its creator.
-pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
     let wire = call
         .query
         .last("V")
-        .ok_or_else(|| Fault::form("V query parameter is required in webhook trigger URL"))?;
+        .ok_or_else(|| SenlinError::form("V query parameter is required in webhook trigger URL"))?;
     let given = call.path(0);
-    let missing = || Fault::missing("receiver", given);
+    let missing = || SenlinError::missing("receiver", given);
     let id: ReceiverId = given.parse().map_err(|_| missing())?;
     let mut body = call.body_or_nothing();
     if wire == "1" && call.version < BARE_INPUTS {
@@ -159,7 +159,7 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, Fault> {
     let action = triggered.map_err(|error| match error {
         TriggerError::NoReceiver => missing(),
         TriggerError::NoCluster(id) => {
-            Fault::bad(format!("The referenced cluster '{id}' could not be found"))
+            SenlinError::bad(format!("The referenced cluster '{id}' could not be found"))
         }
         TriggerError::Service(error) => error.into(),
     })?;

@@ -10,8 +10,8 @@ use http::Method;
 use muster_service::{Case, Subject, Verb};
 
 use super::call::Call;
-use super::fault::Fault;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::version::Version;
 use super::{
     Clustering, ROOT, V1, actions, adoption, attributes, cluster_actions, clusters, events, node_changes,
@@ -39,7 +39,7 @@ const fn needs(operation: &'static str, needs: Needs) -> Case {
     }
 }
 
-type Serve = fn(Call) -> BoxFuture<'static, Result<Reply, Fault>>;
+type Serve = fn(Call) -> BoxFuture<'static, Result<Reply, SenlinError>>;
 
 /// A route below `/v1`.
 struct Route {
@@ -139,8 +139,8 @@ routes! {
     GET "/services" Administer 0 later service::list;
 }
 
-/// Whether whoever calls need not say who they are.
-pub(crate) fn is_open(path: &str) -> bool {
+/// Whether a route is open without authentication.
+pub(super) fn is_public(path: &str) -> bool {
     let Some(rest) = path.strip_prefix(ROOT) else { return false };
     let trigger = |rest: &str| rest.starts_with("/v1/webhooks/") && rest.ends_with("/trigger");
     matches!(rest, "" | "/" | "/versions" | "/v1" | "/v1/") || trigger(rest)
@@ -185,16 +185,16 @@ async fn serve(door: Clustering, route: &Route, path: RawPathParams, request: Re
         let version = call.version;
         call.authorize(&route.case)?;
         if version < route.since {
-            return Err(Fault::too_old(version));
+            return Err(SenlinError::too_old(version));
         }
         Ok((route.serve)(call).await?.response(version))
     };
-    answered.await.unwrap_or_else(|fault: Fault| fault.response())
+    answered.await.unwrap_or_else(|error: SenlinError| error.response())
 }
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error =
         ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
-    Fault::from(error).response()
+    SenlinError::from(error).response()
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::fault::Fault;
 use super::reply::Reply;
+use super::senlin_error::SenlinError;
 use super::show::time;
 
 pub(super) fn build_info(_: &Call) -> Reply {
@@ -12,7 +12,7 @@ pub(super) fn build_info(_: &Call) -> Reply {
 }
 
 /// The engines, those that have died lately among them.
-pub(super) async fn list(call: &Call) -> Result<Reply, Fault> {
+pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let engines = call.service().store().engines().await?;
     let shown: Vec<Value> = engines
         .iter()

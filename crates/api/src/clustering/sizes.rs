@@ -3,8 +3,8 @@
 use muster_core::resize::{Adjustment, AdjustmentType, MaxSize, Resize};
 use serde_json::{Map, Value};
 
-use super::fault::Fault;
-use super::form::Form;
+use super::field_reader::FieldReader;
+use super::senlin_error::SenlinError;
 use super::version::Version;
 
 /// Sizes that a request names.
@@ -17,7 +17,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Reads the three fields.
-    pub(super) fn read(form: &mut Form<'_>, limit: u32) -> Result<Self, Fault> {
+    pub(super) fn read(form: &mut FieldReader<'_>, limit: u32) -> Result<Self, SenlinError> {
         let (min, max) = bounds(form, limit)?;
         let desired = form.capacity("desired_capacity", 0, limit)?.and_then(size);
         Ok(Self { desired, min, max })
@@ -48,7 +48,7 @@ impl Asked {
 }
 
 /// The smallest and the largest size that a request names.
-fn bounds(form: &mut Form<'_>, limit: u32) -> Result<(Option<u32>, Option<MaxSize>), Fault> {
+fn bounds(form: &mut FieldReader<'_>, limit: u32) -> Result<(Option<u32>, Option<MaxSize>), SenlinError> {
     let min = form.capacity("min_size", 0, limit)?.and_then(size);
     let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
     Ok((min, max))
@@ -62,8 +62,8 @@ fn size(given: i64) -> Option<u32> {
 const GROUPS: Version = Version(15);
 
 /// What a resize asks for, as far as it can be checked without a cluster.
-pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) -> Result<Resize, Fault> {
-    let mut form = Form::new(data);
+pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) -> Result<Resize, SenlinError> {
+    let mut form = FieldReader::new(data);
     let kind: Option<AdjustmentType> = match form.one_of("adjustment_type")? {
         Some(kind) => Some(kind),
         None => form.one_of("adj_type")?,
@@ -82,22 +82,22 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) ->
             let min_step = min_step.filter(|_| kind == AdjustmentType::ChangeInPercentage);
             Some(Adjustment { kind, number, min_step })
         }
-        (Some(_), None) => return Err(Fault::bad("Missing number value for size adjustment")),
-        (None, Some(_)) => return Err(Fault::bad("Missing adjustment_type value for size adjustment")),
+        (Some(_), None) => return Err(SenlinError::bad("Missing number value for size adjustment")),
+        (None, Some(_)) => return Err(SenlinError::bad("Missing adjustment_type value for size adjustment")),
         (None, None) if min.is_none() && max.is_none() => {
-            return Err(Fault::bad("Not enough parameters to do resize action"));
+            return Err(SenlinError::bad("Not enough parameters to do resize action"));
         }
         (None, None) => None,
     };
     if let Some(adjustment) = adjustment
         && adjustment.kind == AdjustmentType::ExactCapacity
     {
-        adjustment.target(0).map_err(|refused| Fault::bad(refused.to_string()))?;
+        adjustment.target(0).map_err(|refused| SenlinError::bad(refused.to_string()))?;
     }
     if let (Some(min), Some(MaxSize::Bound(max))) = (min, max)
         && min > max
     {
-        return Err(Fault::bad(format!(
+        return Err(SenlinError::bad(format!(
             "The specified min_size ({min}) is greater than the specified max_size ({max})"
         )));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::HeaderMap;
 
-use super::fault::Fault;
+use super::senlin_error::SenlinError;
 
 /// The header in which clients say what they know.
 pub(super) const HEADER: &str = "openstack-api-version";
@@ -23,7 +23,7 @@ impl Version {
     pub(super) const NEWEST: Self = Self(15);
 
     /// What a client says that it knows.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Fault> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, SenlinError> {
         let given = headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok());
         let entries = given.flat_map(|value| value.split(','));
         let mut ours =
@@ -32,7 +32,7 @@ impl Version {
         Self::read(wanted.trim())
     }
 
-    fn read(wanted: &str) -> Result<Self, Fault> {
+    fn read(wanted: &str) -> Result<Self, SenlinError> {
         if wanted == "latest" {
             return Ok(Self::NEWEST);
         }
@@ -42,14 +42,14 @@ impl Version {
             Some((number(major)??, number(minor)??))
         });
         let Some((major, minor)) = numbers else {
-            return Err(Fault::form(format!(
+            return Err(SenlinError::form(format!(
                 "API Version String '{wanted}' is of invalid format. Must be of format 'major.minor'."
             )));
         };
         if major == 1 && minor <= Self::NEWEST.0 {
             return Ok(Self(minor));
         }
-        Err(Fault::no_such_version(format!(
+        Err(SenlinError::no_such_version(format!(
             "Version '{wanted}' is not supported by the API. Minimum is '{}' and maximum is '{}'.",
             Self::OLDEST,
             Self::NEWEST
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn of(values: &[&str]) -> Result<Version, Fault> {
+    fn of(values: &[&str]) -> Result<Version, SenlinError> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(HEADER, value.parse().unwrap());
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn what_nobody_speaks_is_refused_with_what_is_spoken() {
-        let fault = of(&["clustering 1.99"]).unwrap_err();
+        let error = of(&["clustering 1.99"]).unwrap_err();
         let text = "Version '1.99' is not supported by the API. Minimum is '1.0' and maximum is '1.15'.";
-        assert_eq!((fault.status.as_u16(), fault.message.as_str()), (406, text));
+        assert_eq!((error.status.as_u16(), error.message.as_str()), (406, text));
         assert_eq!(of(&["clustering 2.0"]).unwrap_err().status.as_u16(), 406);
         assert_eq!(of(&["clustering abc"]).unwrap_err().status.as_u16(), 400);
         assert_eq!(of(&["clustering 1.+7"]).unwrap_err().status.as_u16(), 400);

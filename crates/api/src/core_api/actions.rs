@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::clusters::ACTION_SORTS;
 use super::find::{optional, optional_id, optional_word, word};
 use super::mutate::{self, with_action};
-use super::{CoreApi, access, convert, forms, pages};
+use super::{CoreApi, access, convert, page_scope, pages};
 use crate::error::ApiError;
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -29,7 +29,7 @@ impl CoreApi {
         page_size: i32,
         page_token: &str,
     ) -> Result<ListActionsResponse, ApiError> {
-        let paging = self.paging(page_size, page_token, forms::actions(&query, sort_by)).await?;
+        let paging = self.paging(page_size, page_token, page_scope::actions(&query, sort_by)).await?;
         let query = ActionQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.service.store().actions(&query).await?;
         Ok(ListActionsResponse {

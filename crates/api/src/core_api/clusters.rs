@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::find::{named, optional, optional_id, optional_word, word};
 use super::mutate::{mutation, with_action};
 use super::pages::{self, ClusterFilters, Paging};
-use super::{CoreApi, access, convert, create, forms, update};
+use super::{CoreApi, access, convert, create, page_scope, update};
 use crate::access::Access;
 use crate::error::ApiError;
 
@@ -39,8 +39,8 @@ impl CoreApi {
     ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
         let query = pages::cluster_query(access, filters)?;
         let query = ClusterQuery { namespace, with_total, ..query };
-        let form = forms::clusters(&query, filters.sort_by);
-        let paging = self.paging(page_size, page_token, form).await?;
+        let scope = page_scope::clusters(&query, filters.sort_by);
+        let paging = self.paging(page_size, page_token, scope).await?;
         let query = ClusterQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.service.store().clusters(&query).await?;
         let clusters = page.items.into_iter().map(convert::cluster).collect();
@@ -51,10 +51,10 @@ impl CoreApi {
         &'r self,
         page_size: i32,
         page_token: &'r str,
-        form: String,
+        scope: String,
     ) -> Result<Paging<'r>, ApiError> {
-        let (seal, retention) = (self.seal().await?, self.service.retention());
-        Ok(Paging { page_size, page_token, form, now: self.service.now(), retention, seal })
+        let (signer, retention) = (self.signer().await?, self.service.retention());
+        Ok(Paging { page_size, page_token, scope, now: self.service.now(), retention, signer })
     }
 }
 
@@ -201,8 +201,8 @@ impl ClusterService for CoreApi {
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..NodeQuery::default()
         };
-        let form = forms::nodes(&query, &request.sort_by);
-        let paging = self.paging(request.page_size, &request.page_token, form).await?;
+        let scope = page_scope::nodes(&query, &request.sort_by);
+        let paging = self.paging(request.page_size, &request.page_token, scope).await?;
         let query = NodeQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.service.store().nodes(&query).await.map_err(ApiError::from)?;
         Ok(Response::new(ListNodesResponse {
@@ -226,8 +226,8 @@ impl ClusterService for CoreApi {
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
         };
-        let form = forms::events(&query, &request.sort_by);
-        let paging = self.paging(request.page_size, &request.page_token, form).await?;
+        let scope = page_scope::events(&query, &request.sort_by);
+        let paging = self.paging(request.page_size, &request.page_token, scope).await?;
         let query = EventQuery { after: paging.after()?, limit: paging.limit()?, ..query };
         let page = self.service.store().events(&query).await.map_err(ApiError::from)?;
         Ok(Response::new(ListEventsResponse {

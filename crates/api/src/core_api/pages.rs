@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::find::{optional, optional_word, word};
 use crate::access::Access;
 use crate::error::ApiError;
-use crate::seal::Seal;
+use crate::token_signer::TokenSigner;
 
 /// What a page token carries. It survives restarts, and is good for the same list only.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,11 +24,11 @@ struct Token {
 pub(super) struct Paging<'r> {
     pub(super) page_size: i32,
     pub(super) page_token: &'r str,
-    /// Which list it is, as [`super::forms`] writes it.
-    pub(super) form: String,
+    /// Which list it is: see [`super::page_scope`].
+    pub(super) scope: String,
     pub(super) now: Timestamp,
     pub(super) retention: Span,
-    pub(super) seal: &'r Seal,
+    pub(super) signer: &'r TokenSigner,
 }
 
 impl Paging<'_> {
@@ -49,7 +49,7 @@ impl Paging<'_> {
         if self.page_token.is_empty() {
             return Ok(None);
         }
-        let carried = self.seal.open(&self.form, self.page_token);
+        let carried = self.signer.verify(&self.scope, self.page_token);
         let token: Option<Token> = carried.and_then(|carried| serde_json::from_slice(&carried).ok());
         let token = token.ok_or_else(|| {
             ApiError::invalid(format!(
@@ -72,7 +72,7 @@ impl Paging<'_> {
         let encode = |cursor| {
             let token = Token { cursor, at: self.now.micros() };
             serde_json::to_vec(&token)
-                .map(|carried| self.seal.close(&self.form, &carried))
+                .map(|carried| self.signer.sign(&self.scope, &carried))
                 .unwrap_or_default()
         };
         cursor.map(encode).unwrap_or_default()
@@ -178,9 +178,9 @@ mod tests {
         assert!(error.sentence.contains("created_at, name, state, framework"), "{error}");
     }
 
-    fn paging<'r>(seal: &'r Seal, page_token: &'r str, list: &str, now: i64) -> Paging<'r> {
+    fn paging<'r>(signer: &'r TokenSigner, page_token: &'r str, list: &str, now: i64) -> Paging<'r> {
         let (now, retention) = (Timestamp::from_micros(now), Span::from_secs(60));
-        Paging { page_size: 1, page_token, form: list.to_owned(), now, retention, seal }
+        Paging { page_size: 1, page_token, scope: list.to_owned(), now, retention, signer }
     }
 
     /// A cursor as the store would give it.
@@ -190,19 +190,19 @@ mod tests {
 
     #[test]
     fn a_token_leads_to_the_next_page_of_its_own_list() {
-        let seal = Seal::new("k");
-        let token = paging(&seal, "", "clusters", 1).next(Some(cursor()));
-        assert_eq!(paging(&seal, &token, "clusters", 2).after().unwrap(), Some(cursor()));
-        let other = paging(&seal, &token, "nodes", 2).after().unwrap_err();
+        let signer = TokenSigner::new("k");
+        let token = paging(&signer, "", "clusters", 1).next(Some(cursor()));
+        assert_eq!(paging(&signer, &token, "clusters", 2).after().unwrap(), Some(cursor()));
+        let other = paging(&signer, &token, "nodes", 2).after().unwrap_err();
         assert_eq!((other.status.as_u16(), other.code), (400, tonic::Code::InvalidArgument));
         assert!(other.sentence.contains(&token), "{other}");
     }
 
     #[test]
     fn a_token_older_than_the_history_is_gone() {
-        let seal = Seal::new("k");
-        let token = paging(&seal, "", "clusters", 0).next(Some(cursor()));
-        let error = paging(&seal, &token, "clusters", 60_000_001).after().unwrap_err();
+        let signer = TokenSigner::new("k");
+        let token = paging(&signer, "", "clusters", 0).next(Some(cursor()));
+        let error = paging(&signer, &token, "clusters", 60_000_001).after().unwrap_err();
         assert_eq!((error.status.as_u16(), error.code), (410, tonic::Code::FailedPrecondition));
         assert!(error.sentence.contains("older than 1m"), "{error}");
     }
@@ -211,7 +211,7 @@ mod tests {
     #[case("gibberish")]
     #[case("e30")]
     fn a_forged_token_is_refused(#[case] token: &str) {
-        let error = paging(&Seal::new("k"), token, "clusters", 1).after().unwrap_err();
+        let error = paging(&TokenSigner::new("k"), token, "clusters", 1).after().unwrap_err();
         assert_eq!(error.status, http::StatusCode::BAD_REQUEST);
     }
 }

@@ -111,7 +111,7 @@ impl CoreApi {
         if given.is_empty() {
             return Ok(None);
         }
-        let position = tokens.read(self.seal().await?, given).ok_or_else(|| {
+        let position = tokens.read(self.signer().await?, given).ok_or_else(|| {
             ApiError::invalid(format!(
                 "resume_token '{given}' is none that was given for this watch: begin again without one, \
                  or watch with the same filters"
@@ -184,7 +184,7 @@ impl Watch {
         let page = self.api.service.store().clusters(&query).await?;
         let end = match &page.next {
             Some(_) => None,
-            None => Some(bookmark(self.tokens.write(self.api.seal().await?, self.position))),
+            None => Some(bookmark(self.tokens.write(self.api.signer().await?, self.position))),
         };
         self.step = page.next.map_or(Step::Follow, Step::Set);
         for cluster in page.items {
@@ -211,7 +211,7 @@ impl Watch {
         } else if self.owed > 0 {
             self.owed -= 1;
         } else {
-            let token = self.tokens.write(self.api.seal().await?, self.position);
+            let token = self.tokens.write(self.api.signer().await?, self.position);
             return Ok(Some(bookmark(token)));
         }
         Ok(None)
@@ -226,9 +226,9 @@ impl Watch {
             limit: BATCH,
         };
         let changes = self.api.service.store().clusters_changed(query).await?;
-        let seal = self.api.seal().await?;
+        let signer = self.api.signer().await?;
         for Changed { cluster, born, position } in changes.clusters {
-            let token = self.tokens.write(seal, position);
+            let token = self.tokens.write(signer, position);
             let had = self.has.get(&cluster.id).copied().unwrap_or(born <= self.heard);
             let fits = cluster.deleted_at.is_none() && fits(&self.filter, &cluster);
             if cluster.deleted_at.is_some() {

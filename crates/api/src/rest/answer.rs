@@ -1,4 +1,4 @@
-//! Writing answers and refusals.
+//! Rendering answers and errors of the core API.
 
 use std::convert::Infallible;
 
@@ -7,23 +7,22 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::request::Parts;
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use muster_proto::rest::{Answer, Content};
 use muster_proto::rpc::ERROR_INFO;
 use serde_json::{Value, json};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
-use crate::clustering;
-use crate::error::{ApiError, DOMAIN};
-use crate::requests::Sentence;
+use crate::error::{ApiError, DOMAIN, ErrorMessage, ErrorRenderer};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const EVENTS: &str = "text/event-stream";
 const GRPC: &str = "application/grpc";
 
-/// Where the contract allows no keys of our own in a refusal.
+/// The paths whose contract allows no keys of our own in errors.
 const STRICT: &str = "/apis/v1/";
 
 type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
@@ -42,21 +41,48 @@ pub(super) fn answer(path: &str, headers: &HeaderMap, answer: Answer) -> Respons
     response
 }
 
-/// Writes a refusal, as gRPC to those who speak it and else as JSON.
-pub fn refuse(path: &str, headers: &HeaderMap, status: &Status) -> Response {
-    let is_grpc =
-        headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
-    if is_grpc {
-        return status.clone().into_http();
+/// What rendering an error needs to know of a request; kept while the request itself is consumed.
+#[derive(Clone)]
+pub struct ErrorContext {
+    path: String,
+    is_grpc: bool,
+    renderer: Option<ErrorRenderer>,
+}
+
+impl ErrorContext {
+    /// The context of a request.
+    pub fn of<B>(request: &http::Request<B>) -> Self {
+        Self::new(request.uri(), request.headers(), request.extensions())
     }
-    let error = ApiError::from(status);
-    if clustering::is_here(path) {
-        return clustering::refuse(error);
+
+    /// The context of a request whose body was taken apart from it.
+    pub fn of_parts(parts: &Parts) -> Self {
+        Self::new(&parts.uri, &parts.headers, &parts.extensions)
     }
-    let mut response = json(error.status, refusal(path, &error).to_string());
-    response.extensions_mut().insert(Sentence(error.sentence));
-    copy_metadata(status.metadata().clone(), response.headers_mut());
-    response
+
+    fn new(uri: &Uri, headers: &HeaderMap, extensions: &Extensions) -> Self {
+        let content_type = headers.get(header::CONTENT_TYPE);
+        Self {
+            path: uri.path().to_owned(),
+            is_grpc: content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes())),
+            renderer: extensions.get().copied(),
+        }
+    }
+
+    /// Renders an error: as gRPC for gRPC clients, else as the API that the request belongs to does.
+    pub fn render(&self, status: &Status) -> Response {
+        if self.is_grpc {
+            return status.clone().into_http();
+        }
+        let error = ApiError::from(status);
+        if let Some(ErrorRenderer(render)) = self.renderer {
+            return render(error);
+        }
+        let mut response = json(error.status, refusal(&self.path, &error).to_string());
+        response.extensions_mut().insert(ErrorMessage(error.sentence));
+        copy_metadata(status.metadata().clone(), response.headers_mut());
+        response
+    }
 }
 
 fn refusal(path: &str, error: &ApiError) -> Value {

@@ -13,9 +13,9 @@ use muster_service::{Recipe, new_id};
 use serde_json::{Map, Value};
 
 use super::super::call::Call;
-use super::super::fault::Fault;
-use super::super::form::Form;
+use super::super::field_reader::FieldReader;
 use super::super::reply::Reply;
+use super::super::senlin_error::SenlinError;
 use super::super::sizes::Asked;
 
 /// The longest name of objects: operators add to it.
@@ -31,9 +31,9 @@ struct Wanted<'b> {
     dependents: Map<String, Value>,
 }
 
-pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
+pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
-    let mut form = Form::new(call.new_object("cluster")?);
+    let mut form = FieldReader::new(call.new_object("cluster")?);
     let name = form.name("name")?;
     let profile = form.profile()?;
     let asked = Asked::read(&mut form, limit)?;
@@ -47,7 +47,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
     }
     form.done()?;
     let sizes = call.service().new_sizes(&asked.of_new());
-    let sizes = sizes.map_err(|refused| Fault::bad(refused.to_string()))?;
+    let sizes = sizes.map_err(|refused| SenlinError::bad(refused.to_string()))?;
     let profile = call.named_profile(profile.unwrap_or_default()).await?;
     let wanted = Wanted {
         name: name.unwrap_or_default(),
@@ -65,11 +65,11 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, Fault> {
 }
 
 /// The cluster that is to be stored.
-fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fault> {
+fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, SenlinError> {
     let principal = call.principal()?;
     let framework = framework_of(&profile.kind);
     let recipe = match framework {
-        Some(_) => ClusterRecipe::of(&profile.properties).map_err(Fault::bad)?,
+        Some(_) => ClusterRecipe::of(&profile.properties).map_err(SenlinError::bad)?,
         None => ClusterRecipe::default(),
     };
     let provider = recipe.provider.as_deref().unwrap_or_default();
@@ -109,8 +109,8 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Fa
 }
 
 /// Limits that differ between two profiles of a framework.
-pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitChanges, Fault> {
-    let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(Fault::bad);
+pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitChanges, SenlinError> {
+    let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(SenlinError::bad);
     let (before, after) = (read(before)?.limits(), read(after)?.limits());
     let changed = |before: Option<Span>, after: Option<Span>| (before != after).then_some(after);
     Ok(LimitChanges {

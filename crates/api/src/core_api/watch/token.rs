@@ -2,8 +2,8 @@
 
 use muster_store::reads::{ClusterQuery, Position};
 
-use crate::core_api::forms;
-use crate::seal::Seal;
+use crate::core_api::page_scope;
+use crate::token_signer::TokenSigner;
 
 /// Stands where no cluster is named.
 const NONE: &str = "-";
@@ -15,17 +15,17 @@ pub(super) struct Tokens {
 
 impl Tokens {
     pub(super) fn of(filter: &ClusterQuery) -> Self {
-        Self { purpose: format!("watch {}", forms::clusters(filter, "")) }
+        Self { purpose: format!("watch {}", page_scope::clusters(filter, "")) }
     }
 
-    pub(super) fn write(&self, seal: &Seal, position: Position) -> String {
+    pub(super) fn write(&self, signer: &TokenSigner, position: Position) -> String {
         let Position { change, cluster, heard } = position;
         let cluster = cluster.map_or_else(|| NONE.to_owned(), |id| id.to_string());
-        seal.close(&self.purpose, format!("{change} {cluster} {heard}").as_bytes())
+        signer.close(&self.purpose, format!("{change} {cluster} {heard}").as_bytes())
     }
 
-    pub(super) fn read(&self, seal: &Seal, token: &str) -> Option<Position> {
-        let carried = String::from_utf8(seal.open(&self.purpose, token)?).ok()?;
+    pub(super) fn read(&self, signer: &TokenSigner, token: &str) -> Option<Position> {
+        let carried = String::from_utf8(signer.open(&self.purpose, token)?).ok()?;
         let mut words = carried.split(' ');
         let (change, cluster, heard) = (words.next()?, words.next()?, words.next()?);
         let cluster = if cluster == NONE { None } else { Some(cluster.parse().ok()?) };
@@ -39,13 +39,13 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_a_watch_with_the_same_filters() {
-        let (seal, tokens) = (Seal::new("k"), Tokens::of(&ClusterQuery::default()));
+        let (signer, tokens) = (TokenSigner::new("k"), Tokens::of(&ClusterQuery::default()));
         let id = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
         for position in [Position::at(7), Position { change: 9, cluster: Some(id), heard: 7 }] {
-            assert_eq!(tokens.read(&seal, &tokens.write(&seal, position)), Some(position));
+            assert_eq!(tokens.read(&signer, &tokens.write(&signer, position)), Some(position));
         }
         let other = ClusterQuery { user: Some("ann".to_owned()), ..ClusterQuery::default() };
-        assert_eq!(Tokens::of(&other).read(&seal, &tokens.write(&seal, Position::at(7))), None);
-        assert_eq!(tokens.read(&seal, "7"), None);
+        assert_eq!(Tokens::of(&other).read(&signer, &tokens.write(&signer, Position::at(7))), None);
+        assert_eq!(tokens.read(&signer, "7"), None);
     }
 }

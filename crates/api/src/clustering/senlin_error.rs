@@ -7,8 +7,8 @@ use muster_service::{Obstacle, ServiceError};
 use muster_store::StoreError;
 use serde_json::{Value, json};
 
+use crate::error::ErrorMessage;
 use crate::error::{ApiError, ERROR_HEADER};
-use crate::requests::Sentence;
 use crate::rest;
 
 /// Said of a body that is not what it has to be, where nothing more is known.
@@ -17,14 +17,14 @@ pub(super) const MALFORMED: &str =
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct SenlinError {
     pub(super) status: StatusCode,
     /// The class of the error, as clients know it.
     pub(super) kind: &'static str,
     pub(super) message: String,
 }
 
-impl Fault {
+impl SenlinError {
     const fn new(status: StatusCode, kind: &'static str, message: String) -> Self {
         Self { status, kind, message }
     }
@@ -105,7 +105,7 @@ impl Fault {
     pub(super) fn response(&self) -> Response {
         let mut response = rest::json(self.status, self.body().to_string());
         response.headers_mut().insert(ERROR_HEADER, HeaderValue::from_static(self.kind));
-        response.extensions_mut().insert(Sentence(self.message.clone()));
+        response.extensions_mut().insert(ErrorMessage(self.message.clone()));
         response
     }
 
@@ -141,7 +141,7 @@ const fn explanation(status: StatusCode) -> &'static str {
 }
 
 /// What the other parts of the server refuse, in this door's form.
-impl From<ApiError> for Fault {
+impl From<ApiError> for SenlinError {
     fn from(error: ApiError) -> Self {
         let kind = match error.status {
             StatusCode::BAD_REQUEST => "BadRequest",
@@ -161,13 +161,13 @@ impl From<ApiError> for Fault {
     }
 }
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for SenlinError {
     fn from(error: StoreError) -> Self {
         ApiError::from(error).into()
     }
 }
 
-impl From<ServiceError> for Fault {
+impl From<ServiceError> for SenlinError {
     fn from(error: ServiceError) -> Self {
         match &error.obstacle {
             Some(Obstacle::Conflict(conflict)) if conflict.locked => {
@@ -180,7 +180,7 @@ impl From<ServiceError> for Fault {
     }
 }
 
-impl From<SizeError> for Fault {
+impl From<SizeError> for SenlinError {
     fn from(error: SizeError) -> Self {
         match error {
             SizeError::Service(error) => error.into(),
@@ -195,14 +195,14 @@ mod tests {
 
     #[test]
     fn a_bad_request_ends_in_one_full_stop() {
-        assert_eq!(Fault::bad("no").message, "no.");
-        assert_eq!(Fault::bad("no..").message, "no.");
-        assert_eq!(Fault::form("no").message, "no");
+        assert_eq!(SenlinError::bad("no").message, "no.");
+        assert_eq!(SenlinError::bad("no..").message, "no.");
+        assert_eq!(SenlinError::form("no").message, "no");
     }
 
     #[test]
     fn a_refusal_says_its_code_twice_and_its_class_once() {
-        let body = Fault::missing("cluster", "x").body();
+        let body = SenlinError::missing("cluster", "x").body();
         assert_eq!(body["code"], 404);
         assert_eq!(body["title"], "Not Found");
         let error = json!({

@@ -1,5 +1,5 @@
-//! Every request has an id, a span with it around all that is done for it, a word in the log if it is refused, and
-//! is counted.
+//! The access log: every request gets an id, a span that carries it, a line in the log if it is refused, and a count
+//! in the metrics.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -19,17 +19,14 @@ use tonic::{Code, Status};
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use crate::error::ERROR_HEADER;
-use crate::{access, clustering, rest};
+use crate::error::{ERROR_HEADER, ErrorMessage};
+use crate::{access, rest};
 
 #[cfg(test)]
 mod tests;
 
 /// The header and metadata that carry a request's id, in and out.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The same, under the name that clients of OpenStack services look for.
-const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// The longest id that is taken over from a caller.
 const LONGEST_ID: usize = 128;
@@ -92,8 +89,8 @@ impl Requests {
     }
 }
 
-/// Says in the span of a request who is behind it.
-pub(crate) fn known(principal: &Principal) {
+/// Records the caller in the span of the request.
+pub(crate) fn record_caller(principal: &Principal) {
     Span::current()
         .record("by", tracing::field::display(format_args!("{}/{}", principal.scheme, principal.id)));
 }
@@ -105,11 +102,10 @@ async fn follow(
 ) -> Response {
     let begun = Instant::now();
     let id = id_of(request.headers());
-    let openstack = clustering::is_here(request.uri().path());
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
     let path: String = request.uri().path().chars().take(LONGEST_PATH).collect();
     let by = tracing::field::Empty;
-    // At the highest level, so that no filter takes the id from what is told inside.
+    // At the highest level, so that no filter removes the id from the lines inside.
     let span = tracing::error_span!(
         "request",
         id = id.to_str().unwrap_or_default(),
@@ -122,11 +118,8 @@ async fn follow(
         let mut response = next.run(request).await;
         let outcome = Outcome::of(&response, port);
         let took = begun.elapsed();
-        outcome.tell(took);
+        outcome.log(took);
         requests.count(route, outcome.status, took);
-        if openstack {
-            response.headers_mut().insert(OPENSTACK_REQUEST_ID, as_openstack_writes(&id));
-        }
         response.headers_mut().insert(REQUEST_ID, id);
         response
     }
@@ -144,11 +137,6 @@ fn id_of(headers: &HeaderMap) -> HeaderValue {
         HeaderValue::from_str(&Uuid::now_v7().to_string())
             .unwrap_or_else(|_| HeaderValue::from_static("unknown"))
     })
-}
-
-/// Clients of OpenStack services know ids of requests by how they begin.
-fn as_openstack_writes(id: &HeaderValue) -> HeaderValue {
-    HeaderValue::from_bytes(&[b"req-", id.as_bytes()].concat()).unwrap_or_else(|_| id.clone())
 }
 
 fn method_of(method: &Method) -> &'static str {
@@ -178,57 +166,56 @@ fn route_of(request: &Request, port: Port) -> String {
     route.to_owned()
 }
 
-/// What came of a request.
+/// The result of a request.
 struct Outcome {
     status: String,
     refusal: Option<Refusal>,
 }
 
-/// The word of a refusal, whether it is the server's fault, and then its sentence.
+/// A refused request: the code, whether the server is to blame, and the message.
 struct Refusal {
-    word: String,
-    ours: bool,
-    sentence: String,
+    code: String,
+    server_error: bool,
+    message: String,
 }
-
-/// The sentence of a refusal, beside the body that has it too; for the log.
-#[derive(Debug, Clone)]
-pub(crate) struct Sentence(pub(crate) String);
 
 impl Outcome {
     fn of(response: &Response, port: Port) -> Self {
         let header = response.headers().get(ERROR_HEADER).and_then(|value| value.to_str().ok());
         if port == Port::Grpc && response.status().is_success() {
-            // One that has begun well says how it ended after its last message.
+            // A stream that began well reports its end after the last message.
             let status = Status::from_header_map(response.headers()).unwrap_or_else(|| Status::ok(""));
-            let (code, word) = (status.code(), format!("{:?}", status.code()));
+            let (code, name) = (status.code(), format!("{:?}", status.code()));
             let refusal = (code != Code::Ok).then(|| Refusal {
-                word: header.unwrap_or(&word).to_owned(),
-                ours: matches!(code, Code::Internal | Code::Unavailable | Code::Unknown | Code::DataLoss),
-                sentence: status.message().to_owned(),
+                code: header.unwrap_or(&name).to_owned(),
+                server_error: matches!(
+                    code,
+                    Code::Internal | Code::Unavailable | Code::Unknown | Code::DataLoss
+                ),
+                message: status.message().to_owned(),
             });
-            return Self { status: word, refusal };
+            return Self { status: name, refusal };
         }
         let status = response.status();
-        let sentence = response.extensions().get::<Sentence>().map(|sentence| sentence.0.clone());
+        let message = response.extensions().get::<ErrorMessage>().map(|message| message.0.clone());
         let refused = status.is_client_error() || status.is_server_error();
         let refusal = refused.then(|| Refusal {
-            word: header.unwrap_or_default().to_owned(),
-            ours: matches!(status.as_u16(), 500 | 503),
-            sentence: sentence.unwrap_or_default(),
+            code: header.unwrap_or_default().to_owned(),
+            server_error: matches!(status.as_u16(), 500 | 503),
+            message: message.unwrap_or_default(),
         });
         Self { status: status.as_u16().to_string(), refusal }
     }
 
-    fn tell(&self, took: Duration) {
+    fn log(&self, took: Duration) {
         let (status, ms) = (&self.status, took.as_millis());
         match &self.refusal {
             None => tracing::debug!(status, ms, "answered"),
-            Some(Refusal { word, ours: true, sentence }) => {
-                tracing::warn!(status, code = word, reason = sentence, ms, "refused");
+            Some(Refusal { code, server_error: true, message }) => {
+                tracing::warn!(status, code, reason = message, ms, "refused");
             }
-            // What callers got wrong may hold what is theirs alone: the word is enough.
-            Some(Refusal { word, .. }) => tracing::info!(status, code = word, ms, "refused"),
+            // The message of a client error may hold the client's secrets: the code is enough.
+            Some(Refusal { code, .. }) => tracing::info!(status, code, ms, "refused"),
         }
     }
 }

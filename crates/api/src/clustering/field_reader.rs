@@ -5,7 +5,7 @@
 use muster_core::spec::{printed, quoted};
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, MALFORMED};
+use super::senlin_error::{MALFORMED, SenlinError};
 
 /// Texts that stand for yes and no, beside true and false.
 const YES: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
@@ -15,13 +15,13 @@ const NO: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
 const LONGEST_NAME: usize = 255;
 
 /// The fields of an object in a body.
-pub(super) struct Form<'b> {
+pub(super) struct FieldReader<'b> {
     fields: &'b Map<String, Value>,
     known: Vec<&'static str>,
     required: Vec<&'static str>,
 }
 
-impl<'b> Form<'b> {
+impl<'b> FieldReader<'b> {
     pub(super) const fn new(fields: &'b Map<String, Value>) -> Self {
         Self { fields, known: Vec::new(), required: Vec::new() }
     }
@@ -39,52 +39,55 @@ impl<'b> Form<'b> {
     }
 
     /// Says that a field must not be null.
-    fn not_null(&self, key: &str) -> Result<(), Fault> {
+    fn not_null(&self, key: &str) -> Result<(), SenlinError> {
         match self.fields.get(key) {
-            Some(Value::Null) => Err(Fault::form(format!("Field `{key}' cannot be None"))),
+            Some(Value::Null) => Err(SenlinError::form(format!("Field `{key}' cannot be None"))),
             _ => Ok(()),
         }
     }
 
     /// A text.
-    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<&'b str>, Fault> {
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         match self.any(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(Fault::form(MALFORMED)),
+            Some(_) => Err(SenlinError::form(MALFORMED)),
         }
     }
 
     /// The profile that is meant, under either of the names that clients give it.
-    pub(super) fn profile(&mut self) -> Result<Option<&'b str>, Fault> {
+    pub(super) fn profile(&mut self) -> Result<Option<&'b str>, SenlinError> {
         let by_id = self.text("profile_id")?;
         Ok(by_id.or(self.text("profile")?))
     }
 
     /// What people call something.
-    pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, Fault> {
+    pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         let Some(name) = self.text(key)? else { return Ok(None) };
         if name.is_empty() {
-            return Err(Fault::form(format!(
+            return Err(SenlinError::form(format!(
                 "The value for the {key} field must be at least 1 characters long."
             )));
         }
         if name.chars().count() > LONGEST_NAME {
-            return Err(Fault::form(format!(
+            return Err(SenlinError::form(format!(
                 "The value for the {key} field must be less than {LONGEST_NAME} characters long."
             )));
         }
         if name.chars().all(may_be_in_name) {
             return Ok(Some(name));
         }
-        Err(Fault::form(format!(
+        Err(SenlinError::form(format!(
             "The value for the '{key}' ({name}) contains illegal characters. It must contain only alphanumeric or \
              \"_-.~\" characters and must start with letter."
         )))
     }
 
     /// One of some words.
-    pub(super) fn one_of<T: std::str::FromStr>(&mut self, key: &'static str) -> Result<Option<T>, Fault> {
+    pub(super) fn one_of<T: std::str::FromStr>(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<T>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let word = value.as_str().and_then(|word| word.parse().ok());
         word.map(Some).ok_or_else(|| unacceptable(value, key))
@@ -96,7 +99,7 @@ impl<'b> Form<'b> {
         key: &'static str,
         least: i64,
         most: u32,
-    ) -> Result<Option<i64>, Fault> {
+    ) -> Result<Option<i64>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let number = match value {
             Value::Number(number) => {
@@ -107,19 +110,19 @@ impl<'b> Form<'b> {
                     && !digits.is_empty()
                     && digits.bytes().all(|byte| byte.is_ascii_digit())
                 {
-                    return Err(Fault::form(format!("{} does not match '^[0-9]*$'", quoted(text))));
+                    return Err(SenlinError::form(format!("{} does not match '^[0-9]*$'", quoted(text))));
                 }
                 text.parse().map_err(|_| not_integer(key, value))?
             }
             _ => return Err(not_integer(key, value)),
         };
         if number < least {
-            return Err(Fault::form(format!(
+            return Err(SenlinError::form(format!(
                 "The value for the {key} field must be greater than or equal to {least}."
             )));
         }
         if number > i64::from(most) {
-            return Err(Fault::form(format!(
+            return Err(SenlinError::form(format!(
                 "The value for the {key} field must be less than or equal to {most}."
             )));
         }
@@ -127,12 +130,12 @@ impl<'b> Form<'b> {
     }
 
     /// A count of something, such as seconds.
-    pub(super) fn count(&mut self, key: &'static str) -> Result<Option<u32>, Fault> {
+    pub(super) fn count(&mut self, key: &'static str) -> Result<Option<u32>, SenlinError> {
         self.any(key).map(|value| count(key, value)).transpose()
     }
 
     /// A number, with or without a fraction; texts of digits are numbers.
-    pub(super) fn number(&mut self, key: &'static str) -> Result<Option<f64>, Fault> {
+    pub(super) fn number(&mut self, key: &'static str) -> Result<Option<f64>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let number = match value {
             Value::Number(number) => number.as_f64(),
@@ -144,7 +147,7 @@ impl<'b> Form<'b> {
     }
 
     /// Yes or no.
-    pub(super) fn truth(&mut self, key: &'static str) -> Result<Option<bool>, Fault> {
+    pub(super) fn truth(&mut self, key: &'static str) -> Result<Option<bool>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         if let Value::Bool(truth) = value {
             return Ok(Some(*truth));
@@ -157,14 +160,14 @@ impl<'b> Form<'b> {
         if NO.contains(&small.as_str()) {
             return Ok(Some(false));
         }
-        Err(Fault::form(format!(
+        Err(SenlinError::form(format!(
             "Unrecognized value '{text}', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', \
              'true', 'y', 'yes'"
         )))
     }
 
     /// An object, also one that is written as JSON in a text.
-    pub(super) fn map(&mut self, key: &'static str) -> Result<Option<Map<String, Value>>, Fault> {
+    pub(super) fn map(&mut self, key: &'static str) -> Result<Option<Map<String, Value>>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
         match parsed.unwrap_or_else(|| value.clone()) {
@@ -174,9 +177,9 @@ impl<'b> Form<'b> {
     }
 
     /// Tells what is missing, then what is too much.
-    pub(super) fn done(&self) -> Result<(), Fault> {
+    pub(super) fn done(&self) -> Result<(), SenlinError> {
         if let Some(missing) = self.required.iter().find(|key| !self.fields.contains_key(**key)) {
-            return Err(Fault::form(format!("'{missing}' is a required property")));
+            return Err(SenlinError::form(format!("'{missing}' is a required property")));
         }
         self.required.iter().try_for_each(|key| self.not_null(key))?;
         let mut unknown: Vec<&str> =
@@ -187,7 +190,7 @@ impl<'b> Form<'b> {
         }
         let verb = if unknown.len() == 1 { "was" } else { "were" };
         let unknown: Vec<String> = unknown.into_iter().map(quoted).collect();
-        Err(Fault::form(format!(
+        Err(SenlinError::form(format!(
             "Additional properties are not allowed ({} {verb} unexpected)",
             unknown.join(", ")
         )))
@@ -195,7 +198,7 @@ impl<'b> Form<'b> {
 }
 
 /// A count of something in a body or a query.
-pub(super) fn count(key: &str, value: &Value) -> Result<u32, Fault> {
+pub(super) fn count(key: &str, value: &Value) -> Result<u32, SenlinError> {
     let number = match value {
         Value::Number(number) => number.as_i64(),
         Value::String(text) => text.parse().ok(),
@@ -203,7 +206,7 @@ pub(super) fn count(key: &str, value: &Value) -> Result<u32, Fault> {
     };
     let number = number.ok_or_else(|| not_integer(key, value))?;
     if number < 0 {
-        return Err(Fault::form(format!("Value must be >= 0 for field '{key}'.")));
+        return Err(SenlinError::form(format!("Value must be >= 0 for field '{key}'.")));
     }
     u32::try_from(number).map_err(|_| not_integer(key, value))
 }
@@ -214,17 +217,17 @@ fn may_be_in_name(character: char) -> bool {
         || "._~-".contains(character)
 }
 
-fn not_integer(key: &str, value: &Value) -> Fault {
-    Fault::form(format!("The value for {key} must be an integer: {}.", printed(value)))
+fn not_integer(key: &str, value: &Value) -> SenlinError {
+    SenlinError::form(format!("The value for {key} must be an integer: {}.", printed(value)))
 }
 
-fn wrong_type(value: &Value, types: &str) -> Fault {
-    Fault::form(format!("{} is not of type {types}", printed(value)))
+fn wrong_type(value: &Value, types: &str) -> SenlinError {
+    SenlinError::form(format!("{} is not of type {types}", printed(value)))
 }
 
-pub(super) fn unacceptable(value: &Value, key: &str) -> Fault {
+pub(super) fn unacceptable(value: &Value, key: &str) -> SenlinError {
     let shown = value.as_str().map_or_else(|| printed(value), str::to_owned);
-    Fault::form(format!("Value '{shown}' is not acceptable for field '{key}'."))
+    SenlinError::form(format!("Value '{shown}' is not acceptable for field '{key}'."))
 }
 
 #[cfg(test)]

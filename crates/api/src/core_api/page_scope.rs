@@ -1,6 +1,6 @@
-//! What makes a list the same list: the explicit form of its query that page tokens are bound to.
+//! The scope of a page token: the explicit text of the list that the token belongs to.
 //!
-//! Fields are written out one by one, so that a token outlives any change of our own types, and a query that gets
+//! Fields are written out one by one, so that a token survives changes of our own types, and a query that gets
 //! another field does not compile until it is decided here whether that makes another list.
 
 use std::fmt::Display;
@@ -10,10 +10,10 @@ use muster_store::reads::{ActionQuery, ClusterQuery, Deleted, EventQuery, NodeQu
 /// Changes when the same text would mean another list.
 const VERSION: &str = "1";
 
-/// A list's form as it is put together.
-struct Form(String);
+/// The text of a list, as it is put together.
+struct PageScope(String);
 
-impl Form {
+impl PageScope {
     fn new(list: &str, sort_by: &str) -> Self {
         Self(format!("{VERSION} {list}")).with("sort_by", [sort_by])
     }
@@ -51,7 +51,7 @@ pub(super) fn clusters(query: &ClusterQuery, sort_by: &str) -> String {
         Deleted::Only => "only",
         Deleted::Include => "include",
     };
-    Form::new("clusters", sort_by)
+    PageScope::new("clusters", sort_by)
         .with("project", project)
         .with("instance", instance)
         .with("namespace", namespace)
@@ -79,7 +79,7 @@ pub(super) fn nodes(query: &NodeQuery, sort_by: &str) -> String {
         limit: _,
         with_total: _,
     } = query;
-    Form::new("nodes", sort_by)
+    PageScope::new("nodes", sort_by)
         .with("project", project)
         .with("cluster", cluster)
         .with("group", group)
@@ -106,7 +106,7 @@ pub(super) fn events(query: &EventQuery, sort_by: &str) -> String {
         limit: _,
         with_total: _,
     } = query;
-    Form::new("events", sort_by)
+    PageScope::new("events", sort_by)
         .with("project", project)
         .with("cluster", cluster)
         .with("action", action)
@@ -139,7 +139,7 @@ pub(super) fn actions(query: &ActionQuery, sort_by: &str) -> String {
         limit: _,
         with_total: _,
     } = query;
-    Form::new("actions", sort_by)
+    PageScope::new("actions", sort_by)
         .with("project", project)
         .with("namespace", namespace)
         .with("cluster", cluster)
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_of_a_list_stays_as_it_is() {
+    fn the_scope_of_a_list_stays_as_it_is() {
         let query = ClusterQuery {
             project: Some("p".to_owned()),
             name_prefix: Some("a".to_owned()),
@@ -169,8 +169,8 @@ mod tests {
             with_total: true,
             ..ClusterQuery::default()
         };
-        let form = "1 clusters sort_by=5:-name project=1:p name_prefix=1:a label=3:k=v deleted=7:exclude";
-        assert_eq!(clusters(&query, "-name"), form);
+        let scope = "1 clusters sort_by=5:-name project=1:p name_prefix=1:a label=3:k=v deleted=7:exclude";
+        assert_eq!(clusters(&query, "-name"), scope);
     }
 
     #[test]
