@@ -8,6 +8,7 @@ pub mod adoption;
 mod authorize;
 pub mod changes;
 mod error;
+pub mod find;
 mod mutation;
 pub mod placement;
 mod queries;

@@ -81,11 +81,6 @@ impl Call {
         Ok(Caller { principal, door: Door::Clustering, reason: String::new(), request: None })
     }
 
-    /// The project whose objects are looked for by name or id; none is all.
-    pub(super) fn scope(&self) -> Result<Option<&str>, SenlinError> {
-        self.access().map(Access::scope)
-    }
-
     /// What stands in the path at this place.
     pub(super) fn path(&self, place: usize) -> &str {
         self.path.get(place).map_or("", String::as_str)

@@ -1,19 +1,19 @@
-//! Finding what a request is about, as far as its caller may see it.
+//! How requests name objects, and the errors for those that are not found.
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
-use muster_core::ids::{ActionId, ClusterId, EventId, NodeId, ProfileId, ReceiverId};
 use muster_core::node::Node;
+use muster_core::policy::Policy;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
-use muster_store::reads::{Found, Thing};
+use muster_store::reads::Thing;
 use uuid::Uuid;
 
 use super::call::Call;
 use super::senlin_error::SenlinError;
 
-/// What kinds of things are called in messages.
+/// The noun for a kind of object in messages.
 const fn noun(thing: Thing) -> &'static str {
     match thing {
         Thing::Cluster => "cluster",
@@ -26,19 +26,15 @@ const fn noun(thing: Thing) -> &'static str {
     }
 }
 
-fn at_most_one(given: &str, found: Found) -> Result<Option<Uuid>, SenlinError> {
-    match found {
-        Found::Nothing => Ok(None),
-        Found::One(id) => Ok(Some(id)),
-        Found::Several => Err(SenlinError::ambiguous(given)),
-    }
+/// The object, or the error for one that a path names and that does not exist.
+fn present<T>(thing: Thing, given: &str, found: Option<T>) -> Result<T, SenlinError> {
+    found.ok_or_else(|| SenlinError::missing(noun(thing), given))
 }
 
 impl Call {
-    /// The id of what is meant; nothing if there is no such thing.
+    /// The id of the object that a text means; none if there is none.
     pub(super) async fn identify(&self, thing: Thing, given: &str) -> Result<Option<Uuid>, SenlinError> {
-        let found = self.service().store().identify(thing, self.scope()?, given).await?;
-        at_most_one(given, found)
+        Ok(self.service().identify(self.access()?, thing, given).await?)
     }
 
     /// The same for many, in their order.
@@ -47,66 +43,62 @@ impl Call {
         thing: Thing,
         given: &[String],
     ) -> Result<Vec<Option<Uuid>>, SenlinError> {
-        let texts: Vec<&str> = given.iter().map(String::as_str).collect();
-        let found = self.service().store().identify_all(thing, self.scope()?, &texts).await?;
-        texts.into_iter().zip(found).map(|(given, found)| at_most_one(given, found)).collect()
-    }
-
-    /// The id of what a path names.
-    async fn id(&self, thing: Thing, given: &str) -> Result<Uuid, SenlinError> {
-        self.identify(thing, given).await?.ok_or_else(|| SenlinError::missing(noun(thing), given))
+        Ok(self.service().identify_all(self.access()?, thing, given).await?)
     }
 
     /// The cluster that a path names.
     pub(super) async fn cluster(&self, given: &str) -> Result<Cluster, SenlinError> {
-        let id = ClusterId::from_uuid(self.id(Thing::Cluster, given).await?);
-        let cluster =
-            self.service().store().cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none());
-        cluster.ok_or_else(|| SenlinError::missing("cluster", given))
+        let found = self.service().identify_cluster(self.access()?, given).await?;
+        present(Thing::Cluster, given, found.filter(|cluster| cluster.deleted_at.is_none()))
     }
 
     /// The node that a path names.
     pub(super) async fn node(&self, given: &str) -> Result<Node, SenlinError> {
-        let id = NodeId::from_uuid(self.id(Thing::Node, given).await?);
-        self.service().store().node(id).await?.ok_or_else(|| SenlinError::missing("node", given))
+        present(Thing::Node, given, self.service().identify_node(self.access()?, given).await?)
     }
 
     /// The profile that a path names.
     pub(super) async fn profile(&self, given: &str) -> Result<Profile, SenlinError> {
-        let id = ProfileId::from_uuid(self.id(Thing::Profile, given).await?);
-        self.service().store().profile(id).await?.ok_or_else(|| SenlinError::missing("profile", given))
+        present(Thing::Profile, given, self.service().identify_profile(self.access()?, given).await?)
     }
 
     /// The profile that a body names.
     pub(super) async fn named_profile(&self, given: &str) -> Result<Profile, SenlinError> {
-        let unknown = || SenlinError::unknown("profile", given);
-        let id = self.identify(Thing::Profile, given).await?.ok_or_else(unknown)?;
-        self.service().store().profile(ProfileId::from_uuid(id)).await?.ok_or_else(unknown)
+        let found = self.service().identify_profile(self.access()?, given).await?;
+        found.ok_or_else(|| SenlinError::unknown("profile", given))
+    }
+
+    /// The policy that a path names.
+    pub(super) async fn policy(&self, given: &str) -> Result<Policy, SenlinError> {
+        present(Thing::Policy, given, self.service().identify_policy(self.access()?, given).await?)
+    }
+
+    /// The policy that a body names.
+    pub(super) async fn named_policy(&self, given: &str) -> Result<Policy, SenlinError> {
+        let found = self.service().identify_policy(self.access()?, given).await?;
+        found.ok_or_else(|| SenlinError::unknown("policy", given))
     }
 
     /// The receiver that a path names.
     pub(super) async fn receiver(&self, given: &str) -> Result<Receiver, SenlinError> {
-        let id = ReceiverId::from_uuid(self.id(Thing::Receiver, given).await?);
-        self.service().store().receiver(id).await?.ok_or_else(|| SenlinError::missing("receiver", given))
+        present(Thing::Receiver, given, self.service().identify_receiver(self.access()?, given).await?)
     }
 
     /// The action that a path names.
     pub(super) async fn action(&self, given: &str) -> Result<Action, SenlinError> {
-        let id = ActionId::from_uuid(self.id(Thing::Action, given).await?);
-        self.service().store().action(id).await?.ok_or_else(|| SenlinError::missing("action", given))
+        present(Thing::Action, given, self.service().identify_action(self.access()?, given).await?)
     }
 
     /// The event that a path names.
     pub(super) async fn event(&self, given: &str) -> Result<Event, SenlinError> {
-        let id = EventId::from_uuid(self.id(Thing::Event, given).await?);
-        self.service().store().event(id).await?.ok_or_else(|| SenlinError::missing("event", given))
+        present(Thing::Event, given, self.service().identify_event(self.access()?, given).await?)
     }
 
     /// The clusters that a list is about: by id, also of one that is gone, by name, or by the beginning of an id.
     pub(super) async fn listed_clusters(&self) -> Result<Vec<String>, SenlinError> {
         let given = self.query.texts("cluster_id");
         let found = self.identify_all(Thing::Cluster, &given).await?;
-        // What nobody knows belongs to nothing on the list.
+        // A text that means no cluster stays as it is: nothing on the list belongs to it.
         let id = |(given, found): (String, Option<Uuid>)| found.map_or(given, |id| id.to_string());
         Ok(given.into_iter().zip(found).map(id).collect())
     }

@@ -5,7 +5,7 @@ use muster_core::ids::PolicyId;
 use muster_core::policy::{self, Binding, Policy, Refused, Rules};
 use muster_service::new_id;
 use muster_store::commands::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
-use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort, Thing};
+use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
@@ -23,20 +23,6 @@ const SORTS: [(&str, PolicySort); 4] = [
 ];
 
 impl Call {
-    /// The policy that a path names.
-    async fn policy(&self, given: &str) -> Result<Policy, SenlinError> {
-        let missing = || SenlinError::missing("policy", given);
-        let id = self.identify(Thing::Policy, given).await?.ok_or_else(missing)?;
-        self.service().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(missing)
-    }
-
-    /// The policy that a body names.
-    pub(super) async fn named_policy(&self, given: &str) -> Result<Policy, SenlinError> {
-        let unknown = || SenlinError::unknown("policy", given);
-        let id = self.identify(Thing::Policy, given).await?.ok_or_else(unknown)?;
-        self.service().store().policy(PolicyId::from_uuid(id)).await?.ok_or_else(unknown)
-    }
-
     fn rules(&self) -> Rules {
         self.service().policy_rules()
     }

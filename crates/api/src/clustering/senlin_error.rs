@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
+use muster_service::find::IdentifyError;
 use muster_service::sizes::SizeError;
 use muster_service::{Obstacle, ServiceError};
 use muster_store::StoreError;
@@ -176,6 +177,15 @@ impl From<ServiceError> for SenlinError {
             Some(Obstacle::Conflict(conflict)) => Self::conflict("ActionConflict", conflict.to_string()),
             Some(Obstacle::Cooldown) => Self::conflict("ActionCooldown", error.message),
             None => ApiError::from(error).into(),
+        }
+    }
+}
+
+impl From<IdentifyError> for SenlinError {
+    fn from(error: IdentifyError) -> Self {
+        match error {
+            IdentifyError::Ambiguous(given) => Self::ambiguous(&given),
+            IdentifyError::Service(error) => error.into(),
         }
     }
 }

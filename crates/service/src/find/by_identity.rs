@@ -1,0 +1,106 @@
+//! Finding by an id, a name, or the beginning of an id.
+
+use muster_core::action::Action;
+use muster_core::cluster::Cluster;
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, ClusterId, EventId, NodeId, PolicyId, ProfileId, ReceiverId};
+use muster_core::node::Node;
+use muster_core::policy::Policy;
+use muster_core::profile::Profile;
+use muster_core::receiver::Receiver;
+use muster_store::StoreError;
+use muster_store::reads::{Found, Thing};
+use uuid::Uuid;
+
+use super::visible;
+use crate::access::{Access, UNOWNED};
+use crate::error::ServiceError;
+use crate::service::Service;
+
+/// Why an object was not identified.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentifyError {
+    /// Several objects fit this text.
+    #[error("several objects fit '{0}'")]
+    Ambiguous(String),
+    /// The caller may not do this, or the objects could not be read.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+impl From<StoreError> for IdentifyError {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+fn at_most_one(given: &str, found: Found) -> Result<Option<Uuid>, IdentifyError> {
+    match found {
+        Found::Nothing => Ok(None),
+        Found::One(id) => Ok(Some(id)),
+        Found::Several => Err(IdentifyError::Ambiguous(given.to_owned())),
+    }
+}
+
+/// Declares functions that identify an object, read it, and check that the caller may do this to it.
+macro_rules! identified {
+    ($($(#[$doc:meta])* $name:ident: $thing:ident, $id:ident, $read:ident -> $object:ident,
+        |$found:ident| $project:expr;)+) => {
+        impl Service {
+            $(
+                $(#[$doc])*
+                pub async fn $name(
+                    &self,
+                    access: &Access,
+                    given: &str,
+                ) -> Result<Option<$object>, IdentifyError> {
+                    let Some(id) = self.identify(access, Thing::$thing, given).await? else { return Ok(None) };
+                    let Some($found) = self.store().$read($id::from_uuid(id)).await? else { return Ok(None) };
+                    let project = $project.clone();
+                    Ok(visible(access, given, &project, &UNOWNED, $found)?)
+                }
+            )+
+        }
+    };
+}
+
+identified! {
+    /// The cluster that a text means, also a deleted one whose whole id it is.
+    identify_cluster: Cluster, ClusterId, cluster -> Cluster, |cluster| cluster.project;
+    /// The node that a text means.
+    identify_node: Node, NodeId, node -> Node, |node| node.project;
+    /// The profile that a text means.
+    identify_profile: Profile, ProfileId, profile -> Profile, |profile| profile.project;
+    /// The policy that a text means.
+    identify_policy: Policy, PolicyId, policy -> Policy, |policy| policy.project;
+    /// The receiver that a text means.
+    identify_receiver: Receiver, ReceiverId, receiver -> Receiver, |receiver| receiver.project;
+    /// The action that a text means.
+    identify_action: Action, ActionId, action -> Action, |action| action.principal.project;
+    /// The event that a text means.
+    identify_event: Event, EventId, event -> Event, |event| event.project;
+}
+
+impl Service {
+    /// The id of the object that a text means, among those that the caller may see.
+    pub async fn identify(
+        &self,
+        access: &Access,
+        thing: Thing,
+        given: &str,
+    ) -> Result<Option<Uuid>, IdentifyError> {
+        at_most_one(given, self.store().identify(thing, access.scope(), given).await?)
+    }
+
+    /// The same for many, in their order.
+    pub async fn identify_all(
+        &self,
+        access: &Access,
+        thing: Thing,
+        given: &[String],
+    ) -> Result<Vec<Option<Uuid>>, IdentifyError> {
+        let texts: Vec<&str> = given.iter().map(String::as_str).collect();
+        let found = self.store().identify_all(thing, access.scope(), &texts).await?;
+        texts.into_iter().zip(found).map(|(given, found)| at_most_one(given, found)).collect()
+    }
+}

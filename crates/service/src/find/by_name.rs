@@ -1,0 +1,147 @@
+//! Finding by name within a namespace, or by a whole id.
+
+use muster_core::action::Action;
+use muster_core::cluster::{Cluster, Framework};
+use muster_core::ids::{ActionId, ClusterId};
+use muster_core::string_enum::UnknownVariant;
+use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
+use muster_store::{Direction, StoreError};
+
+use super::visible;
+use crate::access::{Access, UNOWNED};
+use crate::error::ServiceError;
+use crate::placement::is_of;
+use crate::service::Service;
+
+/// How a request names a cluster; empty texts were not given.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusterRef<'r> {
+    /// The namespace.
+    pub namespace: &'r str,
+    /// The name; where a name is ambiguous, also an id.
+    pub name: &'r str,
+    /// The framework, to choose among clusters of one name.
+    pub framework: &'r str,
+    /// The provider or its instance, to choose among clusters of one name.
+    pub provider: &'r str,
+    /// The id; then name and namespace may be empty or `-`.
+    pub id: Option<ClusterId>,
+}
+
+impl ClusterRef<'_> {
+    fn agrees_with(&self, cluster: &Cluster) -> bool {
+        let same = |given: &str, found: &str| given.is_empty() || given == "-" || given == found;
+        same(self.name, &cluster.name) && same(self.namespace, &cluster.namespace)
+    }
+}
+
+/// Why a cluster was not found.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FindError {
+    /// There is none that the caller may see.
+    #[error("there is no such cluster")]
+    Missing,
+    /// Several clusters have this name.
+    #[error("{} clusters have this name", .0.len())]
+    Ambiguous(Vec<Cluster>),
+    /// The id is that of a cluster with another name or namespace than the request says.
+    #[error("the id is that of '{}' in namespace '{}'", .0.name, .0.namespace)]
+    OtherCluster(Box<Cluster>),
+    /// The caller may see it but not do this, or it could not be read.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+impl From<StoreError> for FindError {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+impl Service {
+    /// The cluster that a request names, if the caller may do this to it.
+    pub async fn find_cluster(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Cluster, FindError> {
+        let found = match named.id {
+            Some(id) => self.store().cluster(id).await?,
+            None => self.by_name(access, named).await?,
+        };
+        authorized(access, named, found)
+    }
+
+    /// The same; if no cluster has the name any more, the last deleted one that had it: its history stays.
+    pub async fn find_past_cluster(
+        &self,
+        access: &Access,
+        named: &ClusterRef<'_>,
+    ) -> Result<Cluster, FindError> {
+        if named.id.is_some() {
+            return self.find_cluster(access, named).await;
+        }
+        let found = match self.by_name(access, named).await? {
+            None => self.last_deleted(access, named).await?,
+            found => found,
+        };
+        authorized(access, named, found)
+    }
+
+    /// The action of an id, if the caller may do this to it; none if there is none that the caller may see.
+    pub async fn find_action(&self, access: &Access, id: ActionId) -> Result<Option<Action>, ServiceError> {
+        let Some(action) = self.store().action(id).await? else { return Ok(None) };
+        // An action belongs to the project of its cluster, whoever requested it.
+        let (what, project) = (format!("action '{id}'"), action.principal.project.clone());
+        visible(access, &what, &project, &UNOWNED, action)
+    }
+
+    async fn by_name(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Option<Cluster>, FindError> {
+        let found = self.store().clusters_named(named.namespace, named.name).await?;
+        let fits = |cluster: &Cluster| {
+            let framework = cluster.framework.map_or("", Framework::as_str);
+            let seen = access.scope().is_none_or(|project| project == cluster.project);
+            seen && (named.framework.is_empty() || named.framework == framework)
+                && (named.provider.is_empty() || is_of(&cluster.instance, named.provider))
+        };
+        let mut fitting: Vec<Cluster> = found.into_iter().filter(fits).collect();
+        if fitting.is_empty()
+            && let Ok(id) = named.name.parse()
+        {
+            // An ambiguous name is answered with ids, and clients then give one where the name would stand.
+            let found = self.store().cluster(id).await?;
+            return Ok(found.filter(|cluster| fits(cluster) && cluster.namespace == named.namespace));
+        }
+        if fitting.len() > 1 {
+            return Err(FindError::Ambiguous(fitting));
+        }
+        Ok(fitting.pop())
+    }
+
+    async fn last_deleted(
+        &self,
+        access: &Access,
+        named: &ClusterRef<'_>,
+    ) -> Result<Option<Cluster>, FindError> {
+        let framework = (!named.framework.is_empty()).then(|| named.framework.parse()).transpose();
+        let unknown = |error: UnknownVariant| ServiceError::invalid(format!("framework: {error}"));
+        let query = ClusterQuery {
+            project: access.scope().map(str::to_owned),
+            namespace: Some(named.namespace.to_owned()),
+            names: vec![named.name.to_owned()],
+            framework: framework.map_err(unknown)?,
+            deleted: Deleted::Only,
+            sort: vec![(ClusterSort::InitAt, Direction::Descending)],
+            limit: Some(1),
+            ..ClusterQuery::default()
+        };
+        Ok(self.store().clusters(&query).await?.items.pop())
+    }
+}
+
+fn authorized(access: &Access, named: &ClusterRef<'_>, found: Option<Cluster>) -> Result<Cluster, FindError> {
+    let cluster = found.ok_or(FindError::Missing)?;
+    let what = format!("cluster '{}'", cluster.name);
+    let (project, owner) = (cluster.project.clone(), cluster.owner.clone());
+    let cluster = visible(access, &what, &project, &owner, cluster)?.ok_or(FindError::Missing)?;
+    if named.id.is_some() && !named.agrees_with(&cluster) {
+        return Err(FindError::OtherCluster(Box::new(cluster)));
+    }
+    Ok(cluster)
+}

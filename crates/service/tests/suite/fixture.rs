@@ -1,0 +1,76 @@
+//! The use cases over a fresh SQLite file and a world in memory.
+
+use std::sync::Arc;
+
+use muster_core::action::Milestone;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::principal::{Door, Principal, Role};
+use muster_core::profile::Profile;
+use muster_core::sample;
+use muster_core::time::Span;
+use muster_engine::policy::Policies;
+use muster_engine::ports::clock::SystemClock;
+use muster_engine::ports::webhook::Nowhere;
+use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_service::{Access, Caller, Case, Recipe, Service, Settings, Subject, Verb, Wait};
+use muster_testkit::fake::{FAKE_NODE, Fake, World};
+use muster_testkit::{DatabaseKind, FreshStore};
+use uuid::Uuid;
+
+/// Longer than anything here takes; only a hang reaches it.
+const PATIENCE: Span = Span::from_secs(30);
+
+pub(crate) const REACHED: Wait = Wait { milestone: Milestone::Reached, at_most: PATIENCE };
+
+pub(crate) struct Fixture {
+    pub(crate) service: Service,
+    _database: FreshStore,
+}
+
+impl Fixture {
+    pub(crate) async fn open() -> Self {
+        let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
+        let parts = Parts {
+            store: database.store.clone(),
+            hooks: Arc::new(Nowhere),
+            providers: vec![Arc::new(Fake::new(&Arc::new(World::default())))],
+            policies: Policies::default(),
+            clock: Arc::new(SystemClock),
+            config: Config::default(),
+            metrics: Metrics::default(),
+        };
+        let engine = Engine::start(parts).await.expect("an engine starts");
+        Self { service: Service::new(engine, Settings::default()), _database: database }
+    }
+
+    /// A cluster without workers, created and active.
+    pub(crate) async fn cluster(&self, name: &str) -> Cluster {
+        let cluster = Cluster {
+            id: ClusterId::from_uuid(Uuid::now_v7()),
+            name: name.to_owned(),
+            object_name: name.to_owned(),
+            instance: Fake::instance_id(),
+            profile_id: ProfileId::from_uuid(Uuid::now_v7()),
+            profile_type: FAKE_NODE.parse().expect("a profile type"),
+            ..sample::cluster(0, 0, None)
+        };
+        let profile =
+            Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
+        let recipe = Recipe::New(profile);
+        let action = self.service.create_cluster(&caller(Door::Core), cluster.clone(), recipe, true).await;
+        let action = action.expect("a new cluster");
+        self.service.wait_for_end(action, PATIENCE).await.expect("created");
+        cluster
+    }
+}
+
+pub(crate) fn caller(door: Door) -> Caller {
+    Caller { principal: sample::principal(), door, reason: String::new(), request: None }
+}
+
+/// A caller of an operation that changes a cluster.
+pub(crate) fn changing(project: &str, role: Role) -> Access {
+    let principal = Principal { project: project.to_owned(), roles: [role].into(), ..sample::principal() };
+    Access::open(&Case::new("ChangeCluster", Verb::Change, Subject::Cluster), principal).expect("opened")
+}

@@ -1,0 +1,55 @@
+//! Receivers act in the name of their creator.
+
+use muster_core::action::ActionKind;
+use muster_core::cluster::Cluster;
+use muster_core::ids::ReceiverId;
+use muster_core::principal::{Door, Principal};
+use muster_core::receiver::{Receiver, ReceiverKind};
+use muster_core::sample;
+use muster_service::changes::TriggerError;
+use muster_store::commands::PutReceiver;
+use serde_json::{Map, json};
+use uuid::Uuid;
+
+use crate::fixture::Fixture;
+
+async fn receiver(fixture: &Fixture, cluster: &Cluster, project: &str) -> ReceiverId {
+    let receiver = Receiver {
+        id: ReceiverId::from_uuid(Uuid::now_v7()),
+        name: "r".to_owned(),
+        kind: ReceiverKind::Webhook,
+        project: project.to_owned(),
+        principal: Principal { project: project.to_owned(), ..sample::principal() },
+        cluster_id: cluster.id,
+        action: ActionKind::ClusterScaleOut,
+        actor: Map::new(),
+        params: Map::from_iter([("count".to_owned(), json!(1))]),
+        created_at: fixture.service.now(),
+        updated_at: None,
+    };
+    let id = receiver.id;
+    fixture.service.store().put_receiver(PutReceiver { receiver }).await.expect("stored");
+    id
+}
+
+#[tokio::test]
+async fn a_receiver_acts_with_its_own_parameters_unless_others_are_given() {
+    let fixture = Fixture::open().await;
+    let cluster = fixture.cluster("fred").await;
+    let id = receiver(&fixture, &cluster, "demo").await;
+    let given = Map::from_iter([("count".to_owned(), json!(3))]);
+    let action = fixture.service.trigger(id, given).await.expect("triggered");
+    assert_eq!((action.door, action.kind), (Door::Webhook, ActionKind::ClusterScaleOut));
+    assert_eq!(action.inputs, json!({"count": 3}));
+}
+
+#[tokio::test]
+async fn a_receiver_whose_creator_may_not_change_the_cluster_does_nothing() {
+    let fixture = Fixture::open().await;
+    let cluster = fixture.cluster("fred").await;
+    let id = receiver(&fixture, &cluster, "other").await;
+    let refused = fixture.service.trigger(id, Map::new()).await;
+    assert_eq!(refused.map(|action| action.id), Err(TriggerError::NoCluster(cluster.id)));
+    let unknown = fixture.service.trigger(ReceiverId::from_uuid(Uuid::now_v7()), Map::new()).await;
+    assert_eq!(unknown.map(|action| action.id), Err(TriggerError::NoReceiver));
+}

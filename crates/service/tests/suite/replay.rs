@@ -1,0 +1,25 @@
+//! Requests with a request id.
+
+use muster_core::principal::{Door, Role};
+use muster_core::resize::{Adjustment, AdjustmentType, Resize};
+use muster_service::{Caller, Mutation, ServiceError};
+
+use crate::fixture::{Fixture, REACHED, caller, changing};
+
+#[tokio::test]
+async fn a_repeated_request_is_answered_by_its_first_action_and_not_submitted_again() {
+    let fixture = Fixture::open().await;
+    let (service, cluster) = (&fixture.service, fixture.cluster("fred").await);
+    let request = Some(("my-request".to_owned(), "digest".to_owned()));
+    let caller = Caller { request, ..caller(Door::Core) };
+    let mutation = Mutation { access: changing("demo", Role::Member), caller, wait: REACHED };
+    let adjustment = Adjustment { kind: AdjustmentType::ExactCapacity, number: 2.0, min_step: None };
+    let resize = Resize { adjustment: Some(adjustment), min_size: None, max_size: None, strict: true };
+    let submit = Box::pin(async { service.resize_cluster(&mutation.caller, &cluster, None, &resize).await });
+    let (resized, first) = service.mutate(&mutation, submit).await.expect("resized");
+    assert_eq!(resized.desired(), 2);
+
+    let never = Box::pin(async { Err(ServiceError::invalid("it was submitted again")) });
+    let (_, replayed) = service.mutate(&mutation, never).await.expect("the first answer");
+    assert_eq!(replayed.id, first.id);
+}
