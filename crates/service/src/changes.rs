@@ -42,7 +42,7 @@ fn inputs(typed: &impl Serialize) -> Value {
 }
 
 fn refused(error: SubmitError, kind: ActionKind, target: Target) -> ServiceError {
-    let obstacle = error.conflict(kind, target).map(Obstacle::Conflict);
+    let obstacle = error.conflict(kind, target).map(|conflict| Obstacle::Conflict(Box::new(conflict)));
     ServiceError { obstacle, ..error.into() }
 }
 
@@ -58,7 +58,7 @@ impl Service {
         let on_conflict = on_conflict(caller.door, kind);
         let target = node.map_or(Target::Cluster(cluster.id), Target::Node);
         let change = Change { kind, cluster: cluster.clone(), node, inputs, on_conflict, timeout: None };
-        let submitted = self.engine.submit(change, caller.clone()).await;
+        let submitted = Box::pin(self.engine.submit(change, caller.clone())).await;
         submitted.map(|accepted| accepted.action).map_err(|error| refused(error, kind, target))
     }
 
@@ -71,7 +71,7 @@ impl Service {
     ) -> Result<Action, ServiceError> {
         let on_conflict = on_conflict(caller.door, kind);
         let change = NodeChange { kind, node: node.clone(), inputs, on_conflict, timeout: None };
-        let submitted = self.engine.submit_node(change, caller.clone()).await;
+        let submitted = Box::pin(self.engine.submit_node(change, caller.clone())).await;
         submitted.map(|accepted| accepted.action).map_err(|error| refused(error, kind, Target::Node(node.id)))
     }
 

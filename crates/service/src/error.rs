@@ -43,7 +43,7 @@ pub enum ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
     /// Other actions on the same target.
-    Conflict(Conflict),
+    Conflict(Box<Conflict>),
     /// A scaling policy whose cooldown is not over.
     Cooldown,
 }

@@ -159,7 +159,7 @@ impl Accounts {
         let expires_at = issued_at.after(TOKEN_LIFE);
         let claims = Claims { name: account.name.clone(), until: expires_at.micros() };
         let carried = serde_json::to_vec(&claims).unwrap_or_default();
-        let token = format!("{PREFIX}{}", self.signer.get()?.close(PURPOSE, &carried));
+        let token = format!("{PREFIX}{}", self.signer.get()?.sign(PURPOSE, &carried));
         Some(LoggedIn { token, principal: account.principal(), issued_at, expires_at })
     }
 }
@@ -174,7 +174,7 @@ impl Authenticator for Accounts {
         let Some(sealed) = caller.token().and_then(|token| token.strip_prefix(PREFIX)) else {
             return Ok(None);
         };
-        let carried = self.signer.get().and_then(|signer| signer.open(PURPOSE, sealed));
+        let carried = self.signer.get().and_then(|signer| signer.verify(PURPOSE, sealed));
         let claims = carried.and_then(|carried| serde_json::from_slice::<Claims>(&carried).ok());
         let refused = |why: &str| AuthError::Refused(format!("{why}: log in again"));
         let claims = claims.ok_or_else(|| refused("the token was not given out here"))?;

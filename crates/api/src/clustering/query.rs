@@ -6,7 +6,7 @@ use muster_store::Direction;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::form;
+use super::field_reader;
 use super::senlin_error::SenlinError;
 
 /// Keys and values, in the order in which they were given.
@@ -62,7 +62,8 @@ impl Query {
 
     /// At most so many.
     pub(super) fn limit(&self) -> Result<Option<u32>, SenlinError> {
-        let limit = self.last("limit").map(|given| form::count("limit", &Value::String(given.to_owned())));
+        let limit =
+            self.last("limit").map(|given| field_reader::count("limit", &Value::String(given.to_owned())));
         limit.transpose()
     }
 

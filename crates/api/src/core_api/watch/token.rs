@@ -21,11 +21,11 @@ impl Tokens {
     pub(super) fn write(&self, signer: &TokenSigner, position: Position) -> String {
         let Position { change, cluster, heard } = position;
         let cluster = cluster.map_or_else(|| NONE.to_owned(), |id| id.to_string());
-        signer.close(&self.purpose, format!("{change} {cluster} {heard}").as_bytes())
+        signer.sign(&self.purpose, format!("{change} {cluster} {heard}").as_bytes())
     }
 
     pub(super) fn read(&self, signer: &TokenSigner, token: &str) -> Option<Position> {
-        let carried = String::from_utf8(signer.open(&self.purpose, token)?).ok()?;
+        let carried = String::from_utf8(signer.verify(&self.purpose, token)?).ok()?;
         let mut words = carried.split(' ');
         let (change, cluster, heard) = (words.next()?, words.next()?, words.next()?);
         let cluster = if cluster == NONE { None } else { Some(cluster.parse().ok()?) };
