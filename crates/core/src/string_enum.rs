@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Declares an enumeration of strings, with one table for reading and writing them; `stored` adds `Unknown`.
 macro_rules! string_enum {
@@ -130,7 +131,7 @@ static INTERNED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 impl UnknownValue {
     /// Only [`Stored::from_stored`] may call it: a text that is known must not become an unknown value.
     pub(crate) fn intern(text: &str) -> Self {
-        let mut interned = INTERNED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interned = INTERNED.lock();
         if let Some(known) = interned.get(text) {
             return Self(known);
         }
