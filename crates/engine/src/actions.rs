@@ -75,7 +75,7 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
     if run.subject.is_delegated() {
         delegated::reconcile(run).await?;
     } else {
-        perform_individually(run).await?;
+        Box::pin(perform_individually(run)).await?;
     }
     Ok(done(&run.change))
 }
@@ -85,7 +85,7 @@ async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
         Change::CreateCluster => create(run).await,
         Change::DeleteCluster(_) => delete(run).await,
         Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resize::resize(run).await,
-        Change::UpdateCluster(update) => update::update(run, *update).await,
+        Change::UpdateCluster(update) => Box::pin(update::update(run, &update)).await,
         Change::CheckCluster(check) => node::check_all(run, check.delete_check_action).await,
         Change::RecoverCluster(recovery) => node::recover_all(run, recovery).await,
         Change::AddNodes(add) => membership::add(run, add).await,

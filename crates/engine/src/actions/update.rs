@@ -7,7 +7,7 @@ use crate::actions::{deletion, rolling};
 use crate::run::{ActionRun, Stop};
 
 /// Writes changed properties; those of nodes reach them where the provider can change them in place.
-pub(crate) async fn update(run: &mut ActionRun, update: ClusterUpdate) -> Result<(), Stop> {
+pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Result<(), Stop> {
     let before = run.subject.cluster.clone();
     // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
     let begun = run.action.applied_at.is_some();
