@@ -1,5 +1,6 @@
 //! Which actions run when: claiming, running, requeueing with back-off.
 
 pub(crate) mod dispatcher;
-mod retry;
+mod requeue;
 mod runner;
+mod supervised;

@@ -17,7 +17,7 @@ use crate::actions;
 use crate::context::Context;
 use crate::lease::Lease;
 use crate::run::Slot;
-use crate::scheduler::retry;
+use crate::scheduler::supervised;
 
 /// Claims whenever there may be work: told by commits, and now and then without being told.
 pub(crate) async fn run(context: Arc<Context>) {
@@ -126,7 +126,7 @@ async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>)
         let (context, lease) = (Arc::clone(context), Arc::clone(&lease));
         let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&context), &action);
         context.tasks.clone().spawn(async move {
-            in_hand.ended = Box::pin(retry::run(context, lease, action, slot)).await;
+            in_hand.ended = Box::pin(supervised::run(context, lease, action, slot)).await;
             drop(in_hand);
         });
     }

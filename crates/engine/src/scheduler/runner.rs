@@ -20,7 +20,7 @@ use crate::policy::Effects;
 use crate::reconcile::individual::abort::{is_left_alone, is_unsettled, left_alone};
 use crate::run::Slot;
 use crate::run::{ActionRun, Stop};
-use crate::scheduler::retry;
+use crate::scheduler::requeue::requeue;
 
 /// How long to wait before an action is tried again that the database did not answer.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -109,7 +109,7 @@ async fn attempt(
         Err(Stop::Requeue(why)) => {
             run.flush().await?;
             let why = format!("it did not run for the moment: {why}");
-            Ok(retry::put_back(context, run.ticket(), &run.action, &why).await?)
+            Ok(requeue(context, run.ticket(), &run.action, &why).await?)
         }
         Err(stop @ (Stop::Fenced | Stop::StoreUnavailable(_))) => Err(stop),
     }

@@ -1,0 +1,54 @@
+//! Running a claimed action so that a panic is requeued, or ends the action with its message.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use muster_core::action::Action;
+use muster_store::commands::Claimed;
+
+use crate::context::Context;
+use crate::lease::Lease;
+use crate::run::{Slot, Stop};
+use crate::scheduler::requeue::requeue;
+use crate::scheduler::runner;
+use crate::supervise::panic_message;
+
+/// Attempts after which a panic ends the action: a panic that repeats is a defect, and waiting does not help.
+const TRIES: u32 = 5;
+
+/// Runs a claimed action; false if it is still this engine's by its row, and not running.
+pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
+    let action = claimed.action.clone();
+    let run = runner::run(Arc::clone(&context), Arc::clone(&lease), claimed, slot);
+    let panic = match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(ended) => return ended,
+        Err(panic) => panic,
+    };
+    match after_panic(&context, &lease, &action, &panic_message(panic.as_ref())).await {
+        Ok(()) => true,
+        Err(stop) => {
+            tracing::warn!(action = %action.id, ?stop, "cannot requeue an action that panicked");
+            false
+        }
+    }
+}
+
+async fn after_panic(
+    context: &Arc<Context>,
+    lease: &Arc<Lease>,
+    action: &Action,
+    words: &str,
+) -> Result<(), Stop> {
+    let tries = action.tries.saturating_add(1);
+    if tries < TRIES {
+        let ticket = lease.ticket(action);
+        return Ok(requeue(context, ticket, action, &format!("it crashed: {words}")).await?);
+    }
+    let reason = format!(
+        "It crashed at try {tries} and is not tried again: {words}. This is a defect of Muster: report it with the server's log."
+    );
+    let end = Box::pin(runner::give_up(context, lease, action, reason));
+    let ended = AssertUnwindSafe(end).catch_unwind().await;
+    ended.unwrap_or_else(|panic| Err(Stop::StoreUnavailable(panic_message(panic.as_ref()))))
+}
