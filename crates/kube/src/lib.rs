@@ -1,7 +1,8 @@
 //! The provider `kubernetes`: clusters as objects of the operators that people already run.
 //!
-//! What is there is followed by watches and kept in memory, as little of it as anybody here asks for; looking at a
-//! cluster costs the API server nothing. Everything that is written carries the fence of the action behind it, and is
+//! What is there is followed by watches and kept in memory, as little of it as anybody here asks for; observing a
+//! cluster writes nothing, and costs the API server nothing but one cached read for a pod that a watch stopped listing
+//! without having seen it being deleted. Everything that is written carries the fence of the action behind it, and is
 //! written only if nobody else wrote in between.
 
 mod connect;

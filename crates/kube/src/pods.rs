@@ -3,8 +3,8 @@
 mod machines;
 mod manifest;
 mod start;
-mod strayed;
 mod table;
+mod unlisted;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -178,14 +178,14 @@ impl Provider for Pods {
     }
 
     async fn details(&self, _: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
-        let Some(pod) = self.table.of(node)? else { return Ok(Map::new()) };
+        let Some(pod) = self.find(node).await? else { return Ok(Map::new()) };
         let NodePod { name, machine, image, .. } = pod.facts;
         Ok(details(name, pod.namespace, machine, image))
     }
 
     async fn logs(&self, _: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
         let gone = || ProviderError::permanent("NoLogs", format!("node '{}' has no pod any more", node.name));
-        let pod = self.table.of(node)?.ok_or_else(gone)?;
+        let pod = self.find(node).await?.ok_or_else(gone)?;
         let writer = logs::Writer {
             namespace: &pod.namespace,
             pod: &pod.facts.name,

@@ -273,7 +273,7 @@ pub(crate) fn unknown(why: Option<&String>) -> ProviderError {
 
 /// The UIDs of what was there last; none of them comes again.
 #[derive(Default)]
-struct Graves {
+pub(crate) struct Graves {
     all: HashSet<String>,
     order: VecDeque<String>,
 }
@@ -282,11 +282,11 @@ impl Graves {
     /// More than may be told of late.
     const MOST: usize = 4096;
 
-    fn contains(&self, uid: &str) -> bool {
+    pub(crate) fn contains(&self, uid: &str) -> bool {
         self.all.contains(uid)
     }
 
-    fn add(&mut self, uid: &str) {
+    pub(crate) fn add(&mut self, uid: &str) {
         if !self.all.insert(uid.to_owned()) {
             return;
         }

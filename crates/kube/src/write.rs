@@ -227,6 +227,38 @@ impl Writer {
         Err(changed_meanwhile(&what))
     }
 
+    /// Writes a node's label back on just this pod, with the fence; the pod as it is then, or none if it is gone.
+    pub(crate) async fn label_node(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        node: NodeId,
+        fence: Fence,
+    ) -> Result<Option<Value>, ProviderError> {
+        let what = format!("label Pod '{namespace}/{name}'");
+        let api = api_of(self.client.clone(), &POD, Some(namespace));
+        for _ in 0..OVERLAYS {
+            let read = self.read(&POD, namespace, name).await?;
+            let Some(pod) = read.filter(|pod| pod["metadata"]["uid"] == uid) else { return Ok(None) };
+            self.fences.refuse_older(fence, marks::fence_of(&pod).as_ref())?;
+            // The version makes the API server refuse the patch if another engine has written since the read.
+            let body = json!({"metadata": {
+                "uid": uid,
+                "resourceVersion": pod["metadata"]["resourceVersion"],
+                "labels": {marks::NODE: node.to_string()},
+                "annotations": {marks::FENCE: self.fences.written(fence).as_str()},
+            }});
+            match within(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await? {
+                Ok(pod) => return Ok(Some(pod.body)),
+                Err(error) if refusal::is(&error, 404) => return Ok(None),
+                Err(error) if refusal::is(&error, 409) => {}
+                Err(error) => return Err(refusal::of(&what, error)),
+            }
+        }
+        Err(changed_meanwhile(&what))
+    }
+
     /// A patch of something that nobody else has a say in.
     pub(crate) async fn merge(
         &self,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, Seen};
@@ -11,7 +12,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
 use crate::follow::Takes;
-use crate::sites::unknown;
+use crate::sites::{Graves, unknown};
 use crate::which::Certain;
 
 /// A pod that is a node.
@@ -19,8 +20,52 @@ use crate::which::Certain;
 pub(super) struct OwnPod {
     pub(super) namespace: String,
     pub(super) facts: NodePod,
+    /// The watch lists it; without its label it does not.
+    pub(super) listed: bool,
     moment: u64,
 }
+
+/// What the table knows of a node's pod.
+pub(super) enum Lookup {
+    /// The pod, or that there is none.
+    Known(Option<Box<OwnPod>>),
+    /// The watch does not list this pod of the node: it is gone, or only its label is.
+    Unlisted(PodRef),
+}
+
+/// One particular pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PodRef {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+impl PodRef {
+    /// The pod that was made for a node, by the node's row; none for a pod that others made.
+    fn made_for(node: &Node) -> Option<Self> {
+        let mut parts = node.physical_id.as_deref()?.splitn(3, '/').map(str::to_owned);
+        Some(Self { namespace: parts.next()?, name: parts.next()?, uid: parts.next()? })
+    }
+
+    fn of(pod: &OwnPod) -> Self {
+        let NodePod { name, uid, .. } = &pod.facts;
+        Self { namespace: pod.namespace.clone(), name: name.clone(), uid: uid.clone() }
+    }
+}
+
+/// A node's pod that the watch stopped listing.
+struct UnlistedPod {
+    pod: PodRef,
+    /// The pod as it was last read, and when.
+    read: Option<(Instant, OwnPod)>,
+}
+
+/// How long the read of a pod without its label is believed: it is read again at most this often.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// Unlisted pods that are remembered; more only costs further reads.
+const MOST_UNLISTED: usize = 4096;
 
 impl OwnPod {
     /// How the node is that it stands for.
@@ -47,8 +92,50 @@ struct State {
     /// By namespace and name.
     pods: BTreeMap<(String, String), OwnPod>,
     by_node: HashMap<NodeId, (String, String)>,
+    /// Pods that disappeared from the watch without being deleted before its eyes.
+    unlisted: HashMap<NodeId, UnlistedPod>,
+    /// Pods that are certainly gone.
+    gone: Graves,
     behind: BTreeMap<usize, Option<String>>,
     moment: u64,
+}
+
+impl State {
+    fn look_up(&self, node: &Node) -> Lookup {
+        let adopted = || {
+            let (namespace, name) = node.physical_id.as_deref()?.split_once('/')?;
+            Some((namespace.to_owned(), name.to_owned()))
+        };
+        let place = self.by_node.get(&node.id).cloned().or_else(adopted);
+        if let Some(pod) = place.and_then(|place| self.pods.get(&place)) {
+            return Lookup::Known(Some(Box::new(pod.clone())));
+        }
+        let unlisted = self.unlisted.get(&node.id);
+        if let Some((at, pod)) = unlisted.and_then(|unlisted| unlisted.read.as_ref())
+            && at.elapsed() < READ_AGAIN_AFTER
+        {
+            return Lookup::Known(Some(Box::new(pod.clone())));
+        }
+        let pod = unlisted.map(|unlisted| unlisted.pod.clone()).or_else(|| PodRef::made_for(node));
+        match pod.filter(|pod| !self.gone.contains(&pod.uid)) {
+            Some(pod) => Lookup::Unlisted(pod),
+            None => Lookup::Known(None),
+        }
+    }
+
+    /// The watch lists this pod no more: the next observation reads it, unless it was seen being deleted.
+    fn unlist(&mut self, pod: &OwnPod) {
+        if let Some(node) = pod.facts.node.filter(|_| !self.gone.contains(&pod.facts.uid)) {
+            self.remember_unlisted(node, UnlistedPod { pod: PodRef::of(pod), read: None });
+        }
+    }
+
+    fn remember_unlisted(&mut self, node: NodeId, unlisted: UnlistedPod) {
+        if self.unlisted.len() >= MOST_UNLISTED {
+            self.unlisted.clear();
+        }
+        self.unlisted.insert(node, unlisted);
+    }
 }
 
 impl Table {
@@ -58,27 +145,39 @@ impl Table {
         Self { certain, state, changes, moments: watch::Sender::new(0) }
     }
 
-    /// The pod of a node, if it has one.
-    pub(super) fn of(&self, node: &Node) -> Result<Option<OwnPod>, ProviderError> {
-        Ok(self.of_all(std::slice::from_ref(node))?.into_iter().next().flatten())
-    }
-
-    /// The pods of nodes, in their order.
-    pub(super) fn of_all(&self, nodes: &[Node]) -> Result<Vec<Option<OwnPod>>, ProviderError> {
+    /// What is known of the pods of nodes, in their order.
+    pub(super) fn look_up(&self, nodes: &[Node]) -> Result<Vec<Lookup>, ProviderError> {
         self.certain.check()?;
         let state = self.state.lock();
         if let Some(why) = state.behind.values().next() {
             return Err(unknown(why.as_ref()));
         }
-        let find = |node: &Node| {
-            let adopted = || {
-                let (namespace, name) = node.physical_id.as_deref()?.split_once('/')?;
-                Some((namespace.to_owned(), name.to_owned()))
-            };
-            let place = state.by_node.get(&node.id).cloned().or_else(adopted)?;
-            state.pods.get(&place).cloned()
-        };
-        Ok(nodes.iter().map(find).collect())
+        Ok(nodes.iter().map(|node| state.look_up(node)).collect())
+    }
+
+    /// The pod of a node that the watch lists.
+    pub(super) fn listed(&self, node: NodeId) -> Option<OwnPod> {
+        let state = self.state.lock();
+        state.pods.get(state.by_node.get(&node)?).cloned()
+    }
+
+    /// An unlisted pod was read: only its label is gone.
+    pub(super) fn confirm_unlisted(&self, node: NodeId, pod: LeanPod) -> OwnPod {
+        let namespace = pod.namespace().to_owned();
+        let mut state = self.state.lock();
+        let pod = OwnPod { namespace, facts: pod.of_node(), listed: false, moment: state.moment };
+        let read = Some((Instant::now(), pod.clone()));
+        state.remember_unlisted(node, UnlistedPod { pod: PodRef::of(&pod), read });
+        pod
+    }
+
+    /// A pod of a node is gone for good.
+    pub(super) fn confirm_gone(&self, node: NodeId, uid: &str) {
+        let mut state = self.state.lock();
+        state.gone.add(uid);
+        if state.unlisted.get(&node).is_some_and(|unlisted| unlisted.pod.uid == uid) {
+            state.unlisted.remove(&node);
+        }
     }
 
     /// Why nodes do not work yet whose pods are there.
@@ -108,7 +207,11 @@ impl Table {
         {
             let mut state = self.state.lock();
             let within = |place: &str| namespace.is_none_or(|namespace| namespace == place);
-            state.pods.retain(|(place, _), pod| !within(place) || pod.moment >= begun);
+            let missing = state.pods.extract_if(.., |(place, _), pod| within(place) && pod.moment < begun);
+            let missing: Vec<OwnPod> = missing.map(|(_, pod)| pod).collect();
+            for pod in missing {
+                state.unlist(&pod);
+            }
             let State { pods, by_node, behind, .. } = &mut *state;
             by_node.retain(|_, place| pods.contains_key(place));
             behind.remove(&index);
@@ -138,8 +241,9 @@ impl Table {
             if !older {
                 if let Some(node) = node {
                     state.by_node.insert(node, place.clone());
+                    state.unlisted.remove(&node);
                 }
-                state.pods.insert(place, OwnPod { namespace, facts, moment });
+                state.pods.insert(place, OwnPod { namespace, facts, listed: true, moment });
             } else if let Some(known) = state.pods.get_mut(&place) {
                 known.moment = moment;
             }
@@ -147,15 +251,20 @@ impl Table {
         self.told(node.filter(|_| tell));
     }
 
-    /// A pod is gone.
+    /// The watch reports a pod as deleted: it is gone, or only its label is.
     fn drop_pod(&self, pod: LeanPod) {
-        let place = (pod.namespace().to_owned(), pod.of_node());
-        let (namespace, facts) = place;
+        let namespace = pod.namespace().to_owned();
+        let facts = pod.of_node();
         let place = (namespace, facts.name);
         {
             let mut state = self.state.lock();
-            if state.pods.get(&place).is_some_and(|known| known.facts.uid == facts.uid) {
-                state.pods.remove(&place);
+            if facts.leaving {
+                state.gone.add(&facts.uid);
+            }
+            if state.pods.get(&place).is_some_and(|known| known.facts.uid == facts.uid)
+                && let Some(pod) = state.pods.remove(&place)
+            {
+                state.unlist(&pod);
                 state.by_node.retain(|_, known| *known != place);
             }
         }
@@ -203,3 +312,6 @@ impl Takes<LeanPod> for Tells {
         self.table.lost(self.index, why);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,7 @@ async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_whose_mark_somebody_takes_away_is_the_node_that_it_was() {
+async fn a_pod_without_its_label_stays_its_node_and_is_labelled_by_actions_only() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(house) = Fixture::on(kubernetes).await else { return };
     let new = of_pods(&house, 1);
@@ -80,29 +80,22 @@ async fn a_pod_whose_mark_somebody_takes_away_is_the_node_that_it_was() {
     assert_eq!(house.ended(action).await.status, ActionStatus::Succeeded);
     let before = house.workers(new.0.id).await.remove(0);
     let (api, name) = (house.namespace.api::<Pod>(), pods(&house).await.remove(0));
-    let unmark = Patch::Merge(json!({"metadata": {"labels": {"muster.dev/node": null}}}));
-    api.patch(&name, &PatchParams::default(), &unmark).await.unwrap();
-    let marked = async || {
-        let pod = api.get(&name).await.unwrap();
-        pod.metadata.labels.unwrap_or_default().get("muster.dev/node").cloned()
-    };
-    let patience = std::time::Duration::from(crate::fixture::PATIENCE);
-    let again = async {
-        loop {
-            match marked().await {
-                Some(mark) => return mark,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    };
-    let mark = tokio::time::timeout(patience, again).await.expect("it is marked again");
-    assert_eq!(mark, before.id.to_string());
+    let unlabel = Patch::Merge(json!({"metadata": {"labels": {"muster.dev/node": null}}}));
+    api.patch(&name, &PatchParams::default(), &unlabel).await.unwrap();
+
+    // The new node's pod comes after the lost label in the watch: from here on that is known.
     let resized = house.resized(&new.0, 2).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
+    let checked = house.done(ActionKind::ClusterCheck, &new.0, json!({})).await;
+    assert_eq!(checked.status, ActionStatus::Succeeded, "{}", checked.status_reason);
     let after = house.workers(new.0.id).await;
     let same = after.iter().find(|node| node.id == before.id).expect("it is a member");
     assert_eq!((same.status, &same.physical_id), (NodeStatus::Active, &before.physical_id));
-    api.patch(&name, &PatchParams::default(), &unmark).await.unwrap();
+    assert_eq!((after.len(), pods(&house).await.len()), (2, 2));
+    let labels = api.get(&name).await.unwrap().metadata.labels.unwrap_or_default();
+    assert_eq!(labels.get("muster.dev/node"), None, "observing writes nothing");
+    assert_eq!(house.told(new.0.id, "NodeLost").await, []);
+
     let deleted = house.done(ActionKind::ClusterDelete, &new.0, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
     assert_eq!(pods(&house).await, Vec::<String>::new());
