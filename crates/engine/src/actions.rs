@@ -140,7 +140,7 @@ fn done(change: &Change) -> String {
 }
 
 async fn create(run: &mut ActionRun) -> Result<(), Stop> {
-    run.call_provider(run.provider.create(run.call())).await??;
+    run.call_provider(run.node_provider()?.prepare_cluster(run.call())).await??;
     run.reach(&Goal { start: true, ..Goal::default() }).await
 }
 
@@ -148,7 +148,7 @@ async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     let leaving: HashSet<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
     deletion::note(run, &leaving);
     run.reach(&Goal { leaving, ..Goal::default() }).await?;
-    run.call_provider(run.provider.delete(run.call())).await?.map_err(Stop::from)
+    run.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }
 
 /// Restarts a head, and with it those workers that cannot find a new one; or brings one node back.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::Node;
@@ -15,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::context::Engine;
 use crate::intent::orphan;
-use crate::ports::provider::{Call, LogQuery, ProviderError};
+use crate::ports::provider::{ClusterTarget, LogQuery, ProviderError};
 
 /// Nodes that are asked about at the same time.
 const ASKED_AT_ONCE: usize = 16;
@@ -44,15 +43,15 @@ impl Engine {
     /// What a node wrote.
     pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, InquiryError> {
         let (provider, profile) = self.source(cluster).await?;
-        let call = Call { cluster, profile: &profile, fence: Fence(0) };
-        Ok(provider.logs(call, node, query).await?)
+        let target = ClusterTarget { cluster, profile: &profile };
+        Ok(provider.logs(target, node, query).await?)
     }
 
     /// What programs that use a cluster need in their environment.
     pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, InquiryError> {
         let (provider, profile) = self.source(cluster).await?;
-        let call = Call { cluster, profile: &profile, fence: Fence(0) };
-        let mut variables = provider.environment(call).await?;
+        let target = ClusterTarget { cluster, profile: &profile };
+        let mut variables = provider.environment(target).await?;
         variables.insert("MUSTER_CLUSTER".to_owned(), cluster.name.clone());
         Ok(variables)
     }
@@ -68,8 +67,8 @@ impl Engine {
         let cluster = cluster.unwrap_or_else(|| orphan::cluster(node, &profile, &self.config().projects));
         let not_served = || InquiryError::NotServed(node.instance.to_string());
         let provider = self.provider(&node.instance).ok_or_else(not_served)?;
-        let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
-        Ok(provider.details(call, node).await?)
+        let target = ClusterTarget { cluster: &cluster, profile: &profile };
+        Ok(provider.details(target, node).await?)
     }
 
     /// The same of members of a cluster, as they come; those of whom it says nothing are left out.
@@ -93,8 +92,8 @@ impl Engine {
         let mut asked: Vec<BoxFuture<'_, (NodeId, Details)>> = Vec::new();
         for node in members.iter().filter(|node| node.physical_id.is_some()) {
             let Some(profile) = recipes.get(&node.profile_id) else { continue };
-            let (call, provider) = (Call { cluster, profile, fence: Fence(0) }, &provider);
-            asked.push(Box::pin(async move { (node.id, provider.details(call, node).await) }));
+            let (target, provider) = (ClusterTarget { cluster, profile }, &provider);
+            asked.push(Box::pin(async move { (node.id, provider.details(target, node).await) }));
         }
         let mut said = futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE);
         let mut all = HashMap::new();

@@ -5,6 +5,7 @@ mod commit;
 mod control;
 mod journal;
 mod load;
+mod provider;
 mod slot;
 mod stop;
 mod subject;
@@ -26,7 +27,7 @@ use crate::context::Context;
 use crate::intent::Intent;
 use crate::lease::Lease;
 use crate::notify::{Subscription, Topic};
-use crate::ports::provider::{Call, Observed, Provider};
+use crate::ports::provider::{Observed, Provider};
 use children::Children;
 use control::Control;
 use journal::Journal;
@@ -104,12 +105,6 @@ impl ActionRun {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.context.clock.now()
-    }
-
-    /// What a call to the provider is about.
-    pub(crate) fn call(&self) -> Call<'_> {
-        let Subject { cluster, profile, .. } = &self.subject;
-        Call { cluster, profile, fence: self.action.fence }
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

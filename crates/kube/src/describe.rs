@@ -6,7 +6,7 @@ use muster_core::cluster::WorkerGroup;
 use muster_core::profile::ProfileType;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
-use muster_engine::ports::provider::Found;
+use muster_engine::ports::provider::DiscoveredCluster;
 use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, USER, Words, groups};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ const TOO_MUCH: [&str; 2] =
     ["kubectl.kubernetes.io/last-applied-configuration", "kopf.zalando.org/last-handled-configuration"];
 
 /// Reads a cluster from its root, and from what all its objects say.
-pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> Found {
+pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> DiscoveredCluster {
     let metadata = &root["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
     let mut labels = texts(&metadata["labels"]);
@@ -32,7 +32,7 @@ pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> F
         head: node(&head),
         ..ClusterRecipe::default()
     };
-    Found {
+    DiscoveredCluster {
         // What its root is called may be something else.
         name: words.first().map_or_else(|| text("name"), |words| words.cluster.clone()),
         namespace: text("namespace"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use muster_engine::ports::provider::Heard;
+use muster_engine::ports::provider::ExternalEvent;
 use parking_lot::Mutex;
 
 use crate::facts::LeanEvent;
@@ -15,7 +15,7 @@ const OF_ONE: usize = 20;
 /// What was heard of objects, for as long as Kubernetes keeps it.
 #[derive(Default)]
 pub(crate) struct Happenings {
-    by_object: Mutex<HashMap<String, BTreeMap<u64, Heard>>>,
+    by_object: Mutex<HashMap<String, BTreeMap<u64, ExternalEvent>>>,
 }
 
 impl Happenings {
@@ -46,7 +46,7 @@ impl Happenings {
     }
 
     /// What was heard of an object, the oldest first.
-    pub(crate) fn of(&self, uid: &str) -> Vec<Heard> {
+    pub(crate) fn of(&self, uid: &str) -> Vec<ExternalEvent> {
         self.by_object.lock().get(uid).map(|own| own.values().cloned().collect()).unwrap_or_default()
     }
 }

@@ -7,7 +7,7 @@ use muster_core::cluster::{Cluster, Made};
 use muster_core::node::NodeRole;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::ports::provider::{
-    Bounds, Heard, MemberId, Object, Observed, SeenGroup, SeenMember, Spec,
+    Bounds, ExternalEvent, MemberId, Object, Observed, SeenGroup, SeenMember, Spec,
 };
 use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words, groups};
 
@@ -20,7 +20,7 @@ pub(crate) struct Others<'a> {
     /// Which fences are ours.
     pub(crate) fences: &'a Fences,
     /// What Kubernetes told of an object.
-    pub(crate) heard: &'a dyn Fn(&str) -> Vec<Heard>,
+    pub(crate) heard: &'a dyn Fn(&str) -> Vec<ExternalEvent>,
     /// The last words of a pod whose container keeps dying.
     pub(crate) last_words: &'a dyn Fn(&str) -> String,
     /// What time it is.
@@ -75,7 +75,7 @@ pub(crate) fn observed(
             pending: pending(flavor, root, &words, refused.is_empty(), others.now),
             refused,
         }),
-        heard: last(site.uids().flat_map(others.heard).collect()),
+        external_events: last(site.uids().flat_map(others.heard).collect()),
         endpoints: BTreeMap::from(flavor.endpoints(&key.namespace, &key.name)),
         ..Observed::default()
     }
@@ -84,17 +84,23 @@ pub(crate) fn observed(
 /// The most that is told of a cluster's objects: what was heard last.
 const HEARD: usize = 50;
 
-fn last(mut heard: Vec<Heard>) -> Vec<Heard> {
+fn last(mut heard: Vec<ExternalEvent>) -> Vec<ExternalEvent> {
     heard.sort_by_key(|heard| heard.version);
     heard.split_off(heard.len().saturating_sub(HEARD))
 }
 
 /// Why its operator does not act on it: in its own words, if it has said so of the root as that is now.
-fn refused(flavor: &dyn Flavor, root: &ObjectFacts, words: &[&Words], heard: &[Heard]) -> Vec<String> {
+fn refused(
+    flavor: &dyn Flavor,
+    root: &ObjectFacts,
+    words: &[&Words],
+    heard: &[ExternalEvent],
+) -> Vec<String> {
     // Events and objects are counted alike: what was said before the last change may be mended by it.
     let version: u64 = root.version.parse().unwrap_or(u64::MAX);
-    let is_refusal =
-        |heard: &&Heard| heard.version > version && flavor.refusals().contains(&heard.reason.as_str());
+    let is_refusal = |heard: &&ExternalEvent| {
+        heard.version > version && flavor.refusals().contains(&heard.reason.as_str())
+    };
     match heard.iter().rfind(is_refusal) {
         Some(refusal) => vec![refusal.message.clone()],
         None => words.iter().flat_map(|words| words.refused.clone()).collect(),

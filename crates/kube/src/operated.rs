@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use kube::Client;
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
@@ -20,8 +19,8 @@ use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, Found, INVALID, LogQuery, MemberId, Membership, NodeResult, Object, Observed,
-    Operator, Provider, ProviderError,
+    Capabilities, Change, ClusterTarget, DiscoveredCluster, FencedCall, INVALID, LogQuery, MemberId,
+    Membership, Object, Observed, Operator, OperatorProvider, Provider, ProviderError,
 };
 use muster_framework_client::{FrameworkClient, FrameworkRequestError};
 use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
@@ -242,7 +241,93 @@ impl Provider for Operated {
         self.namespaces.check(&cluster.namespace).await
     }
 
-    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    async fn observe(&self, target: ClusterTarget<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
+        let stand = match self.stand(target.cluster) {
+            // Where a kind is not defined nothing of it is there.
+            Err(error) if error.reason == NO_OPERATOR => {
+                return Ok(Observed { object: Object::Absent, ..Observed::default() });
+            }
+            stand => stand?,
+        };
+        let site = stand.look()?;
+        self.ask_for_last_words(&stand, &site, target.cluster.id);
+        let others = Others {
+            fences: &self.writer.fences,
+            heard: &|uid| self.installed.happenings.of(uid),
+            last_words: &|uid| self.last_words.of(uid),
+            now: SystemClock.now(),
+        };
+        Ok(observe::observed(stand.flavor, &stand.key, &site, target.cluster, &others))
+    }
+
+    async fn details(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let stand = self.stand(target.cluster)?;
+        let site = stand.look()?;
+        let Some(pod) = site.pod(&node.name) else { return Ok(Map::new()) };
+        let (namespace, image) = (stand.key.namespace.clone(), pod.made_from.image.clone());
+        Ok(details(pod.name.clone(), namespace, pod.machine.clone(), image))
+    }
+
+    async fn logs(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+        query: LogQuery,
+    ) -> Result<Lines, ProviderError> {
+        let stand = self.stand(target.cluster)?;
+        let site = stand.look()?;
+        let Some(pod) = site.pod(&node.name) else {
+            let message = format!("there is no pod '{}/{}' any more", stand.key.namespace, node.name);
+            return Err(ProviderError::permanent("NoLogs", message));
+        };
+        let writer = logs::Writer {
+            namespace: &stand.key.namespace,
+            pod: &pod.name,
+            container: &pod.container,
+            machine: pod.machine.as_deref(),
+            reason: &pod.reason,
+        };
+        logs::read(self.client.clone(), writer, query).await
+    }
+
+    async fn environment(
+        &self,
+        target: ClusterTarget<'_>,
+    ) -> Result<BTreeMap<String, String>, ProviderError> {
+        let stand = self.stand(target.cluster)?;
+        let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
+        let token = self.token(&stand).await?;
+        Ok(stand.flavor.environment(&endpoints, token.as_deref()))
+    }
+
+    async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
+        let stand = self.stand(target.cluster)?;
+        let head_works =
+            |pod: &PodFacts| pod.member.role == NodeRole::Head && matches!(pod.seen, Seen::Running { .. });
+        let Some(framework) = frameworks::local(stand.flavor.framework()) else {
+            return Ok(Activity::Unknown);
+        };
+        if !stand.look()?.pods().any(head_works) {
+            return Ok(Activity::Unknown);
+        }
+        let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
+        let secret = Secret::new(self.token(&stand).await?.unwrap_or_default());
+        let silent = |error: FrameworkRequestError| ProviderError::transient("NoAnswer", error.to_string());
+        self.framework_client.fetch_activity(framework, &Contact { endpoints, secret }).await.map_err(silent)
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        Change::told(self.changes.subscribe())
+    }
+}
+
+#[async_trait]
+impl OperatorProvider for Operated {
+    async fn create(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         stand.check_name()?;
         self.clear_away(&stand).await?;
@@ -262,7 +347,7 @@ impl Provider for Operated {
         Ok(())
     }
 
-    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    async fn delete(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         let site = stand.look()?;
         let Some(root) = site.root.map(|root| root.value).filter(|root| root.stands_for(call.cluster)) else {
@@ -280,15 +365,12 @@ impl Provider for Operated {
         Ok(())
     }
 
-    fn start_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        refused(nodes)
-    }
-
-    fn stop_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        refused(nodes)
-    }
-
-    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
+    async fn write(
+        &self,
+        call: FencedCall<'_>,
+        before: &Cluster,
+        victims: &[Node],
+    ) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         self.make_whole(&stand, call, before).await?;
         let recipe = recipe_of(call.profile)?;
@@ -303,16 +385,16 @@ impl Provider for Operated {
             steps.extend(relabelled(site, before, call.cluster));
             Ok(joined(steps))
         };
-        self.write(&stand, &steps, call).await
+        self.write_steps(&stand, &steps, call).await
     }
 
-    async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    async fn settle(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         let steps = |site: &Site| Ok(stand.flavor.settle(&stand.key.name, &site.words()));
-        self.write(&stand, &steps, call).await
+        self.write_steps(&stand, &steps, call).await
     }
 
-    async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+    async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         self.make_whole(&stand, call, call.cluster).await?;
         let site = stand.look()?;
@@ -324,74 +406,7 @@ impl Provider for Operated {
         self.take_steps(&stand, &site, revived.into_iter().collect(), call).await
     }
 
-    async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
-        let stand = match self.stand(call.cluster) {
-            // Where a kind is not defined nothing of it is there.
-            Err(error) if error.reason == NO_OPERATOR => {
-                return Ok(Observed { object: Object::Absent, ..Observed::default() });
-            }
-            stand => stand?,
-        };
-        let site = stand.look()?;
-        self.ask_for_last_words(&stand, &site, call.cluster.id);
-        let others = Others {
-            fences: &self.writer.fences,
-            heard: &|uid| self.installed.happenings.of(uid),
-            last_words: &|uid| self.last_words.of(uid),
-            now: SystemClock.now(),
-        };
-        Ok(observe::observed(stand.flavor, &stand.key, &site, call.cluster, &others))
-    }
-
-    async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
-        let stand = self.stand(call.cluster)?;
-        let site = stand.look()?;
-        let Some(pod) = site.pod(&node.name) else { return Ok(Map::new()) };
-        let (namespace, image) = (stand.key.namespace.clone(), pod.made_from.image.clone());
-        Ok(details(pod.name.clone(), namespace, pod.machine.clone(), image))
-    }
-
-    async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
-        let stand = self.stand(call.cluster)?;
-        let site = stand.look()?;
-        let Some(pod) = site.pod(&node.name) else {
-            let message = format!("there is no pod '{}/{}' any more", stand.key.namespace, node.name);
-            return Err(ProviderError::permanent("NoLogs", message));
-        };
-        let writer = logs::Writer {
-            namespace: &stand.key.namespace,
-            pod: &pod.name,
-            container: &pod.container,
-            machine: pod.machine.as_deref(),
-            reason: &pod.reason,
-        };
-        logs::read(self.client.clone(), writer, query).await
-    }
-
-    async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
-        let stand = self.stand(call.cluster)?;
-        let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
-        let token = self.token(&stand).await?;
-        Ok(stand.flavor.environment(&endpoints, token.as_deref()))
-    }
-
-    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        let stand = self.stand(call.cluster)?;
-        let head_works =
-            |pod: &PodFacts| pod.member.role == NodeRole::Head && matches!(pod.seen, Seen::Running { .. });
-        let Some(framework) = frameworks::local(stand.flavor.framework()) else {
-            return Ok(Activity::Unknown);
-        };
-        if !stand.look()?.pods().any(head_works) {
-            return Ok(Activity::Unknown);
-        }
-        let endpoints = stand.flavor.endpoints(&stand.key.namespace, &stand.key.name);
-        let secret = Secret::new(self.token(&stand).await?.unwrap_or_default());
-        let silent = |error: FrameworkRequestError| ProviderError::transient("NoAnswer", error.to_string());
-        self.framework_client.fetch_activity(framework, &Contact { endpoints, secret }).await.map_err(silent)
-    }
-
-    fn found(&self) -> Vec<ClusterId> {
+    fn discovered(&self) -> Vec<ClusterId> {
         let all = self.installed.all();
         all.iter().flat_map(|sites| sites.clusters()).collect()
     }
@@ -400,7 +415,7 @@ impl Provider for Operated {
         self.installed.all().iter().for_each(|sites| sites.disown(id));
     }
 
-    async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {
+    async fn describe(&self, id: ClusterId) -> Result<Option<DiscoveredCluster>, ProviderError> {
         let all = self.installed.all();
         let Some((sites, key)) = all.iter().find_map(|sites| Some((sites, sites.find(id)?))) else {
             return Ok(None);
@@ -411,16 +426,4 @@ impl Provider for Operated {
         let same = object.filter(|object| object["metadata"]["uid"] == root.uid.as_str());
         Ok(same.map(|object| describe::describe(sites.flavor, &object, &site.words())))
     }
-
-    fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
-    }
-}
-
-fn refused<'a>(nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-    let refuse = |node: Node| {
-        let message = format!("node '{}' is its operator's: resize its cluster instead", node.name);
-        NodeResult { node: node.id, result: Err(ProviderError::permanent("Delegated", message)) }
-    };
-    stream::iter(nodes.into_iter().map(refuse)).boxed()
 }

@@ -18,7 +18,8 @@ use muster_core::ids::{InstanceId, NodeId};
 use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, INVALID, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError,
+    Capabilities, Change, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError,
 };
 use muster_frameworks::kubernetes::POD;
 use serde_json::{Map, Value, json};
@@ -126,43 +127,12 @@ impl Provider for Pods {
         self.namespaces.check(recipe.namespace(&cluster.namespace)).await
     }
 
-    async fn create(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        // There is nothing beside the nodes.
-        Ok(())
-    }
-
-    async fn delete(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
-    async fn update(&self, _: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
-    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        let started = stream::iter(nodes).map(move |node| async move {
-            NodeResult { node: node.id, result: self.start_one(call, &node).await.map(Some) }
-        });
-        started.buffer_unordered(AT_ONCE).boxed()
-    }
-
-    fn obstacles(&self, _: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        self.table.obstacles(starting)
-    }
-
-    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        let stopped = stream::iter(nodes).map(move |node| async move {
-            NodeResult { node: node.id, result: self.stop_one(call, &node).await.map(|()| None) }
-        });
-        stopped.buffer_unordered(AT_ONCE).boxed()
-    }
-
-    async fn observe(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+    async fn observe(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         Ok(seen(nodes, &self.find_all(nodes).await?))
     }
 
     /// Nodes whose machines are not ready are not well.
-    async fn check(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+    async fn check(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let pods = self.find_all(nodes).await?;
         let mut observed = seen(nodes, &pods);
         let names = pods.iter().flatten().filter_map(|pod| pod.facts.machine.clone());
@@ -177,13 +147,13 @@ impl Provider for Pods {
         Ok(observed)
     }
 
-    async fn details(&self, _: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+    async fn details(&self, _: ClusterTarget<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
         let Some(pod) = self.find(node).await? else { return Ok(Map::new()) };
         let NodePod { name, machine, image, .. } = pod.facts;
         Ok(details(name, pod.namespace, machine, image))
     }
 
-    async fn logs(&self, _: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
+    async fn logs(&self, _: ClusterTarget<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
         let gone = || ProviderError::permanent("NoLogs", format!("node '{}' has no pod any more", node.name));
         let pod = self.find(node).await?.ok_or_else(gone)?;
         let writer = logs::Writer {
@@ -194,6 +164,31 @@ impl Provider for Pods {
             reason: &pod.facts.reason,
         };
         logs::read(self.client.clone(), writer, query).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        Change::told(self.changes.subscribe())
+    }
+}
+
+#[async_trait]
+impl NodeProvider for Pods {
+    fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let started = stream::iter(nodes).map(move |node| async move {
+            NodeResult { node: node.id, result: self.start_one(call, &node).await.map(Some) }
+        });
+        started.buffer_unordered(AT_ONCE).boxed()
+    }
+
+    fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        let stopped = stream::iter(nodes).map(move |node| async move {
+            NodeResult { node: node.id, result: self.stop_one(call, &node).await.map(|()| None) }
+        });
+        stopped.buffer_unordered(AT_ONCE).boxed()
+    }
+
+    fn obstacles(&self, _: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        self.table.obstacles(starting)
     }
 
     async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
@@ -220,10 +215,6 @@ impl Provider for Pods {
         let (namespace, name) = place(identity)?;
         let label = json!({"metadata": {"labels": {marks::NODE: marks::ADOPTED}}});
         self.writer.merge(&POD, namespace, name, &label).await
-    }
-
-    fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
     }
 }
 

@@ -1,17 +1,18 @@
 //! The port of the engine, on Kubernetes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ClusterId, InstanceId, NodeId};
+use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, Found, LogQuery, MemberId, NodeResult, Observed, Provider, ProviderError,
+    Capabilities, Change, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider,
+    ProviderError,
 };
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -31,8 +32,8 @@ const CHANGES: usize = 4096;
 pub struct Kubernetes {
     instance: InstanceId,
     remembered: Option<Remembered>,
-    operated: Operated,
-    pods: Pods,
+    operated: Arc<Operated>,
+    pods: Arc<Pods>,
     changes: broadcast::Sender<Change>,
     _stop: DropGuard,
 }
@@ -47,6 +48,7 @@ impl Kubernetes {
         let own = Arc::clone(&namespaces);
         let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
         let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
+        let (pods, operated) = (Arc::new(pods), Arc::new(operated));
         let Connection { instance, remembered, .. } = connection;
         Ok(Self { instance, remembered, operated, pods, changes, _stop: stops })
     }
@@ -58,7 +60,7 @@ impl Kubernetes {
 
     /// Who does it for nodes of a type.
     fn of(&self, kind: &ProfileType) -> &dyn Provider {
-        if is_pod(kind) { &self.pods } else { &self.operated }
+        if is_pod(kind) { self.pods.as_ref() } else { self.operated.as_ref() }
     }
 }
 
@@ -70,6 +72,14 @@ impl Provider for Kubernetes {
 
     fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
         self.of(kind).capabilities(kind, flavor)
+    }
+
+    fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        Some(Arc::clone(&self.pods) as Arc<dyn NodeProvider>)
+    }
+
+    fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
+        Some(Arc::clone(&self.operated) as Arc<dyn OperatorProvider>)
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
@@ -96,80 +106,40 @@ impl Provider for Kubernetes {
         self.of(&profile.kind).admit_cluster(cluster, profile).await
     }
 
-    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.of(&call.profile.kind).create(call).await
+    async fn details(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        self.of(&target.profile.kind).details(target, node).await
     }
 
-    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.of(&call.profile.kind).delete(call).await
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.of(&target.profile.kind).observe(target, nodes).await
     }
 
-    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.of(&call.profile.kind).start_nodes(call, nodes)
+    async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.of(&target.profile.kind).check(target, nodes).await
     }
 
-    fn obstacles(&self, kind: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        self.of(kind).obstacles(kind, starting)
+    async fn logs(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+        query: LogQuery,
+    ) -> Result<Lines, ProviderError> {
+        self.of(&target.profile.kind).logs(target, node, query).await
     }
 
-    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.of(&call.profile.kind).stop_nodes(call, nodes)
+    async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
+        self.of(&target.profile.kind).activity(target).await
     }
 
-    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
-        self.of(&call.profile.kind).update(call, before, victims).await
-    }
-
-    async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.of(&call.profile.kind).settle(call).await
-    }
-
-    async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
-        self.of(&call.profile.kind).restart_head(call, old).await
-    }
-
-    async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
-        self.of(kind).adopt(kind, identity).await
-    }
-
-    async fn take_in(&self, kind: &ProfileType, identity: &str) -> Result<(), ProviderError> {
-        self.of(kind).take_in(kind, identity).await
-    }
-
-    async fn details(&self, call: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
-        self.of(&call.profile.kind).details(call, node).await
-    }
-
-    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.of(&call.profile.kind).observe(call, nodes).await
-    }
-
-    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.of(&call.profile.kind).check(call, nodes).await
-    }
-
-    async fn logs(&self, call: Call<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
-        self.of(&call.profile.kind).logs(call, node, query).await
-    }
-
-    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        self.of(&call.profile.kind).activity(call).await
-    }
-
-    async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
-        self.of(&call.profile.kind).environment(call).await
-    }
-
-    fn found(&self) -> Vec<ClusterId> {
-        self.operated.found()
-    }
-
-    fn disown(&self, id: ClusterId) {
-        self.operated.disown(id);
-    }
-
-    async fn describe(&self, id: ClusterId) -> Result<Option<Found>, ProviderError> {
-        self.operated.describe(id).await
+    async fn environment(
+        &self,
+        target: ClusterTarget<'_>,
+    ) -> Result<BTreeMap<String, String>, ProviderError> {
+        self.of(&target.profile.kind).environment(target).await
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {

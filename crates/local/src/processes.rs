@@ -32,14 +32,14 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use muster_core::capacity::Capacity;
-use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, LogQuery, Membership, NodeResult, Observed, Provider, ProviderError, Updated,
+    Capabilities, Change, ClusterTarget, FencedCall, LogQuery, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError, Updated,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
@@ -139,6 +139,10 @@ impl Provider for Processes {
         })
     }
 
+    fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        Some(self)
+    }
+
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
         match Kind::of(&profile.kind) {
             Some(kind) => kind.check(profile),
@@ -150,61 +154,33 @@ impl Provider for Processes {
         self.inner.has_framework(profile).await
     }
 
-    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.inner.prepare(call).await
-    }
-
-    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.inner.clear(call).await
-    }
-
-    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.inner.start(call, nodes).boxed()
-    }
-
-    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.inner.stop(call, nodes).boxed()
-    }
-
-    async fn update(&self, _: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
-        // What runs keeps running; what is started from now on is made from the new recipe.
-        Ok(())
-    }
-
-    async fn update_node(
-        &self,
-        call: Call<'_>,
-        node: &Node,
-        before: &Profile,
-    ) -> Result<Updated, ProviderError> {
-        let outdated = launch::is_outdated(call, node, before)?;
-        Ok(if outdated { Updated::MakeAnew } else { Updated::InPlace })
-    }
-
-    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.inner.look(call, nodes)
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.inner.look(target, nodes)
     }
 
     async fn logs(
         &self,
-        call: Call<'_>,
+        target: ClusterTarget<'_>,
         node: &Node,
         LogQuery { tail, follow }: LogQuery,
     ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
         let failed = |error: std::io::Error| on_disk("the log cannot be read", &error);
-        let lines = logs::read(&self.inner.folder(call, node.id), tail, follow);
+        let lines = logs::read(&self.inner.folder(target, node.id), tail, follow);
         Ok(lines.map_err(failed)?.map_err(failed).boxed())
     }
 
-    async fn environment(&self, call: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
-        let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else {
+    async fn environment(
+        &self,
+        target: ClusterTarget<'_>,
+    ) -> Result<BTreeMap<String, String>, ProviderError> {
+        let Some(framework) = Kind::of(&target.profile.kind).and_then(Kind::framework) else {
             return Ok(BTreeMap::new());
         };
-        let head = self.inner.living_head(call.cluster.id);
+        let head = self.inner.living_head(target.cluster.id);
         let down =
             || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
         let head = head.ok_or_else(down)?;
-        let recipe = ClusterRecipe::of(&call.profile.properties)
+        let recipe = ClusterRecipe::of(&target.profile.properties)
             .map_err(|error| ProviderError::permanent("InvalidProfile", error))?;
         let installed = self.inner.installed(framework, &recipe.head()).await?;
         let own = framework.client_environment(&head, &installed.python.to_string_lossy());
@@ -215,9 +191,9 @@ impl Provider for Processes {
         Some(capacity::of_machine(self.inner.settings.gpus))
     }
 
-    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        let said = self.inner.activity(call).await?;
-        Ok(self.inner.since_start(call.cluster.id, said))
+    async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
+        let said = self.inner.activity(target).await?;
+        Ok(self.inner.since_start(target.cluster.id, said))
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
@@ -225,12 +201,41 @@ impl Provider for Processes {
     }
 }
 
+#[async_trait]
+impl NodeProvider for Processes {
+    fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.inner.start(call, nodes).boxed()
+    }
+
+    fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.inner.stop(call, nodes).boxed()
+    }
+
+    async fn update_node(
+        &self,
+        call: FencedCall<'_>,
+        node: &Node,
+        before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        let outdated = launch::is_outdated(call, node, before)?;
+        Ok(if outdated { Updated::MakeAnew } else { Updated::InPlace })
+    }
+
+    async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.inner.prepare(call).await
+    }
+
+    async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.inner.clear(call).await
+    }
+}
+
 impl Inner {
     /// Where a node's files are. Those of a framework's nodes go with their cluster; others may leave theirs.
-    fn folder(&self, call: Call<'_>, node: NodeId) -> NodeFolder {
-        match Kind::of(&call.profile.kind) {
+    fn folder(&self, target: ClusterTarget<'_>, node: NodeId) -> NodeFolder {
+        match Kind::of(&target.profile.kind) {
             Some(Kind::Process) => NodeFolder::new(&self.places.own(node), node),
-            _ => self.places.node(call.cluster.id, node),
+            _ => self.places.node(target.cluster.id, node),
         }
     }
 }

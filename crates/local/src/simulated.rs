@@ -6,6 +6,7 @@ mod operations;
 mod properties;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,8 +19,8 @@ use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::clock::Clock;
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, Membership, NodeResult, Observed, Operation, Provider, ProviderError,
-    RECREATE, Updated,
+    Capabilities, Change, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed,
+    Operation, Provider, ProviderError, RECREATE, Updated,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -67,7 +68,7 @@ fn fails(what: &str) -> ProviderError {
 }
 
 #[async_trait]
-impl<C: Clock> Provider for Simulated<C> {
+impl<C: Clock + 'static> Provider for Simulated<C> {
     fn instance(&self) -> &InstanceId {
         &self.instance
     }
@@ -89,19 +90,69 @@ impl<C: Clock> Provider for Simulated<C> {
         })
     }
 
+    fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        Some(self)
+    }
+
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
         Properties::of(profile).map(drop)
     }
 
-    async fn create(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        Ok(())
+    fn operations(&self, _: &ProfileType) -> Vec<Operation> {
+        operations::ALL.to_vec()
     }
 
-    async fn delete(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        Ok(())
+    fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
+        &["REBOOT", "REBUILD", RECREATE]
     }
 
-    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    async fn details(&self, _: ClusterTarget<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
+        Ok(operations::details(node))
+    }
+
+    async fn observe(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let look = |node: &Node| {
+            let seen = match (&node.physical_id, node.status) {
+                (Some(physical_id), _) => Seen::Running { physical_id: physical_id.clone() },
+                (None, NodeStatus::Creating | NodeStatus::Recovering) => Seen::Starting { physical_id: None },
+                (None, _) => Seen::Absent,
+            };
+            (node.id, seen)
+        };
+        Ok(Observed { nodes: nodes.iter().map(look).collect::<HashMap<_, _>>(), ..Observed::default() })
+    }
+
+    async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let mut observed = self.observe(target, nodes).await?;
+        let failure = Properties::of(target.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(Failure::Check) {
+            for seen in observed.nodes.values_mut().filter(|seen| matches!(seen, Seen::Running { .. })) {
+                let reason = "the profile says that it fails (simulated_failure)".to_owned();
+                *seen = Seen::Exited { reason };
+            }
+        }
+        Ok(observed)
+    }
+
+    async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
+        let begun = target.cluster.created_at.unwrap_or(target.cluster.init_at);
+        let properties = Properties::of(target.profile).unwrap_or_default();
+        Ok(match properties.activity {
+            None => Activity::IdleSince(begun),
+            Some(Use::Busy) => Activity::Busy,
+            Some(Use::Unknown) => Activity::Unknown,
+        })
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        // Rows change only by actions, and those need not be told.
+        stream::pending().boxed()
+    }
+}
+
+#[async_trait]
+impl<C: Clock> NodeProvider for Simulated<C> {
+    fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let properties = match Properties::of(call.profile) {
             Ok(properties) => properties,
             Err(why) => return all(nodes, &Err(ProviderError::permanent("InvalidProfile", why))),
@@ -120,38 +171,25 @@ impl<C: Clock> Provider for Simulated<C> {
             .boxed()
     }
 
-    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
         let result = if failure == Some(Failure::Delete) { Err(fails("deletion")) } else { Ok(None) };
         all(nodes, &result)
     }
 
-    async fn update(&self, call: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
-        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(()) }
-    }
-
-    async fn update_node(&self, call: Call<'_>, _: &Node, _: &Profile) -> Result<Updated, ProviderError> {
+    async fn update_node(
+        &self,
+        call: FencedCall<'_>,
+        _: &Node,
+        _: &Profile,
+    ) -> Result<Updated, ProviderError> {
         let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
         if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(Updated::InPlace) }
     }
 
-    async fn adopt(&self, _: &ProfileType, _: &str) -> Result<Map<String, Value>, ProviderError> {
-        // Whatever it is called, it is there.
-        Ok(operations::adopted())
-    }
-
-    fn operations(&self, _: &ProfileType) -> Vec<Operation> {
-        operations::ALL.to_vec()
-    }
-
-    fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
-        &["REBOOT", "REBUILD", RECREATE]
-    }
-
     async fn operate(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         _: &Node,
         operation: &str,
         _: &Map<String, Value>,
@@ -159,47 +197,14 @@ impl<C: Clock> Provider for Simulated<C> {
         operations::run(&call.profile.kind, operation)
     }
 
-    async fn details(&self, _: Call<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
-        Ok(operations::details(node))
-    }
-
-    async fn observe(&self, _: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let look = |node: &Node| {
-            let seen = match (&node.physical_id, node.status) {
-                (Some(physical_id), _) => Seen::Running { physical_id: physical_id.clone() },
-                (None, NodeStatus::Creating | NodeStatus::Recovering) => Seen::Starting { physical_id: None },
-                (None, _) => Seen::Absent,
-            };
-            (node.id, seen)
-        };
-        Ok(Observed { nodes: nodes.iter().map(look).collect::<HashMap<_, _>>(), ..Observed::default() })
-    }
-
-    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let mut observed = self.observe(call, nodes).await?;
+    async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
         let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(Failure::Check) {
-            for seen in observed.nodes.values_mut().filter(|seen| matches!(seen, Seen::Running { .. })) {
-                let reason = "the profile says that it fails (simulated_failure)".to_owned();
-                *seen = Seen::Exited { reason };
-            }
-        }
-        Ok(observed)
+        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(()) }
     }
 
-    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        let begun = call.cluster.created_at.unwrap_or(call.cluster.init_at);
-        let properties = Properties::of(call.profile).unwrap_or_default();
-        Ok(match properties.activity {
-            None => Activity::IdleSince(begun),
-            Some(Use::Busy) => Activity::Busy,
-            Some(Use::Unknown) => Activity::Unknown,
-        })
-    }
-
-    fn changes(&self) -> BoxStream<'static, Change> {
-        // Rows change only by actions, and those need not be told.
-        stream::pending().boxed()
+    async fn adopt(&self, _: &ProfileType, _: &str) -> Result<Map<String, Value>, ProviderError> {
+        // Whatever it is called, it is there.
+        Ok(operations::adopted())
     }
 }
 

@@ -14,8 +14,8 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, Membership, NodeResult, Observed, Operation, Provider, ProviderError,
-    RECREATE,
+    Capabilities, Change, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed,
+    Operation, Provider, ProviderError, RECREATE,
 };
 
 pub use world::{Entry, Verb, World};
@@ -46,7 +46,7 @@ impl Fake {
         InstanceId::new("fake", "test")
     }
 
-    fn each<'a>(&'a self, verb: Verb, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    fn each<'a>(&'a self, verb: Verb, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let one = move |node: Node| {
             async move { NodeResult { node: node.id, result: self.world.act(verb, call, &node).await } }
                 .boxed()
@@ -71,32 +71,16 @@ impl Provider for Fake {
         }
     }
 
+    fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        Some(self)
+    }
+
     fn check_profile(&self, _: &Profile) -> Result<(), String> {
         Ok(())
     }
 
     async fn admit(&self, _: &Profile, _: Option<&str>) -> Result<(), ProviderError> {
         self.world.refusal()
-    }
-
-    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.touch(Verb::Create, call).await
-    }
-
-    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.touch(Verb::Delete, call).await
-    }
-
-    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.each(Verb::Start, call, nodes)
-    }
-
-    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.each(Verb::Stop, call, nodes)
-    }
-
-    async fn update(&self, call: Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
-        self.world.touch(Verb::Update, call).await
     }
 
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
@@ -107,9 +91,36 @@ impl Provider for Fake {
         &["REBOOT", RECREATE]
     }
 
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.world.observe(target, nodes).await
+    }
+
+    fn capacity(&self) -> Option<Capacity> {
+        self.world.capacity()
+    }
+
+    async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
+        self.world.activity(target).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        self.world.changes()
+    }
+}
+
+#[async_trait]
+impl NodeProvider for Fake {
+    fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Start, call, nodes)
+    }
+
+    fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Stop, call, nodes)
+    }
+
     async fn operate(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         _: &str,
         _: &serde_json::Map<String, serde_json::Value>,
@@ -117,20 +128,16 @@ impl Provider for Fake {
         self.world.operate(call, node).await
     }
 
-    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.world.observe(call, nodes).await
+    async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.world.touch(Verb::Create, call).await
     }
 
-    fn capacity(&self) -> Option<Capacity> {
-        self.world.capacity()
+    async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
+        self.world.touch(Verb::Update, call).await
     }
 
-    async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        self.world.activity(call).await
-    }
-
-    fn changes(&self) -> BoxStream<'static, Change> {
-        self.world.changes()
+    async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.world.touch(Verb::Delete, call).await
     }
 }
 

@@ -6,14 +6,14 @@ mod world;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Call, Capabilities, Change, MemberId, Membership, NodeResult, Observed, Operator, Provider, ProviderError,
+    Capabilities, Change, ClusterTarget, FencedCall, MemberId, Membership, Observed, Operator,
+    OperatorProvider, Provider, ProviderError,
 };
 
 pub use state::{Deed, Verb};
@@ -75,41 +75,16 @@ impl Provider for Operated {
         })
     }
 
+    fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
+        Some(self)
+    }
+
     fn check_profile(&self, _: &Profile) -> Result<(), String> {
         Ok(())
     }
 
-    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.call(Verb::Create, call, |state| Ok(state.create(call.cluster, call.fence))).await
-    }
-
-    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.call(Verb::Delete, call, |state| Ok(state.delete(call.cluster.id))).await
-    }
-
-    fn start_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        refuse_all(nodes)
-    }
-
-    fn stop_nodes<'a>(&'a self, _: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        refuse_all(nodes)
-    }
-
-    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError> {
-        let rolls = call.cluster.flavor.as_deref() == Some(ROLLING);
-        self.world.call(Verb::Update, call, |state| state.update(call, before, victims, rolls)).await
-    }
-
-    async fn settle(&self, call: Call<'_>) -> Result<(), ProviderError> {
-        self.world.call(Verb::Settle, call, |state| state.settle(call.cluster.id)).await
-    }
-
-    async fn restart_head(&self, call: Call<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
-        self.world.call(Verb::RestartHead, call, |state| state.replace(call.cluster.id, old)).await
-    }
-
-    async fn observe(&self, call: Call<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
-        self.world.observe(call).await
+    async fn observe(&self, target: ClusterTarget<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
+        self.world.observe(target).await
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
@@ -117,7 +92,31 @@ impl Provider for Operated {
     }
 }
 
-fn refuse_all(nodes: Vec<Node>) -> BoxStream<'static, NodeResult> {
-    let error = ProviderError::permanent("Delegated", "an operator makes these nodes");
-    stream::iter(nodes).map(move |node| NodeResult { node: node.id, result: Err(error.clone()) }).boxed()
+#[async_trait]
+impl OperatorProvider for Operated {
+    async fn create(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.world.call(Verb::Create, call, |state| Ok(state.create(call.cluster, call.fence))).await
+    }
+
+    async fn delete(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.world.call(Verb::Delete, call, |state| Ok(state.delete(call.cluster.id))).await
+    }
+
+    async fn write(
+        &self,
+        call: FencedCall<'_>,
+        before: &Cluster,
+        victims: &[Node],
+    ) -> Result<(), ProviderError> {
+        let rolls = call.cluster.flavor.as_deref() == Some(ROLLING);
+        self.world.call(Verb::Update, call, |state| state.update(call, before, victims, rolls)).await
+    }
+
+    async fn settle(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.world.call(Verb::Settle, call, |state| state.settle(call.cluster.id)).await
+    }
+
+    async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+        self.world.call(Verb::RestartHead, call, |state| state.replace(call.cluster.id, old)).await
+    }
 }

@@ -12,7 +12,7 @@ use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::profile::Profile;
 use muster_store::commands::End;
 
-use crate::ports::provider::{Call, ProviderError, Updated};
+use crate::ports::provider::{FencedCall, ProviderError, Updated};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
@@ -38,7 +38,7 @@ pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop
         return Ok(());
     };
     let before = run.subject.profile_of_row(&head).clone();
-    let updated = run.call_provider(run.provider.update_node(run.call(), &head, &before)).await?;
+    let updated = run.call_provider(run.node_provider()?.update_node(run.call(), &head, &before)).await?;
     if updated? == Updated::MakeAnew {
         run.subject.cluster.incarnation += 1;
         let alone = run.subject.capabilities.workers_outlive_head;
@@ -158,8 +158,7 @@ type Outcome = (NodeId, Result<Updated, ProviderError>);
 /// Tells the provider of the new recipe of each.
 async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> {
     let fence = run.action.fence;
-    let shared =
-        Arc::new((Arc::clone(&run.provider), run.subject.cluster.clone(), run.subject.profile.clone()));
+    let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), run.subject.profile.clone()));
     let mut recipes: HashMap<ProfileId, Arc<Profile>> = HashMap::new();
     let mut each: Vec<BoxFuture<'static, Outcome>> = Vec::new();
     for node in nodes.iter().filter_map(|id| run.node(*id)).cloned() {
@@ -169,7 +168,7 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, St
         let shared = Arc::clone(&shared);
         each.push(Box::pin(async move {
             let (provider, cluster, profile) = shared.as_ref();
-            let call = Call { cluster, profile, fence };
+            let call = FencedCall { cluster, profile, fence };
             (node.id, provider.update_node(call, &node, &before).await)
         }));
     }

@@ -21,7 +21,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
         run.subject.cluster.generation += 1;
     }
     if profile.is_none() {
-        run.call_provider(run.provider.update(run.call(), &before, &[])).await??;
+        run.call_provider(run.node_provider()?.update_cluster(run.call(), &before)).await??;
     }
     if !rolling::has_begun(run) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.

@@ -1,5 +1,7 @@
 //! Nodes that others made, and that become ours.
 
+use std::sync::Arc;
+
 use muster_core::event::{Event, Level};
 use muster_core::ids::{InstanceId, NodeId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
@@ -12,6 +14,7 @@ use crate::context::Engine;
 use crate::events;
 use crate::ids::new_id;
 use crate::intent::naming;
+use crate::ports::provider::Provider;
 
 /// Something that others made.
 #[derive(Debug, Clone)]
@@ -57,7 +60,10 @@ impl Engine {
             let why = format!("nodes of type {kind} cannot be adopted: only Muster makes them");
             return Err(SubmitError::NotSupported(why));
         }
-        let found = provider.adopt(kind, identity).await;
+        let Some(nodes) = Arc::clone(&provider).node_provider() else {
+            return Err(SubmitError::NoProvider(instance.to_string()));
+        };
+        let found = nodes.adopt(kind, identity).await;
         let mut properties = found.map_err(|error| SubmitError::Invalid(error.message))?;
         properties.extend(overrides.clone());
         let profile = Profile {
@@ -86,8 +92,8 @@ impl Engine {
     ) -> Result<Adopted, SubmitError> {
         let NewName { name, role, metadata } = named;
         let profile = self.adopt_preview(adoptee, &caller).await?;
-        if let Some(provider) = self.provider(&adoptee.instance) {
-            let taken = provider.take_in(&adoptee.kind, &adoptee.identity).await;
+        if let Some(nodes) = self.provider(&adoptee.instance).and_then(Provider::node_provider) {
+            let taken = nodes.take_in(&adoptee.kind, &adoptee.identity).await;
             taken.map_err(|error| SubmitError::Invalid(error.message))?;
         }
         let name = name.unwrap_or_else(naming::unnamed);

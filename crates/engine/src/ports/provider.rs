@@ -1,20 +1,23 @@
-//! The port to where nodes really run.
+//! The port to where nodes really run: a common part that reads, and two traits that write.
 //!
-//! Every verb is idempotent and takes the fence of the action behind it: whoever was told a higher one refuses it.
-//! A call may be dropped before it ends, because its action is cancelled, suspended, timed out or another engine's:
-//! what it has begun is taken up by the next call of the verb, or removed by a deletion.
+//! [`NodeProvider`] starts and stops single nodes; [`OperatorProvider`] writes the object that an operator acts on.
+//! Reads take a [`ClusterTarget`]; every write is idempotent and takes a [`FencedCall`], and is refused where a higher
+//! fence was seen. A call may be dropped before it ends, because its action is cancelled, suspended, timed out or taken
+//! over: what it has begun is taken up by the next call of the same verb, or removed by a deletion.
 
+mod call;
 pub(crate) mod changes;
 pub(crate) mod discovered;
 pub(crate) mod external_event;
+mod nodes;
 pub(crate) mod operation;
 pub(crate) mod operator;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use muster_core::action::Fence;
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
@@ -23,24 +26,17 @@ use muster_core::node::{Node, Seen};
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
-pub use crate::ports::provider::discovered::Found;
-pub use crate::ports::provider::external_event::Heard;
+pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
+pub use crate::ports::provider::discovered::DiscoveredCluster;
+pub use crate::ports::provider::external_event::ExternalEvent;
+pub use crate::ports::provider::nodes::{NodeProvider, NodeResult};
 pub use crate::ports::provider::operation::{Operation, Updated};
-pub use crate::ports::provider::operator::{Bounds, MemberId, Object, Operator, SeenGroup, SeenMember, Spec};
+pub use crate::ports::provider::operator::{
+    Bounds, MemberId, Object, Operator, OperatorProvider, SeenGroup, SeenMember, Spec,
+};
 
 /// Bringing a node back by making it anew, which all types can.
 pub const RECREATE: &str = "RECREATE";
-
-/// What a call is about.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// The cluster as it should be.
-    pub cluster: &'a Cluster,
-    /// The recipe of its nodes.
-    pub profile: &'a Profile,
-    /// The fence of the action behind the call.
-    pub fence: Fence,
-}
 
 /// Who starts and stops single nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,15 +134,6 @@ impl ProviderError {
     }
 }
 
-/// What became of one node of a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeResult {
-    /// The node.
-    pub node: NodeId,
-    /// Its physical id once it works, or nothing once it is gone.
-    pub result: Result<Option<String>, ProviderError>,
-}
-
 /// What was seen of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
@@ -163,8 +150,8 @@ pub struct Observed {
     pub left: Vec<String>,
     /// What to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
-    /// Delegated: what others told of its objects lately, the oldest first.
-    pub heard: Vec<Heard>,
+    /// Delegated: recent events that others wrote about its objects, the oldest first.
+    pub external_events: Vec<ExternalEvent>,
 }
 
 impl Observed {
@@ -194,184 +181,107 @@ pub enum Change {
     Everything,
 }
 
-/// Where nodes really run.
+/// One place where nodes really run: what it is and can do, and how things are there. Nothing here changes anything.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// Which one it is.
+    /// The instance that it serves.
     fn instance(&self) -> &InstanceId;
 
-    /// What it can do with a profile type, in a flavor or in its default one; nothing if it does not know them.
+    /// What it can do with a profile type, in a flavor or in its default one; none if it does not know them.
     fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities>;
 
-    /// Checks a recipe before anything is stored; the sentence says what is wrong.
+    /// How single nodes are started and stopped here: there where [`Capabilities::membership`] is
+    /// [`Membership::Individual`] for some type.
+    fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        None
+    }
+
+    /// How objects of operators are written here: there where [`Capabilities::membership`] is
+    /// [`Membership::Delegated`] for some type.
+    fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
+        None
+    }
+
+    /// Checks a recipe before anything is stored; the error says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
 
-    /// Whether it knows by now what there is to work with; the sentence says why not.
+    /// Whether it knows by now what there is to work with; the error says why not.
     fn readiness(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// The flavor that a new cluster of a type has if nobody names one.
+    /// The flavor of a new cluster of a type where the request names none.
     fn default_flavor(&self, _: &ProfileType) -> Option<String> {
         None
     }
 
-    /// Looks whether what a recipe needs in a flavor is there, such as a framework or an operator, before anything is
+    /// Checks that what a recipe needs in a flavor is there, such as a framework or an operator, before anything is
     /// stored. What is missing for the moment only is no reason to refuse.
     async fn admit(&self, _: &Profile, _flavor: Option<&str>) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// Checks what a cluster says of itself, such as its labels, before it is stored so; the sentence says what is wrong.
+    /// Checks a cluster's own properties, such as its labels, before they are stored; the error says what is wrong.
     fn check_cluster(&self, _: &Cluster) -> Result<(), String> {
         Ok(())
     }
 
-    /// Looks whether a new cluster can be made as it is asked for, by its name, its groups, its namespace, before
-    /// anything is stored. What cannot be told for the moment is no reason to refuse.
+    /// Checks that a new cluster can be made as requested, by its name, its groups, its namespace, before anything is
+    /// stored. What is unknown for the moment is no reason to refuse.
     async fn admit_cluster(&self, _: &Cluster, _: &Profile) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// Individual: makes what the cluster needs beside its nodes. Delegated: makes the object, once; one of that name
-    /// that is not this cluster's is an error for good.
-    async fn create(&self, call: Call<'_>) -> Result<(), ProviderError>;
-
-    /// Removes what is left of the cluster, nodes included. Delegated: says so; it is gone when that is seen.
-    async fn delete(&self, call: Call<'_>) -> Result<(), ProviderError>;
-
-    /// Individual: starts nodes, or waits for those that are starting already. A result a node, as they come.
-    fn start_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
-
-    /// Individual: why nodes that are being started do not work yet, of those where that is known without a look.
-    fn obstacles(&self, _: &ProfileType, _starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        HashMap::new()
-    }
-
-    /// Individual: stops nodes. A result a node, as they come; one that is not there is stopped.
-    fn stop_nodes<'a>(&'a self, call: Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
-
-    /// Writes what differs between `before` and the cluster as it should be, and nothing else. Individual: the shape,
-    /// image or environment of the head or a group. Delegated: sizes and bounds too, all in one write where the object
-    /// is one, with the fence even if nothing differs; `victims` go first where a group shrinks. An object that holds
-    /// something else than `before` in what would be written is a failure for the moment: it is looked at again.
-    async fn update(&self, call: Call<'_>, before: &Cluster, victims: &[Node]) -> Result<(), ProviderError>;
-
-    /// Delegated: what was written only until the goal is seen is taken away again, such as names of victims.
-    async fn settle(&self, _: Call<'_>) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
-    /// Delegated: replaces just these makings of members, the head among them if it is there. One that is not there
-    /// any more is replaced already. Where the head is missing, its operator is told to make it.
-    async fn restart_head(&self, call: Call<'_>, _old: &[MemberId]) -> Result<(), ProviderError> {
-        let message = format!("nodes of '{}' are started and stopped one by one", call.cluster.name);
-        Err(ProviderError::permanent("NotDelegated", message))
-    }
-
-    /// Individual: changes a node that runs to what its new recipe, in the call, says; or says that it has to be made
-    /// anew for that.
-    async fn update_node(
-        &self,
-        _: Call<'_>,
-        _node: &Node,
-        _before: &Profile,
-    ) -> Result<Updated, ProviderError> {
-        Ok(Updated::MakeAnew)
-    }
-
-    /// Looks at something that others made, and says from which properties a node like it is made. Asked only where
-    /// [`Capabilities::adopt`] is set.
-    async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
-        let message = format!("'{identity}' cannot become a node of type {kind}");
-        Err(ProviderError::permanent("NotSupported", message))
-    }
-
-    /// Takes what others made in: from here on it is followed. Asked after [`Provider::adopt`], where that was meant.
-    async fn take_in(&self, _: &ProfileType, _identity: &str) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
-    /// What can be done to nodes of a type, beside what can be done to all.
+    /// The operations that nodes of a type support, beside those that all nodes do.
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         Vec::new()
     }
 
-    /// How nodes of a type can be brought back, in the words of requests.
+    /// The ways to recover nodes of a type, in the words of requests.
     fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
         &[RECREATE]
     }
 
-    /// Does an operation to a node. It may be done twice, if nobody heard how it went the first time.
-    async fn operate(
-        &self,
-        call: Call<'_>,
-        _node: &Node,
-        operation: &str,
-        _parameters: &Map<String, Value>,
-    ) -> Result<(), ProviderError> {
-        let message = format!(
-            "The requested operation '{operation}' is not supported by the profile type '{}'.",
-            call.profile.kind
-        );
-        Err(ProviderError::permanent("NotSupported", message))
+    /// Observes a cluster. An error means *unknown*, never *gone*. After a write was acknowledged, what is observed is at
+    /// least as new as that write.
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
+
+    /// Observes whether nodes are healthy: what is there and does not do its work is not.
+    async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.observe(target, nodes).await
     }
 
-    /// What a node is there, for people to look at.
-    async fn details(&self, _: Call<'_>, _node: &Node) -> Result<Map<String, Value>, ProviderError> {
+    /// What a node is there, for people to read.
+    async fn details(&self, _: ClusterTarget<'_>, _node: &Node) -> Result<Map<String, Value>, ProviderError> {
         Ok(Map::new())
-    }
-
-    /// Looks at a cluster. It changes nothing, so its fence means nothing. An error is *unknown*, never *gone*. After a
-    /// write was acknowledged, what is seen is at least as new as that write.
-    async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
-
-    /// The same for whoever asks whether nodes are well: what is there and does not do its work is not.
-    async fn check(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.observe(call, nodes).await
     }
 
     /// What a node wrote, in whole lines.
     async fn logs(
         &self,
-        call: Call<'_>,
+        target: ClusterTarget<'_>,
         _node: &Node,
         _query: LogQuery,
     ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
-        Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", call.profile.kind)))
+        Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", target.profile.kind)))
     }
 
     /// What programs that use the cluster need in their environment, secrets too.
-    async fn environment(&self, _: Call<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
+    async fn environment(&self, _: ClusterTarget<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         Ok(BTreeMap::new())
     }
 
-    /// What the machine has that all its nodes share; nothing if nodes are placed on several.
+    /// What the machine has that all its nodes share; none if nodes are placed on several.
     fn capacity(&self) -> Option<Capacity> {
         None
     }
 
-    /// Whether anybody uses a cluster, as it says itself. Like a look it changes nothing. Asked only where
-    /// [`Capabilities::tells_activity`] is set.
-    async fn activity(&self, _: Call<'_>) -> Result<Activity, ProviderError> {
+    /// Whether a cluster is used, as it reports itself. Called only where [`Capabilities::tells_activity`] is set.
+    async fn activity(&self, _: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         Ok(Activity::Unknown)
     }
 
-    /// Delegated: clusters that are there, whoever made them, as far as that is known now.
-    fn found(&self) -> Vec<ClusterId> {
-        Vec::new()
-    }
-
-    /// Delegated: what is there under this id is not the cluster that had it. From here on it is found under an id of
-    /// its own.
-    fn disown(&self, _: ClusterId) {}
-
-    /// Delegated: what a cluster is that is there; nothing if it is not.
-    async fn describe(&self, _: ClusterId) -> Result<Option<Found>, ProviderError> {
-        Ok(None)
-    }
-
-    /// Tells of changes in the world, for as long as it is polled. One that cannot know what happened before begins
+    /// Publishes changes in the world, for as long as it is polled. One that cannot know what happened before begins
     /// with [`Change::Everything`].
     fn changes(&self) -> BoxStream<'static, Change>;
 }

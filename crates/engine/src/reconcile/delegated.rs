@@ -18,7 +18,7 @@ use muster_core::time::{Span, Timestamp};
 
 use crate::events::{self, reason};
 use crate::intent::naming;
-use crate::ports::provider::{Call, MemberId, Object, Observed, ProviderError, SeenMember};
+use crate::ports::provider::{FencedCall, MemberId, Object, Observed, ProviderError, SeenMember};
 use crate::reconcile::delegated::decision::Task;
 use crate::reconcile::delegated::mirror::Mirror;
 use crate::reconcile::delegated::plan::{Complete, Memory, Write};
@@ -193,13 +193,14 @@ impl Delegated {
         let intent = task.intend(&run.subject.cluster, &run.change)?;
         let old: Vec<MemberId> = task.goal.old.iter().cloned().collect();
         let victims: Vec<Node> = task.victims.iter().filter_map(|id| run.node(*id).cloned()).collect();
-        let call = Call { cluster: &intent, ..run.call() };
+        let operator = run.operator_provider()?;
+        let call = FencedCall { cluster: &intent, ..run.call() };
         let written = async {
             match task.goal.write {
-                Write::Create => run.provider.create(call).await,
-                Write::Update => run.provider.update(call, &run.subject.cluster, &victims).await,
-                Write::RestartHead => run.provider.restart_head(call, &old).await,
-                Write::Delete => run.provider.delete(call).await,
+                Write::Create => operator.create(call).await,
+                Write::Update => operator.write(call, &run.subject.cluster, &victims).await,
+                Write::RestartHead => operator.restart_head(call, &old).await,
+                Write::Delete => operator.delete(call).await,
                 Write::Nothing => Ok(()),
             }
         };
@@ -273,7 +274,7 @@ impl Delegated {
         if task.victims.is_empty() || task.called.is_none() {
             return Ok(());
         }
-        match run.call_provider(run.provider.settle(run.call())).await? {
+        match run.call_provider(run.operator_provider()?.settle(run.call())).await? {
             Ok(()) => Ok(()),
             Err(error) if error.transient => Err(error.into()),
             Err(error) => {
@@ -289,7 +290,7 @@ impl Delegated {
 async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
     run.observed_version = run.world.version();
     // Members are recognised by their identities: the rows add nothing to a look.
-    let seen = run.call_provider(run.provider.observe(run.call(), &[])).await?;
+    let seen = run.call_provider(run.provider.observe(run.target(), &[])).await?;
     Ok(seen.map(|seen| mirror_events::identified(&run.subject.cluster, seen)))
 }
 

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::intent::naming;
 use crate::intent::placements;
-use crate::ports::provider::{Call, Observed, ProviderError};
+use crate::ports::provider::{FencedCall, Observed, ProviderError};
 use crate::reconcile::individual::plan::{Memory, Plan};
 use crate::reconcile::{Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop, succeeded};
@@ -302,10 +302,10 @@ impl ActionRun {
 
     /// Starts and stops at once, takes results in as they come, and writes them now and then.
     async fn act(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> Result<(), Stop> {
-        let provider = std::sync::Arc::clone(&self.provider);
+        let provider = self.node_provider()?;
         let (cluster, fence) = (self.subject.cluster.clone(), self.action.fence);
         let (stops, starts) = (self.subject.by_profile(&plan.stop), self.subject.by_profile(&plan.start));
-        let call = |profile| Call { cluster: &cluster, profile, fence };
+        let call = |profile| FencedCall { cluster: &cluster, profile, fence };
         let stops = stops.iter().map(|(profile, nodes)| provider.stop_nodes(call(profile), nodes.clone()));
         let starts = starts.iter().map(|(profile, nodes)| provider.start_nodes(call(profile), nodes.clone()));
         let mut results = futures::stream::select_all(stops.chain(starts)).ready_chunks(RESULTS_AT_ONCE);

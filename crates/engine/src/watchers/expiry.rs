@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
-use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::limits::{Activity, Watched};
@@ -24,7 +23,7 @@ use muster_store::commands::{Expire, Expired, NoteWatched, TakeDuty};
 
 use crate::admission::submit;
 use crate::context::Context;
-use crate::ports::provider::{Call, Provider};
+use crate::ports::provider::{ClusterTarget, Provider};
 use crate::watchers::change_feed::{ChangeFeed, Heard};
 use crate::watchers::expiry::decide::{Decision, Ending, Memory, asks, decide};
 use crate::watchers::expiry::timers::Timers;
@@ -168,8 +167,8 @@ impl Watch<'_> {
         let ask = |(cluster, profile): &(Cluster, Profile)| {
             let (provider, cluster, profile) = (&self.provider, cluster.clone(), profile.clone());
             async move {
-                let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
-                let said = tokio::time::timeout(PATIENCE, provider.activity(call)).await;
+                let target = ClusterTarget { cluster: &cluster, profile: &profile };
+                let said = tokio::time::timeout(PATIENCE, provider.activity(target)).await;
                 (cluster.id, said.ok().and_then(Result::ok).unwrap_or(Activity::Unknown))
             }
         };

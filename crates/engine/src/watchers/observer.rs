@@ -25,7 +25,7 @@ use crate::context::Context;
 use crate::events::{self, reason};
 use crate::intent::orphan;
 use crate::notify::Topic;
-use crate::ports::provider::{Call, Change, Membership, Observed, Provider};
+use crate::ports::provider::{Change, ClusterTarget, Membership, Observed, Provider};
 use crate::reconcile::individual::abort;
 use crate::watchers::health;
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             let some = tokio::select! {
                 some = changes.next() => some,
                 () = tokio::time::sleep(period), if open.is_any() => {
-                    open.look_again(&context, provider.as_ref()).await;
+                    open.look_again(&context, &provider).await;
                     continue;
                 }
                 () = context.stopping.cancelled() => return,
@@ -58,7 +58,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             if some.contains(&Change::Everything) {
                 context.notifier.notify_all();
                 open.everything = true;
-                open.look_again(&context, provider.as_ref()).await;
+                open.look_again(&context, &provider).await;
                 continue;
             }
             // One look sees all that happened to a cluster before it.
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             for id in &clusters {
                 context.notifier.notify(Topic::World(*id));
             }
-            open.look_at_changed(&context, provider.as_ref(), clusters).await;
+            open.look_at_changed(&context, &provider, clusters).await;
         }
         tokio::select! {
             () = tokio::time::sleep(REOPEN) => {}
@@ -119,7 +119,7 @@ impl Open {
     }
 
     /// Whether it is for this engine to look; if not, or if nobody can tell, it stays noted what is to be looked at.
-    async fn is_ours(&mut self, context: &Context, provider: &dyn Provider) -> bool {
+    async fn is_ours(&mut self, context: &Context, provider: &Arc<dyn Provider>) -> bool {
         let duty = TakeDuty { name: duty(provider), engine: context.lease().id };
         let name = duty.name.clone();
         match context.store.take_duty(duty).await {
@@ -140,7 +140,7 @@ impl Open {
     async fn look_at_changed(
         &mut self,
         context: &Context,
-        provider: &dyn Provider,
+        provider: &Arc<dyn Provider>,
         changed: HashSet<ClusterId>,
     ) {
         self.clusters.extend(&changed);
@@ -158,7 +158,7 @@ impl Open {
         }
     }
 
-    async fn look_again(&mut self, context: &Context, provider: &dyn Provider) {
+    async fn look_again(&mut self, context: &Context, provider: &Arc<dyn Provider>) {
         if !self.is_ours(context, provider).await {
             return;
         }
@@ -186,20 +186,26 @@ const AT_ONCE: u32 = 200;
 
 impl Open {
     /// Looks at every cluster of the instance: something may have happened while nobody listened.
-    async fn look_at_all(&mut self, context: &Context, provider: &dyn Provider) -> Result<(), StoreError> {
+    async fn look_at_all(
+        &mut self,
+        context: &Context,
+        provider: &Arc<dyn Provider>,
+    ) -> Result<(), StoreError> {
         let mut query = ClusterQuery {
             instance: Some(provider.instance().clone()),
             sort: vec![(ClusterSort::InitAt, Direction::Ascending)],
             limit: Some(AT_ONCE),
             ..ClusterQuery::default()
         };
-        let mut found: HashSet<ClusterId> = provider.found().into_iter().collect();
+        let operator = Arc::clone(provider).operator_provider();
+        let mut discovered: HashSet<ClusterId> =
+            operator.into_iter().flat_map(|operator| operator.discovered()).collect();
         loop {
             let page = context.store.clusters(&query).await?;
             let ids: Vec<ClusterId> = page.items.iter().map(|cluster| cluster.id).collect();
             let held = context.store.held(&ids).await?;
             for id in ids {
-                found.remove(&id);
+                discovered.remove(&id);
                 let looked = look_at(context, provider, id, Glance::first(&held, id)).await;
                 self.note(id, looked);
                 if self.everything || context.stopping.is_cancelled() {
@@ -212,7 +218,7 @@ impl Open {
             query.after = page.next;
         }
         // What is there and has no row, or one that is history.
-        for id in found {
+        for id in discovered {
             let looked = look_at(context, provider, id, Glance::First).await;
             self.note(id, looked);
             if self.everything || context.stopping.is_cancelled() {
@@ -232,7 +238,7 @@ impl Open {
 }
 
 /// What one engine at a time does for an instance.
-pub(crate) fn duty(provider: &dyn Provider) -> String {
+pub(crate) fn duty(provider: &Arc<dyn Provider>) -> String {
     format!("observer/{}", provider.instance())
 }
 
@@ -264,7 +270,7 @@ impl Glance {
 /// Only the first look tells of what is lost while an action has the cluster: later ones would tell it again.
 async fn look_at(
     context: &Context,
-    provider: &dyn Provider,
+    provider: &Arc<dyn Provider>,
     id: ClusterId,
     glance: Glance,
 ) -> Result<Looked, StoreError> {
@@ -289,10 +295,10 @@ async fn look_at(
     }
     let Some(profile) = context.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
     let nodes = context.store.members(id).await?;
-    let call = Call { cluster: &cluster, profile: &profile, fence: muster_core::action::Fence(0) };
+    let target = ClusterTarget { cluster: &cluster, profile: &profile };
     // An operator's members are recognised by their identities: the rows add nothing to a look.
     let known = if delegated { &[] } else { nodes.as_slice() };
-    let look = context.stopping.run_until_cancelled(provider.observe(call, known));
+    let look = context.stopping.run_until_cancelled(provider.observe(target, known));
     // Nobody can tell how it is: the last word stays.
     let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
     let duty = duty(provider);

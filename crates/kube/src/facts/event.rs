@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use muster_core::time::Timestamp;
-use muster_engine::ports::provider::Heard;
+use muster_engine::ports::provider::ExternalEvent;
 use serde::Deserialize;
 
 /// An event as it is read.
@@ -53,11 +53,11 @@ impl LeanEvent {
     }
 
     /// What it says.
-    pub(crate) fn heard(self) -> Option<Heard> {
+    pub(crate) fn heard(self) -> Option<ExternalEvent> {
         let made = self.metadata.creation_timestamp.as_ref().map(|made| made.0.to_string());
         let times = [self.series.last_observed_time, self.last_timestamp, self.event_time, made];
         let at = times.into_iter().flatten().find_map(|time| time.parse::<jiff::Timestamp>().ok())?;
-        Some(Heard {
+        Some(ExternalEvent {
             id: self.metadata.uid?.parse().ok()?,
             version: self.metadata.resource_version?.parse().unwrap_or(0),
             kind: self.involved_object.kind,

@@ -2,7 +2,7 @@
 
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::Plan;
 
 use super::stand::Stand;
@@ -32,7 +32,7 @@ impl Operated {
     pub(super) async fn make_whole(
         &self,
         stand: &Stand,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         before: &Cluster,
     ) -> Result<(), ProviderError> {
         let site = stand.look()?;

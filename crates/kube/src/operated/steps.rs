@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::{Deed, Resize, Step, Victim, groups};
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,11 @@ const TRIES: u32 = 8;
 
 impl Operated {
     /// Writes what the site as it is asks for; whoever was overtaken by somebody else looks again and tries again.
-    pub(super) async fn write(
+    pub(super) async fn write_steps(
         &self,
         stand: &Stand,
         steps: &(dyn Fn(&Site) -> Result<Vec<Step>, ProviderError> + Sync),
-        call: Call<'_>,
+        call: FencedCall<'_>,
     ) -> Result<(), ProviderError> {
         let mut tries = 0;
         loop {
@@ -59,7 +59,7 @@ impl Operated {
         stand: &Stand,
         site: &Site,
         steps: Vec<Step>,
-        call: Call<'_>,
+        call: FencedCall<'_>,
     ) -> Result<(), ProviderError> {
         // The fence says that all is written: whoever is interrupted before writes all of it again.
         let last = steps.iter().rposition(|step| is_fenced(&step.deed));

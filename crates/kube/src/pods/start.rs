@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_core::action::Fence;
 use muster_core::node::{Node, Seen};
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 
 use super::Pods;
@@ -17,7 +17,7 @@ const START_WITHIN: Duration = Duration::from_mins(10);
 
 impl Pods {
     /// Makes the pod of a node, unless it is there, and waits until it works; what it is there.
-    pub(super) async fn start_one(&self, call: Call<'_>, node: &Node) -> Result<String, ProviderError> {
+    pub(super) async fn start_one(&self, call: FencedCall<'_>, node: &Node) -> Result<String, ProviderError> {
         let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
         if let Some(pod) = self.find_listed(node, call.fence).await? {
             self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
@@ -43,14 +43,14 @@ impl Pods {
     }
 
     /// Deletes the pod of a node and waits until it is gone.
-    pub(super) async fn stop_one(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
+    pub(super) async fn stop_one(&self, call: FencedCall<'_>, node: &Node) -> Result<(), ProviderError> {
         let Some(pod) = self.find_listed(node, call.fence).await? else { return Ok(()) };
         self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
         self.remove(&pod).await?;
         self.until_gone(node, &pod, call.fence).await
     }
 
-    async fn make(&self, call: Call<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
+    async fn make(&self, call: FencedCall<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
         let namespace = recipe.namespace(&call.cluster.namespace);
         self.namespaces.check_served(namespace)?;
         self.writer.make_node(recipe.manifest(node, namespace), node.id, call.fence).await

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole};
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::{Contact, Endpoints, LocalFramework, Ports, Secret};
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ impl Inner {
 
     /// Returns once the head that a worker is started for has ended, be it before: the worker would wait for it in
     /// vain.
-    pub(super) async fn head_lost(&self, call: Call<'_>, node: &Node) -> ProviderError {
+    pub(super) async fn head_lost(&self, call: FencedCall<'_>, node: &Node) -> ProviderError {
         let head = Head::of(&self.places, call.cluster.id).filter(|_| node.role == NodeRole::Worker);
         match head.map(|head| self.shims.find(&self.places.node(call.cluster.id, head.node))) {
             Some(Ok(Found::Running(running))) => drop(running.exited().await),

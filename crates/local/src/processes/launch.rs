@@ -7,7 +7,7 @@ use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::{LocalFramework, Seat as Place};
 use tokio::sync::Mutex;
 
@@ -47,7 +47,7 @@ fn invalid(why: String) -> ProviderError {
 }
 
 /// How the nodes of a role are made.
-fn recipe(call: Call<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
+fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     let recipe = ClusterRecipe::of(&call.profile.properties).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
@@ -63,12 +63,16 @@ pub(super) fn unknown_role(node: &Node) -> ProviderError {
 }
 
 /// Whether a node was started with something else than its recipe says now.
-pub(super) fn is_outdated(call: Call<'_>, node: &Node, before: &Profile) -> Result<bool, ProviderError> {
+pub(super) fn is_outdated(
+    call: FencedCall<'_>,
+    node: &Node,
+    before: &Profile,
+) -> Result<bool, ProviderError> {
     if let Some(Kind::Process) = Kind::of(&call.profile.kind) {
         let started_with = |profile| ProcessRecipe::of(profile).map(ProcessRecipe::start).map_err(invalid);
         return Ok(started_with(before)? != started_with(call.profile)?);
     }
-    Ok(recipe(Call { profile: before, ..call }, node)? != recipe(call, node)?)
+    Ok(recipe(FencedCall { profile: before, ..call }, node)? != recipe(call, node)?)
 }
 
 /// The interpreters that were found for what was asked for: looking takes a process each time it is in vain.
@@ -157,7 +161,7 @@ impl Inner {
     /// The command, environment and folder of a node of any kind.
     pub(super) async fn launch(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
         seat: &Seat,
@@ -175,7 +179,7 @@ impl Inner {
     async fn framework_launch(
         &self,
         framework: &'static dyn LocalFramework,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
         seat: &Seat,
@@ -219,7 +223,7 @@ impl Inner {
         Ok(self.with(call, launch.command, environment, work))
     }
 
-    fn process_launch(&self, call: Call<'_>, folder: &NodeFolder) -> Result<Launch, ProviderError> {
+    fn process_launch(&self, call: FencedCall<'_>, folder: &NodeFolder) -> Result<Launch, ProviderError> {
         let recipe = ProcessRecipe::of(call.profile).map_err(invalid)?;
         let cluster = (CLUSTER.to_owned(), call.cluster.name.clone());
         let environment = inherited().into_iter().chain(recipe.env).chain([cluster]).collect();
@@ -229,7 +233,7 @@ impl Inner {
 
     fn with(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         command: Vec<String>,
         environment: BTreeMap<String, String>,
         working_folder: PathBuf,

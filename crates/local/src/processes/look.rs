@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use muster_core::node::{Node, NodeRole, Seen};
-use muster_engine::ports::provider::{Call, Observed, ProviderError};
+use muster_engine::ports::provider::{ClusterTarget, Observed, ProviderError};
 
 use super::ending::with_log;
 use super::head::Head;
@@ -13,10 +13,10 @@ use crate::shim::{Found, NodeFolder};
 
 impl Inner {
     /// Looks at all nodes; it changes nothing, and waits for the end of those that run.
-    pub(super) fn look(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+    pub(super) fn look(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let mut seen = HashMap::with_capacity(nodes.len());
         for node in nodes {
-            let folder = self.folder(call, node.id);
+            let folder = self.folder(target, node.id);
             let found = self
                 .shims
                 .find(&folder)
@@ -24,13 +24,13 @@ impl Inner {
             if let Found::Running(running) = &found {
                 self.exits.watch(running);
             }
-            let left = matches!(found, Found::NeverStarted) && self.leaves(call, node.id);
+            let left = matches!(found, Found::NeverStarted) && self.leaves(target, node.id);
             let state = if left { stopped() } else { state(&folder, found) };
             seen.insert(node.id, state);
         }
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Seen::Running { .. })));
-        let endpoints: BTreeMap<String, String> = Head::of(&self.places, call.cluster.id)
+        let endpoints: BTreeMap<String, String> = Head::of(&self.places, target.cluster.id)
             .filter(|_| up)
             .map(|head| head.endpoints().into())
             .unwrap_or_default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::node::{Node, NodeRole};
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::{Endpoints, LiveWorker, LocalFramework, Whereabouts};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -46,7 +46,7 @@ impl Inner {
     /// Returns once a node works: as its framework says, or as soon as it runs.
     pub(super) async fn works(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
         seat: &Seat,
@@ -62,7 +62,7 @@ impl Inner {
 
     async fn head_works(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         framework: &dyn LocalFramework,
         folder: &NodeFolder,
     ) -> Result<(), ProviderError> {
@@ -84,7 +84,7 @@ impl Inner {
     /// Where a head that starts is going to answer, as far as that is known yet.
     async fn whereabouts(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         framework: &dyn LocalFramework,
         folder: &NodeFolder,
     ) -> Option<Endpoints> {
@@ -98,7 +98,7 @@ impl Inner {
 
     async fn worker_works(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         framework: &dyn LocalFramework,
         name: &str,
         count: &Count,

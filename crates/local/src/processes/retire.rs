@@ -8,7 +8,7 @@ use std::time::Duration;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
 use muster_core::recipe::ClusterRecipe;
-use muster_engine::ports::provider::{Call, ProviderError};
+use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_framework_client::FrameworkRequestError;
 use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell, Unreadable};
 use tokio::process::Command;
@@ -46,7 +46,7 @@ enum RetireError {
 
 impl Inner {
     /// Has the head let these workers go; what becomes of those that it lets go.
-    pub(super) async fn retire(&self, call: Call<'_>, nodes: &[Node]) -> HashMap<NodeId, Leaving> {
+    pub(super) async fn retire(&self, call: FencedCall<'_>, nodes: &[Node]) -> HashMap<NodeId, Leaving> {
         let none = HashMap::new();
         let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else { return none };
         let Some(head) = self.living_head(call.cluster.id) else { return none };
@@ -62,7 +62,7 @@ impl Inner {
 
     async fn try_retire(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         framework: &dyn LocalFramework,
         head: &Contact,
         nodes: &[Node],
@@ -91,7 +91,7 @@ impl Inner {
 
     async fn tell(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         framework: &dyn LocalFramework,
         head: &Contact,
         workers: &[LiveWorker],
@@ -107,7 +107,7 @@ impl Inner {
     }
 
     /// Waits until a worker that was let go has ended, or may be ended.
-    pub(super) async fn leave(&self, call: Call<'_>, leaving: Leaving, running: &Running) {
+    pub(super) async fn leave(&self, call: FencedCall<'_>, leaving: Leaving, running: &Running) {
         let Some(framework) = Kind::of(&call.profile.kind).and_then(Kind::framework) else { return };
         let (patience, idle) = match leaving {
             Leaving::Ends(within) => (Duration::from_secs(within.into()), None),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
-use muster_engine::ports::provider::{Call, NodeResult, ProviderError};
+use muster_engine::ports::provider::{FencedCall, NodeResult, ProviderError};
 use muster_frameworks::{LocalFramework, Names};
 
 use super::ending::{ended, with_log};
@@ -33,7 +33,7 @@ struct Together {
 
 impl Inner {
     /// Makes what a cluster needs beside its nodes, and says at once if its framework is missing.
-    pub(super) async fn prepare(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    pub(super) async fn prepare(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         files::make_folder(&self.places.cluster(call.cluster.id))
             .map_err(|error| on_disk("the cluster's folder cannot be made", &error))?;
         // It was there when the cluster was asked for, which may be a while ago.
@@ -43,7 +43,7 @@ impl Inner {
     /// Starts nodes, a result each as they come.
     pub(super) fn start<'a>(
         &'a self,
-        call: Call<'a>,
+        call: FencedCall<'a>,
         nodes: Vec<Node>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
         let together = Arc::new(Together::default());
@@ -60,11 +60,11 @@ impl Inner {
 
     async fn start_one(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         together: &Together,
     ) -> Result<String, ProviderError> {
-        let folder = self.folder(call, node.id);
+        let folder = self.folder(call.target(), node.id);
         let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
         if !framework.is_some_and(LocalFramework::starts_alone) {
             return self.start_now(call, node, &folder, together).await;
@@ -80,7 +80,7 @@ impl Inner {
 
     async fn start_now(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
         together: &Together,
@@ -103,7 +103,7 @@ impl Inner {
     /// Starts the process, or finds the one that runs.
     async fn run(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
         together: &Together,
@@ -136,7 +136,7 @@ impl Inner {
     }
 
     /// One that did not come to work in time is ended: nobody waits for it any more.
-    async fn too_slow(&self, call: Call<'_>, folder: &NodeFolder) -> ProviderError {
+    async fn too_slow(&self, call: FencedCall<'_>, folder: &NodeFolder) -> ProviderError {
         let sentence = format!("it did not work within {} s", self.settings.start_within.as_secs());
         let error = ProviderError::permanent("StartTimeout", with_log(folder, &sentence));
         if let Err(error) = self.shims.stop(folder, call.fence, Stop::within(GIVE_UP_WITHIN)).await {

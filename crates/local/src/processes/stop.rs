@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt as _};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_engine::ports::provider::{Call, NodeResult, ProviderError};
+use muster_engine::ports::provider::{ClusterTarget, FencedCall, NodeResult, ProviderError};
 use muster_frameworks::Leaving;
 
 use super::kind::Kind;
@@ -23,7 +23,7 @@ impl Inner {
     /// head goes last, since workers would wait for it to hear their good-bye.
     pub(super) fn stop<'a>(
         &'a self,
-        call: Call<'a>,
+        call: FencedCall<'a>,
         nodes: Vec<Node>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
         let (heads, workers): (Vec<Node>, Vec<Node>) =
@@ -38,7 +38,7 @@ impl Inner {
 
     fn stop_all<'a>(
         &'a self,
-        call: Call<'a>,
+        call: FencedCall<'a>,
         nodes: Vec<Node>,
         mut leaving: HashMap<NodeId, Leaving>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
@@ -54,11 +54,11 @@ impl Inner {
 
     async fn stop_one(
         &self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
         leaving: Option<Leaving>,
     ) -> Result<(), ProviderError> {
-        let folder = self.folder(call, node.id);
+        let folder = self.folder(call.target(), node.id);
         let left = leaving == Some(Leaving::Left);
         if let Some(leaving) = leaving
             && let Ok(Found::Running(running)) = self.shims.find(&folder)
@@ -78,7 +78,7 @@ impl Inner {
         let failed = |error| on_disk("the node's temporary folder cannot be removed", &error);
         removed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)?;
         // It does not come back, and no cluster's folder is removed that it would go with.
-        if self.leaves(call, node.id) && node.status == NodeStatus::Deleting {
+        if self.leaves(call.target(), node.id) && node.status == NodeStatus::Deleting {
             self.put_away(call, &folder)?;
             let own = self.places.own(node.id);
             return files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error));
@@ -87,19 +87,19 @@ impl Inner {
     }
 
     /// Whether a node that is in no cluster's folder has left something in its own.
-    pub(super) fn leaves(&self, call: Call<'_>, node: NodeId) -> bool {
-        matches!(Kind::of(&call.profile.kind), Some(Kind::Process)) && self.places.own(node).exists()
+    pub(super) fn leaves(&self, target: ClusterTarget<'_>, node: NodeId) -> bool {
+        matches!(Kind::of(&target.profile.kind), Some(Kind::Process)) && self.places.own(node).exists()
     }
 
     /// Puts the logs of a node away where they are kept.
-    fn put_away(&self, call: Call<'_>, folder: &NodeFolder) -> Result<(), ProviderError> {
+    fn put_away(&self, call: FencedCall<'_>, folder: &NodeFolder) -> Result<(), ProviderError> {
         let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
         let to = kept.join(format!("{}-{}", call.cluster.name, call.cluster.id.short()));
         place::put_logs_away(folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
     }
 
     /// Removes what a node leaves; its logs stay until the cluster goes.
-    async fn remove(&self, folder: &NodeFolder, call: Call<'_>) -> Result<(), ProviderError> {
+    async fn remove(&self, folder: &NodeFolder, call: FencedCall<'_>) -> Result<(), ProviderError> {
         match self.shims.remove(folder, call.fence, true).await {
             Ok(()) => Ok(()),
             Err(error @ (RemoveError::Refused(_) | RemoveError::Running)) => {
@@ -110,7 +110,7 @@ impl Inner {
     }
 
     /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
-    pub(super) async fn clear(&self, call: Call<'_>) -> Result<(), ProviderError> {
+    pub(super) async fn clear(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let id = call.cluster.id;
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
         let folders = self.places.nodes(id).map_err(disk)?;
@@ -126,7 +126,7 @@ impl Inner {
         removed.map_err(|error| disk(std::io::Error::other(error)))?.map_err(disk)
     }
 
-    async fn clear_node(&self, call: Call<'_>, folder: NodeFolder) -> Result<(), ProviderError> {
+    async fn clear_node(&self, call: FencedCall<'_>, folder: NodeFolder) -> Result<(), ProviderError> {
         let stopped = self.shims.stop(&folder, call.fence, Stop::within(CLEAR_WITHIN)).await;
         stopped.map_err(|error| not_stopped(&error))?;
         // What a shim that was killed left where sockets are is known only as long as there is a folder.

@@ -20,7 +20,7 @@ fn profile(properties: &Value) -> Profile {
 
 async fn start(properties: Value) -> Vec<NodeResult> {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
-    let call = Call { cluster: &cluster, profile: &profile, fence: Fence(1) };
+    let call = FencedCall { cluster: &cluster, profile: &profile, fence: Fence(1) };
     let provider = Simulated::new("db", At(1));
     provider.start_nodes(call, vec![sample::node(1), sample::node(2)]).collect().await
 }
@@ -64,8 +64,8 @@ fn a_wait_counts_from_the_start_whoever_made_it() {
 #[tokio::test]
 async fn nobody_uses_them_unless_the_profile_says_so(#[case] properties: Value, #[case] said: Activity) {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
-    let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
-    assert_eq!(Simulated::new("db", At(1)).activity(call).await, Ok(said));
+    let target = ClusterTarget { cluster: &cluster, profile: &profile };
+    assert_eq!(Simulated::new("db", At(1)).activity(target).await, Ok(said));
 }
 
 #[rstest]

@@ -9,7 +9,7 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Seen};
 use muster_core::placement::Place;
-use muster_engine::ports::provider::{Call, Change, Observed, ProviderError};
+use muster_engine::ports::provider::{Change, ClusterTarget, FencedCall, Observed, ProviderError};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -168,9 +168,9 @@ impl World {
         self.state.lock().activities.insert(cluster, activity);
     }
 
-    pub(super) async fn activity(&self, call: Call<'_>) -> Result<Activity, ProviderError> {
-        self.admit(Verb::Activity, call, None).await?;
-        Ok(self.state.lock().activities.get(&call.cluster.id).copied().unwrap_or(Activity::Unknown))
+    pub(super) async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
+        self.enter(Verb::Activity, None, None).await?;
+        Ok(self.state.lock().activities.get(&target.cluster.id).copied().unwrap_or(Activity::Unknown))
     }
 
     /// Which nodes run.
@@ -190,18 +190,34 @@ impl World {
         self.state.lock().log.iter().filter(|entry| entry.verb == verb).count()
     }
 
-    /// Takes note of a call, waits at the gate, and refuses what comes too late or is to fail.
-    async fn admit(&self, verb: Verb, call: Call<'_>, node: Option<NodeId>) -> Result<(), ProviderError> {
+    /// Records a write, waits at the gate, and refuses what comes too late or is to fail.
+    async fn admit(
+        &self,
+        verb: Verb,
+        call: FencedCall<'_>,
+        node: Option<NodeId>,
+    ) -> Result<(), ProviderError> {
+        self.enter(verb, Some(call), node).await
+    }
+
+    /// The same for reads, which have no fence.
+    async fn enter(
+        &self,
+        verb: Verb,
+        write: Option<FencedCall<'_>>,
+        node: Option<NodeId>,
+    ) -> Result<(), ProviderError> {
         let mut number = usize::MAX;
         if verb != Verb::Observe {
-            self.state.lock().log.push(Entry { verb, node, fence: call.fence });
+            let fence = write.map(|call| call.fence).unwrap_or_default();
+            self.state.lock().log.push(Entry { verb, node, fence });
             number = self.count(verb);
         }
         self.gate.send_modify(|_| {});
         let mut gate = self.gate.subscribe();
         drop(gate.wait_for(|held| held.is_none_or(|(of, calls)| of != verb || number <= calls)).await);
         let mut state = self.state.lock();
-        if !matches!(verb, Verb::Observe | Verb::Activity) {
+        if let Some(call) = write {
             let highest = state.fences.entry(call.cluster.id).or_default();
             if call.fence < *highest {
                 let message = format!("fence {} is older than {}", call.fence.0, highest.0);
@@ -220,7 +236,7 @@ impl World {
         }
     }
 
-    pub(super) async fn touch(&self, verb: Verb, call: Call<'_>) -> Result<(), ProviderError> {
+    pub(super) async fn touch(&self, verb: Verb, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.admit(verb, call, None).await?;
         if verb == Verb::Delete {
             self.state.lock().running.retain(|_, running| running.cluster != call.cluster.id);
@@ -231,7 +247,7 @@ impl World {
     pub(super) async fn act(
         &self,
         verb: Verb,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         node: &Node,
     ) -> Result<Option<String>, ProviderError> {
         self.admit(verb, call, Some(node.id)).await?;
@@ -252,7 +268,7 @@ impl World {
     }
 
     /// Does to a node what only some types can; the log has it.
-    pub(super) async fn operate(&self, call: Call<'_>, node: &Node) -> Result<(), ProviderError> {
+    pub(super) async fn operate(&self, call: FencedCall<'_>, node: &Node) -> Result<(), ProviderError> {
         self.admit(Verb::Operate, call, Some(node.id)).await
     }
 
@@ -266,13 +282,17 @@ impl World {
         self.state.lock().running.get(&node).map(|running| running.place.clone())
     }
 
-    pub(super) async fn observe(&self, call: Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.admit(Verb::Observe, call, None).await?;
+    pub(super) async fn observe(
+        &self,
+        target: ClusterTarget<'_>,
+        nodes: &[Node],
+    ) -> Result<Observed, ProviderError> {
+        self.enter(Verb::Observe, None, None).await?;
         let mut state = self.state.lock();
         // Nodes go from one cluster to another without a word to whoever runs them.
         for node in nodes {
             if let Some(running) = state.running.get_mut(&node.id) {
-                running.cluster = call.cluster.id;
+                running.cluster = target.cluster.id;
             }
         }
         let look = |node: &Node| {

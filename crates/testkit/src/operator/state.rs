@@ -7,7 +7,7 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole, Seen};
 use muster_engine::ports::provider::{
-    Bounds, Call, MemberId, Object, Observed, ProviderError, SeenGroup, SeenMember, Spec,
+    Bounds, FencedCall, MemberId, Object, Observed, ProviderError, SeenGroup, SeenMember, Spec,
 };
 
 /// What a provider is told to do.
@@ -91,7 +91,7 @@ impl State {
     /// Writes what differs, if the object still holds what it is thought to hold.
     pub(super) fn update(
         &mut self,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         before: &Cluster,
         victims: &[Node],
         rolls: bool,

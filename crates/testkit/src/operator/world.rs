@@ -6,7 +6,9 @@ use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::{NodeRole, Seen};
-use muster_engine::ports::provider::{Call, Change, Object, Observed, ProviderError, SeenGroup, SeenMember};
+use muster_engine::ports::provider::{
+    Change, ClusterTarget, FencedCall, Object, Observed, ProviderError, SeenGroup, SeenMember,
+};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -256,7 +258,7 @@ impl OperatorWorld {
     pub(super) async fn call(
         &self,
         verb: Verb,
-        call: Call<'_>,
+        call: FencedCall<'_>,
         deed: impl FnOnce(&mut State) -> Result<bool, ProviderError> + Send,
     ) -> Result<(), ProviderError> {
         let id = call.cluster.id;
@@ -279,7 +281,7 @@ impl OperatorWorld {
     }
 
     /// Whether it is done at all; an error says why it is refused.
-    fn admit(&self, verb: Verb, call: Call<'_>) -> Result<bool, ProviderError> {
+    fn admit(&self, verb: Verb, call: FencedCall<'_>) -> Result<bool, ProviderError> {
         let mut faults = self.faults.lock();
         let highest = faults.fences.entry(call.cluster.id).or_default();
         if call.fence < *highest {
@@ -299,11 +301,11 @@ impl OperatorWorld {
         }
     }
 
-    pub(super) async fn observe(&self, call: Call<'_>) -> Result<Observed, ProviderError> {
+    pub(super) async fn observe(&self, target: ClusterTarget<'_>) -> Result<Observed, ProviderError> {
         self.note(Verb::Observe);
         self.pass(|gate| gate.before == Some(Verb::Observe)).await;
         let lie = self.faults.lock().lie;
-        let mut seen = self.state.lock().observe(call.cluster.id);
+        let mut seen = self.state.lock().observe(target.cluster.id);
         match lie {
             None => {}
             Some(Lie::Blind) => return Err(ProviderError::transient("Blind", "the server does not answer")),

@@ -1,6 +1,7 @@
 //! The provider side: an engine's port to the world's process.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
@@ -9,9 +10,9 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
-use muster_engine::ports::provider as port;
 use muster_engine::ports::provider::{
-    Capabilities, Change, NodeResult, Observed, Operation, Provider, ProviderError, Updated,
+    Capabilities, Change, ClusterTarget, FencedCall, NodeProvider, NodeResult, Observed, Operation, Provider,
+    ProviderError, Updated,
 };
 
 use super::lines;
@@ -57,7 +58,7 @@ impl WorldProvider {
     async fn call(
         &self,
         verb: Verb,
-        call: port::Call<'_>,
+        call: FencedCall<'_>,
         node: Option<&Node>,
     ) -> Result<Option<String>, ProviderError> {
         let node = node.map(|node| (node.id, node.name.clone()));
@@ -68,7 +69,7 @@ impl WorldProvider {
         }
     }
 
-    fn each<'a>(&'a self, verb: Verb, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+    fn each<'a>(&'a self, verb: Verb, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
         let one = move |node: Node| {
             async move { NodeResult { node: node.id, result: self.call(verb, call, Some(&node)).await } }
                 .boxed()
@@ -92,57 +93,21 @@ impl Provider for WorldProvider {
         Some(fake::capabilities(head))
     }
 
+    fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        Some(self)
+    }
+
     fn check_profile(&self, _: &Profile) -> Result<(), String> {
         Ok(())
-    }
-
-    async fn create(&self, call: port::Call<'_>) -> Result<(), ProviderError> {
-        self.call(Verb::Create, call, None).await.map(drop)
-    }
-
-    async fn delete(&self, call: port::Call<'_>) -> Result<(), ProviderError> {
-        self.call(Verb::Delete, call, None).await.map(drop)
-    }
-
-    fn start_nodes<'a>(&'a self, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.each(Verb::Start, call, nodes)
-    }
-
-    fn stop_nodes<'a>(&'a self, call: port::Call<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.each(Verb::Stop, call, nodes)
-    }
-
-    async fn update(&self, call: port::Call<'_>, _: &Cluster, _: &[Node]) -> Result<(), ProviderError> {
-        self.call(Verb::Update, call, None).await.map(drop)
-    }
-
-    async fn update_node(
-        &self,
-        call: port::Call<'_>,
-        _: &Node,
-        before: &Profile,
-    ) -> Result<Updated, ProviderError> {
-        // As real ones do: what does not differ needs nothing.
-        Ok(if before.id == call.profile.id { Updated::InPlace } else { Updated::MakeAnew })
     }
 
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         fake::operations()
     }
 
-    async fn operate(
-        &self,
-        call: port::Call<'_>,
-        node: &Node,
-        _: &str,
-        _: &serde_json::Map<String, serde_json::Value>,
-    ) -> Result<(), ProviderError> {
-        self.call(Verb::Operate, call, Some(node)).await.map(drop)
-    }
-
-    async fn observe(&self, call: port::Call<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let ids = nodes.iter().map(|node| node.id).collect();
-        match self.ask(&Request::Observe(call.cluster.id, ids)).await? {
+        match self.ask(&Request::Observe(target.cluster.id, ids)).await? {
             Answer::Seen(nodes) => Ok(Observed { nodes, ..Observed::default() }),
             other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
         }
@@ -162,5 +127,48 @@ impl Provider for WorldProvider {
                 .boxed(),
         };
         stream::once(open).flat_map(follow).boxed()
+    }
+}
+
+#[async_trait]
+impl NodeProvider for WorldProvider {
+    fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Start, call, nodes)
+    }
+
+    fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
+        self.each(Verb::Stop, call, nodes)
+    }
+
+    async fn update_node(
+        &self,
+        call: FencedCall<'_>,
+        _: &Node,
+        before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        // As real ones do: what does not differ needs nothing.
+        Ok(if before.id == call.profile.id { Updated::InPlace } else { Updated::MakeAnew })
+    }
+
+    async fn operate(
+        &self,
+        call: FencedCall<'_>,
+        node: &Node,
+        _: &str,
+        _: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<(), ProviderError> {
+        self.call(Verb::Operate, call, Some(node)).await.map(drop)
+    }
+
+    async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.call(Verb::Create, call, None).await.map(drop)
+    }
+
+    async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
+        self.call(Verb::Update, call, None).await.map(drop)
+    }
+
+    async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        self.call(Verb::Delete, call, None).await.map(drop)
     }
 }

@@ -13,7 +13,7 @@ use muster_store::commands::End;
 use serde_json::{Map, Value};
 
 use crate::actions::node::target;
-use crate::ports::provider::{Call, ProviderError};
+use crate::ports::provider::{FencedCall, ProviderError};
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
@@ -84,7 +84,7 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
 /// Does it to all at once, and writes now and then who has it behind them; who failed, and why.
 async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     let fence = run.action.fence;
-    let shared = Arc::new((Arc::clone(&run.provider), run.subject.cluster.clone(), request.clone()));
+    let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), request.clone()));
     let mut each: Vec<BoxFuture<'static, (NodeId, Result<(), ProviderError>)>> = Vec::new();
     for (profile, nodes) in run.subject.by_profile(nodes) {
         let profile = Arc::new(profile);
@@ -92,7 +92,7 @@ async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) 
             let (shared, profile) = (Arc::clone(&shared), Arc::clone(&profile));
             each.push(Box::pin(async move {
                 let (provider, cluster, request) = shared.as_ref();
-                let call = Call { cluster, profile: &profile, fence };
+                let call = FencedCall { cluster, profile: &profile, fence };
                 let parameters = request.params.clone().unwrap_or_default();
                 (node.id, provider.operate(call, &node, &request.operation, &parameters).await)
             }));

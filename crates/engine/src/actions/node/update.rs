@@ -9,7 +9,7 @@ use muster_core::profile::Profile;
 
 use crate::actions::node::target;
 use crate::intent::merge;
-use crate::ports::provider::{Call, Updated};
+use crate::ports::provider::{FencedCall, Updated};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
@@ -56,8 +56,8 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
     run.set_status(node.id, NodeStatus::Updating, "Update in progress");
     run.commit(false).await?;
     let updated = {
-        let call = Call { profile: &profile, ..run.call() };
-        run.call_provider(run.provider.update_node(call, node, &before)).await?
+        let call = FencedCall { profile: &profile, ..run.call() };
+        run.call_provider(run.node_provider()?.update_node(call, node, &before)).await?
     };
     match updated {
         Ok(Updated::InPlace) => {

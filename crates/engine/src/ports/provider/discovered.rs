@@ -1,4 +1,4 @@
-//! What a provider says of clusters that nobody here has a row for.
+//! Clusters that a provider discovers and that have no row yet.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use muster_core::profile::ProfileType;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-/// A cluster that is there: others made it, or a Muster with other rows.
+/// A cluster that is there and has no row: others made it, or a Muster with another database.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct DiscoveredCluster {
     /// What its object is called.
     pub name: String,
     /// Where it is.

@@ -1,11 +1,11 @@
-//! What a provider's own world tells of its objects.
+//! Events that others write about a provider's objects.
 
 use muster_core::time::Timestamp;
 use uuid::Uuid;
 
 /// An event that others wrote about an object of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct ExternalEvent {
     /// Which event; the same one may happen again.
     pub id: Uuid,
     /// Rises with every event, and with every time that one happens again.

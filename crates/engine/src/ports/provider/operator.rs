@@ -1,9 +1,56 @@
-//! What a provider says of clusters whose members an operator makes.
+//! Delegated membership: an operator makes the members of a cluster, from the object that Muster writes.
 
+use async_trait::async_trait;
 use muster_core::action::Fence;
-use muster_core::cluster::Made;
+use muster_core::cluster::{Cluster, Made};
+use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole, Seen};
 use serde::{Deserialize, Serialize};
+
+use crate::ports::provider::{DiscoveredCluster, FencedCall, ProviderError};
+
+/// Writes the objects that operators act on, and knows the clusters that are there.
+#[async_trait]
+pub trait OperatorProvider: Send + Sync {
+    /// Makes the object, once; another cluster's object of that name is a permanent error.
+    async fn create(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
+
+    /// Requests the deletion of the object and what belongs to it; it is gone once that is observed.
+    async fn delete(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
+
+    /// Writes what differs between `before` and the cluster as it should be, and nothing else: sizes, bounds, shape,
+    /// image, environment, all in one write where the object is one, with the fence even if nothing differs. `victims`
+    /// go first where a group shrinks. An object that no longer holds `before` in what would be written is a transient
+    /// error: it is observed again.
+    async fn write(
+        &self,
+        call: FencedCall<'_>,
+        before: &Cluster,
+        victims: &[Node],
+    ) -> Result<(), ProviderError>;
+
+    /// Removes what was written only until the goal is observed, such as names of victims.
+    async fn settle(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// Replaces just these incarnations of members, the head among them if it is there. One that is gone is replaced
+    /// already. Where the head is missing, its operator is made to recreate it.
+    async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError>;
+
+    /// Clusters that are there, managed or external, as far as that is known now.
+    fn discovered(&self) -> Vec<ClusterId> {
+        Vec::new()
+    }
+
+    /// The object under this id is not the cluster that had it: from now on it is discovered under an id of its own.
+    fn disown(&self, _: ClusterId) {}
+
+    /// Reads what a discovered cluster is; none if it is not there.
+    async fn describe(&self, _: ClusterId) -> Result<Option<DiscoveredCluster>, ProviderError> {
+        Ok(None)
+    }
+}
 
 /// What can be asked of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

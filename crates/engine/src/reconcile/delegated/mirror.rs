@@ -12,7 +12,7 @@ use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::intent::naming;
-use crate::ports::provider::{Bounds, Heard, MemberId, Observed, SeenGroup, SeenMember, Spec};
+use crate::ports::provider::{Bounds, ExternalEvent, MemberId, Observed, SeenGroup, SeenMember, Spec};
 
 /// Rows as they are once an observation is written down.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub(crate) enum Told {
     /// A member that worked does not any more, and nobody had asked for that.
     Lost(Box<Node>),
     /// What others told of an object, and the node that it stands for.
-    Heard(Heard, Option<Box<Node>>),
+    External(ExternalEvent, Option<Box<Node>>),
 }
 
 impl Mirror {
@@ -84,7 +84,7 @@ pub(crate) fn mirror(
     mirror.workers(nodes, &seen.members, now);
     mirror.drop_placeholders(nodes);
     mirror.tell_losses(nodes, expected);
-    mirror.hear(nodes, &seen.heard);
+    mirror.hear(nodes, &seen.external_events);
     mirror.counts(nodes).write_to(&mut mirror.cluster);
     mirror.cluster.observed.endpoints.clone_from(&seen.endpoints);
     if !mirror.is_same_as(cluster) {
@@ -282,7 +282,7 @@ impl Mirror {
     }
 
     /// What was not told before, of whom it is about.
-    fn hear(&mut self, before: &[Node], heard: &[Heard]) {
+    fn hear(&mut self, before: &[Node], heard: &[ExternalEvent]) {
         let known = self.cluster.observed.heard;
         let last = heard.iter().map(|heard| heard.version).max().unwrap_or(0);
         if last <= known {
@@ -290,11 +290,12 @@ impl Mirror {
         }
         self.cluster.observed.heard = last;
         let told: Vec<Told> = {
-            let about = |heard: &Heard| {
+            let about = |heard: &ExternalEvent| {
                 let named = |node: &&Node| node.name == heard.object;
                 self.changed.iter().chain(&self.new).find(named).or_else(|| before.iter().find(named))
             };
-            let tell = |heard: &Heard| Told::Heard(heard.clone(), about(heard).cloned().map(Box::new));
+            let tell =
+                |heard: &ExternalEvent| Told::External(heard.clone(), about(heard).cloned().map(Box::new));
             heard.iter().filter(|heard| heard.version > known).map(tell).collect()
         };
         self.told.extend(told);

@@ -9,7 +9,7 @@ use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::events::{self, reason};
-use crate::ports::provider::{Heard, Object, Observed};
+use crate::ports::provider::{ExternalEvent, Object, Observed};
 use crate::reconcile::delegated::mirror::Told;
 
 /// Only the object that the row knows counts: another one of the same name is another cluster.
@@ -37,13 +37,13 @@ pub(crate) fn tell(
         Told::Lost(node) => {
             events::of_node(action, &node, Level::Warn, reason::NODE_LOST, &node.status_reason, now)
         }
-        Told::Heard(heard, node) => hearsay(cluster, &heard, node.as_deref()),
+        Told::External(heard, node) => hearsay(cluster, &heard, node.as_deref()),
     };
     told.into_iter().map(event).collect()
 }
 
 /// What others told, as an event of ours: under their id, so that it is told once.
-fn hearsay(cluster: &Cluster, heard: &Heard, node: Option<&Node>) -> Event {
+fn hearsay(cluster: &Cluster, heard: &ExternalEvent, node: Option<&Node>) -> Event {
     let level = if heard.is_warning { Level::Warn } else { Level::Info };
     let (reason, message) = (&heard.reason, &heard.message);
     let event = match node {

@@ -8,7 +8,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::profile::Profile;
 
-use crate::ports::provider::{Call, Capabilities};
+use crate::ports::provider::{Capabilities, FencedCall};
 use crate::run::ActionRun;
 
 /// How long the provider may take to say how things are, and to end what does not run yet. What it does not manage is
@@ -51,9 +51,10 @@ impl ActionRun {
     }
 
     async fn let_go_of(&mut self, profile: &Profile, unsettled: Vec<Node>) {
+        let Ok(nodes) = self.node_provider() else { return };
         let (provider, cluster) = (std::sync::Arc::clone(&self.provider), self.subject.cluster.clone());
-        let call = Call { cluster: &cluster, profile, fence: self.action.fence };
-        let seen = match tokio::time::timeout(WITHIN, provider.observe(call, &unsettled)).await {
+        let call = FencedCall { cluster: &cluster, profile, fence: self.action.fence };
+        let seen = match tokio::time::timeout(WITHIN, provider.observe(call.target(), &unsettled)).await {
             Ok(Ok(seen)) => seen,
             Ok(Err(error)) => return tracing::warn!(%error, "cannot see what the action leaves"),
             Err(_) => return tracing::warn!("nobody says what the action leaves"),
@@ -67,7 +68,7 @@ impl ActionRun {
                 Seen::Exited { .. } | Seen::HostRestarted | Seen::Unknown { .. } => {}
             }
         }
-        let ended = provider.stop_nodes(call, starting).for_each(|stopped| {
+        let ended = nodes.stop_nodes(call, starting).for_each(|stopped| {
             if let Err(error) = stopped.result {
                 tracing::warn!(node = %stopped.node, %error, "cannot be ended");
             }

@@ -3,7 +3,7 @@
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
 
-use crate::ports::provider::{Call, Observed, Provider, ProviderError};
+use crate::ports::provider::{ClusterTarget, Observed, Provider, ProviderError};
 use crate::run::ActionRun;
 
 /// How closely is looked.
@@ -17,12 +17,12 @@ impl Look {
     async fn run(
         self,
         provider: &dyn Provider,
-        call: Call<'_>,
+        target: ClusterTarget<'_>,
         nodes: &[Node],
     ) -> Result<Observed, ProviderError> {
         match self {
-            Self::Observe => provider.observe(call, nodes).await,
-            Self::Check => provider.check(call, nodes).await,
+            Self::Observe => provider.observe(target, nodes).await,
+            Self::Check => provider.check(target, nodes).await,
         }
     }
 }
@@ -40,14 +40,14 @@ impl ActionRun {
 
     async fn look_by(&self, only: Option<NodeId>, how: Look) -> Result<Observed, ProviderError> {
         if only.is_none() && self.subject.has_one_profile() {
-            return how.run(self.provider.as_ref(), self.call(), &self.subject.nodes).await;
+            return how.run(self.provider.as_ref(), self.target(), &self.subject.nodes).await;
         }
         let wanted = |node: &&Node| only.is_none_or(|only| node.id == only) || node.role == NodeRole::Head;
         let ids: Vec<NodeId> = self.subject.nodes.iter().filter(wanted).map(|node| node.id).collect();
         let mut all = Observed::default();
         for (profile, nodes) in self.subject.by_profile(&ids) {
-            let call = Call { profile: &profile, ..self.call() };
-            let seen = how.run(self.provider.as_ref(), call, &nodes).await?;
+            let target = ClusterTarget { profile: &profile, ..self.target() };
+            let seen = how.run(self.provider.as_ref(), target, &nodes).await?;
             all.nodes.extend(seen.nodes);
             all.endpoints.extend(seen.endpoints);
         }

@@ -23,7 +23,7 @@ impl ActionRun {
         starting: &HashSet<NodeId>,
         known: &mut Obstacles,
     ) -> Result<(), Stop> {
-        let reasons = self.provider.obstacles(&self.subject.profile.kind, starting);
+        let reasons = self.node_provider()?.obstacles(&self.subject.profile.kind, starting);
         if reasons.is_empty() && known.told.is_empty() {
             return self.flush().await;
         }

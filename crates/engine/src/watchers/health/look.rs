@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream;
-use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, NodeId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
@@ -15,7 +14,7 @@ use muster_store::StoreError;
 
 use crate::context::Context;
 use crate::ports::probe::Polled;
-use crate::ports::provider::{Call, Observed, Provider};
+use crate::ports::provider::{ClusterTarget, Observed, Provider};
 use crate::watchers::health::decide::{Found, by_machine, by_provider, by_url, is_settled, needs_recovery};
 use crate::watchers::health::recover;
 
@@ -104,9 +103,9 @@ async fn check(
     let mut observed = Observed::default();
     for profile in context.store.profiles_of(&ids).await? {
         let its: Vec<Node> = nodes.iter().filter(|node| recipe_of(node) == profile.id).cloned().collect();
-        let call = Call { cluster, profile: &profile, fence: Fence(0) };
+        let target = ClusterTarget { cluster, profile: &profile };
         // Nobody can tell how it is: the last word stays.
-        let Ok(seen) = provider.check(call, &its).await else { return Ok(None) };
+        let Ok(seen) = provider.check(target, &its).await else { return Ok(None) };
         observed.nodes.extend(seen.nodes);
         observed.machines.extend(seen.machines);
         observed.members.extend(seen.members);

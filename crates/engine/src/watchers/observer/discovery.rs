@@ -1,5 +1,7 @@
 //! Clusters that are there without a row: others made them, and they get one.
 
+use std::sync::Arc;
+
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, ProfileId};
@@ -12,16 +14,17 @@ use muster_store::commands::Discover;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::ids::new_id;
-use crate::ports::provider::{Found, Provider};
+use crate::ports::provider::{DiscoveredCluster, Provider};
 
 /// Gives a cluster a row if it is there; whether it has one now.
 pub(crate) async fn discover(
     context: &Context,
-    provider: &dyn Provider,
+    provider: &Arc<dyn Provider>,
     duty: String,
     id: ClusterId,
 ) -> Result<bool, StoreError> {
-    let found = match provider.describe(id).await {
+    let Some(operator) = Arc::clone(provider).operator_provider() else { return Ok(false) };
+    let found = match operator.describe(id).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(false),
         Err(error) if error.is_not_yet() => return Ok(false),
@@ -31,7 +34,7 @@ pub(crate) async fn discover(
         }
     };
     let now = context.clock.now();
-    let Some((cluster, profile)) = rows(provider, &context.config.projects, id, found, now) else {
+    let Some((cluster, profile)) = rows(provider.as_ref(), &context.config.projects, id, found, now) else {
         return Ok(false);
     };
     let message = format!("it was found in namespace '{}'", cluster.namespace);
@@ -44,7 +47,7 @@ fn rows(
     provider: &dyn Provider,
     projects: &ProjectNamespaces,
     id: ClusterId,
-    found: Found,
+    found: DiscoveredCluster,
     now: Timestamp,
 ) -> Option<(Cluster, Profile)> {
     // What is in a namespace of nobody is seen by admins only: no project has an empty name.

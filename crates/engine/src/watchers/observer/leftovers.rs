@@ -1,5 +1,7 @@
 //! What was made for clusters that are history: by an engine that slept while its action was ended by others.
 
+use std::sync::Arc;
+
 use muster_core::action::{ActionKind, ActionStatus, Fence};
 use muster_core::cluster::Cluster;
 use muster_core::event::Level;
@@ -10,7 +12,7 @@ use muster_store::reads::ActionQuery;
 
 use crate::context::Context;
 use crate::events::{self, reason};
-use crate::ports::provider::{Call, Provider};
+use crate::ports::provider::{FencedCall, Provider};
 use crate::watchers::observer::{Looked, duty};
 
 /// Later than anything that an engine wrote: nobody works on what is history.
@@ -20,21 +22,25 @@ const LAST: Fence = Fence(i64::MAX);
 /// brought back from a copy, is another cluster.
 pub(crate) async fn remove_leftover(
     context: &Context,
-    provider: &dyn Provider,
+    provider: &Arc<dyn Provider>,
     history: &Cluster,
 ) -> Result<Looked, StoreError> {
-    if history.is_found() || !provider.found().contains(&history.id) {
+    let operator = Arc::clone(provider).operator_provider();
+    let Some(operator) = operator.filter(|operator| operator.discovered().contains(&history.id)) else {
+        return Ok(Looked::Settled);
+    };
+    if history.is_found() {
         return Ok(Looked::Settled);
     }
     if !was_to_go(context, history).await? {
-        provider.disown(history.id);
+        operator.disown(history.id);
         return Ok(Looked::Settled);
     }
     // Its recipe may have gone with it; what is removed needs none.
     let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = history;
     let profile = Profile::implicit(*profile_id, name, profile_type.clone(), project, user, *init_at);
-    let call = Call { cluster: history, profile: &profile, fence: LAST };
-    if let Err(error) = provider.delete(call).await {
+    let call = FencedCall { cluster: history, profile: &profile, fence: LAST };
+    if let Err(error) = operator.delete(call).await {
         tracing::warn!(%error, cluster = %history.id, "cannot remove what is left of a cluster that is history");
         return Ok(Looked::Open);
     }

@@ -1,8 +1,8 @@
 //! Nodes that are in no cluster: seen as the others are, and brought back only when somebody asks.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use muster_core::action::Fence;
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, Seen};
@@ -12,7 +12,7 @@ use muster_store::commands::Observe;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::intent::orphan;
-use crate::ports::provider::{Call, Change, Provider};
+use crate::ports::provider::{Change, ClusterTarget, Provider};
 use crate::watchers::observer::{Looked, duty, lost_nodes};
 
 /// Which clusters changes are about; a node that is in none stands for itself.
@@ -38,16 +38,16 @@ pub(crate) async fn clusters_of(
 /// Looks at the node that this stands for, if it stands for one, and writes what is lost.
 pub(crate) async fn look_at(
     context: &Context,
-    provider: &dyn Provider,
+    provider: &Arc<dyn Provider>,
     id: ClusterId,
 ) -> Result<Looked, StoreError> {
     let node = context.store.node(NodeId::from_uuid(*id.as_uuid())).await?;
     let Some(node) = node.filter(|node| node.cluster_id.is_none()) else { return Ok(Looked::Settled) };
     let Some(profile) = context.store.profile(node.profile_id).await? else { return Ok(Looked::Settled) };
     let cluster = orphan::cluster(&node, &profile, &context.config.projects);
-    let call = Call { cluster: &cluster, profile: &profile, fence: Fence(0) };
+    let target = ClusterTarget { cluster: &cluster, profile: &profile };
     let nodes = [node];
-    let look = context.stopping.run_until_cancelled(provider.observe(call, &nodes));
+    let look = context.stopping.run_until_cancelled(provider.observe(target, &nodes));
     let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {

@@ -61,7 +61,7 @@ fn look(cluster: &Cluster, nodes: &[Node], members: Vec<SeenMember>, spec: &Spec
 fn lost(mirror: &Mirror) -> Vec<&str> {
     let lost = mirror.told.iter().filter_map(|told| match told {
         Told::Lost(node) => Some(node.name.as_str()),
-        Told::ChangedElsewhere(_) | Told::Heard(..) => None,
+        Told::ChangedElsewhere(_) | Told::External(..) => None,
     });
     lost.collect()
 }
@@ -262,7 +262,7 @@ fn groups_come_and_go_as_the_object_says() {
 #[test]
 fn what_others_tell_of_objects_is_told_once_and_of_whom_it_is_about() {
     let cluster = sample::cluster(1, 0, None);
-    let heard = |version: u64, object: &str| Heard {
+    let heard = |version: u64, object: &str| ExternalEvent {
         id: uuid::Uuid::from_u128(version.into()),
         version,
         kind: "Pod".to_owned(),
@@ -272,8 +272,8 @@ fn what_others_tell_of_objects_is_told_once_and_of_whom_it_is_about() {
         is_warning: true,
         at: NOW,
     };
-    let told = |cluster: &Cluster, heard: Vec<Heard>| {
-        let seen = Observed { heard, ..Observed::default() };
+    let told = |cluster: &Cluster, heard: Vec<ExternalEvent>| {
+        let seen = Observed { external_events: heard, ..Observed::default() };
         mirror(cluster, &[], &seen, None, |_| false, NOW)
     };
     let first = told(&cluster, vec![heard(7, "a"), heard(9, "b")]);
@@ -281,7 +281,7 @@ fn what_others_tell_of_objects_is_told_once_and_of_whom_it_is_about() {
         .told
         .iter()
         .filter_map(|told| match told {
-            Told::Heard(heard, None) => Some(heard.object.as_str()),
+            Told::External(heard, None) => Some(heard.object.as_str()),
             _ => None,
         })
         .collect();

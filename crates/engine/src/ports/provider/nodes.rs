@@ -1,0 +1,89 @@
+//! Individual membership: Muster starts and stops each node.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::Node;
+use muster_core::profile::{Profile, ProfileType};
+use serde_json::{Map, Value};
+
+use crate::ports::provider::{FencedCall, ProviderError, Updated};
+
+/// What became of one node of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeResult {
+    /// The node.
+    pub node: NodeId,
+    /// Its physical id once it works, or none once it is gone.
+    pub result: Result<Option<String>, ProviderError>,
+}
+
+/// Starts and stops single nodes. It bounds its own parallelism.
+#[async_trait]
+pub trait NodeProvider: Send + Sync {
+    /// Starts nodes, or waits for those that are starting already. One result per node, as they come.
+    fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
+
+    /// Stops nodes. One result per node, as they come; a node that is not there is stopped.
+    fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
+
+    /// Why nodes that are being started do not work yet, where that is known without a request.
+    fn obstacles(&self, _: &ProfileType, _starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        HashMap::new()
+    }
+
+    /// Changes a running node to its new recipe, the one in the call; or answers that it has to be recreated for that.
+    async fn update_node(
+        &self,
+        _: FencedCall<'_>,
+        _node: &Node,
+        _before: &Profile,
+    ) -> Result<Updated, ProviderError> {
+        Ok(Updated::MakeAnew)
+    }
+
+    /// Performs an operation on a node. It may be performed twice, if the result of the first time was lost.
+    async fn operate(
+        &self,
+        call: FencedCall<'_>,
+        _node: &Node,
+        operation: &str,
+        _parameters: &Map<String, Value>,
+    ) -> Result<(), ProviderError> {
+        let message = format!(
+            "The requested operation '{operation}' is not supported by the profile type '{}'.",
+            call.profile.kind
+        );
+        Err(ProviderError::permanent("NotSupported", message))
+    }
+
+    /// Makes what a cluster needs beside its nodes.
+    async fn prepare_cluster(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// Changes what a cluster has beside its nodes from what it was `before`.
+    async fn update_cluster(&self, _: FencedCall<'_>, _before: &Cluster) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// Removes what is left of a cluster, nodes included.
+    async fn clear_cluster(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// Reads something that others made, and answers from which properties a node like it is made. Called only where
+    /// [`Capabilities::adopt`](super::Capabilities::adopt) is set.
+    async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
+        let message = format!("'{identity}' cannot become a node of type {kind}");
+        Err(ProviderError::permanent("NotSupported", message))
+    }
+
+    /// Begins to manage what others made, after [`NodeProvider::adopt`].
+    async fn take_in(&self, _: &ProfileType, _identity: &str) -> Result<(), ProviderError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! The provider of a run: what its calls are about, and which part of the port they need.
+
+use std::sync::Arc;
+
+use crate::ports::provider::{ClusterTarget, FencedCall, NodeProvider, OperatorProvider};
+use crate::run::subject::Subject;
+use crate::run::{ActionRun, Stop};
+
+impl ActionRun {
+    /// What this action reads.
+    pub(crate) fn target(&self) -> ClusterTarget<'_> {
+        self.call().target()
+    }
+
+    /// What this action writes, under its fence.
+    pub(crate) fn call(&self) -> FencedCall<'_> {
+        let Subject { cluster, profile, .. } = &self.subject;
+        FencedCall { cluster, profile, fence: self.action.fence }
+    }
+
+    /// Starts and stops the nodes of a cluster with individual membership.
+    pub(crate) fn node_provider(&self) -> Result<Arc<dyn NodeProvider>, Stop> {
+        let missing = || Stop::Failed(format!("'{}' does not start single nodes", self.action.instance));
+        Arc::clone(&self.provider).node_provider().ok_or_else(missing)
+    }
+
+    /// Writes the object of a cluster with delegated membership.
+    pub(crate) fn operator_provider(&self) -> Result<Arc<dyn OperatorProvider>, Stop> {
+        let missing = || Stop::Failed(format!("'{}' has no operators", self.action.instance));
+        Arc::clone(&self.provider).operator_provider().ok_or_else(missing)
+    }
+}
