@@ -7,7 +7,7 @@ use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::NodeStatus;
 use muster_core::profile::{Profile, ProfileType};
-use muster_testkit::Operator;
+use muster_testkit::{Operator, eventually};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, exactly};
@@ -86,16 +86,8 @@ async fn a_pod_whose_mark_somebody_takes_away_is_the_node_that_it_was() {
         let pod = api.get(&name).await.unwrap();
         pod.metadata.labels.unwrap_or_default().get("muster.dev/node").cloned()
     };
-    let patience = std::time::Duration::from(crate::fixture::PATIENCE);
-    let again = async {
-        loop {
-            match marked().await {
-                Some(mark) => return mark,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    };
-    let mark = tokio::time::timeout(patience, again).await.expect("it is marked again");
+    let marked_again = async || marked().await.ok_or("no mark");
+    let mark = eventually("a pod that is marked again", crate::fixture::PATIENCE, marked_again).await;
     assert_eq!(mark, before.id.to_string());
     let resized = house.resized(&new.0, 2).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
