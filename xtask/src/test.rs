@@ -3,13 +3,16 @@
 pub(crate) mod folder;
 mod harness;
 mod outcome;
+mod processes;
 mod programs;
+mod reader;
 mod report;
 mod run;
 mod suite;
 pub(crate) mod supervisor;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -24,6 +27,9 @@ pub(crate) struct Test {
     /// Only this suite, or all suites of this crate; may be given several times
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
+    /// Seconds that one test may run before its suite is ended; at least 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(60..))]
+    time_limit: u64,
     /// List the suites
     #[arg(long)]
     list: bool,
@@ -31,7 +37,7 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let Self { filter, suites: wanted, list } = self;
+        let Self { filter, suites: wanted, time_limit, list } = self;
         let known = suite::all()?;
         if list {
             for suite in &known {
@@ -39,7 +45,7 @@ impl Test {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let mut run = Run::new(filter.as_deref())?;
+        let mut run = Run::new(filter.as_deref(), Duration::from_secs(time_limit))?;
         for suite in choose(known, &wanted, filter.as_deref())? {
             run.suite(&suite);
         }

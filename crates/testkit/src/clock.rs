@@ -9,6 +9,8 @@ use muster_core::time::{Span, Timestamp};
 use muster_engine::ports::clock::{Clock, SystemClock};
 use tokio::sync::watch;
 
+use crate::eventually::PATIENCE;
+
 /// A clock that stands still. Clones show the same time.
 #[derive(Clone)]
 pub struct ManualClock {
@@ -44,7 +46,8 @@ impl ManualClock {
     pub async fn somebody_sleeps(&self) {
         let mut face = self.face.subscribe();
         // The sender is this clock, which is still there.
-        drop(face.wait_for(|face| !face.asleep.is_empty()).await);
+        let asleep = tokio::time::timeout(PATIENCE, face.wait_for(|face| !face.asleep.is_empty())).await;
+        assert!(asleep.is_ok(), "waited {PATIENCE:?} for a task that sleeps by this clock");
     }
 }
 

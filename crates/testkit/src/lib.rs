@@ -15,9 +15,11 @@
 //! for engines that are killed and stopped.
 
 mod clock;
+mod closed_port;
 mod databases;
 mod dice;
 mod disk;
+mod eventually;
 pub mod fake;
 mod helm;
 mod kubernetes;
@@ -35,9 +37,11 @@ mod wire;
 pub mod world;
 
 pub use clock::ManualClock;
+pub use closed_port::ClosedPort;
 pub use databases::{DatabaseKind, FreshStore};
 pub use dice::Dice;
 pub use disk::SmallDisk;
+pub use eventually::eventually;
 pub use helm::helm;
 pub use kubernetes::{
     Component, Gate, Kubernetes, Namespace, Operator, Options, OwnKubernetes, RunningOperator, Side, Written,

@@ -1,114 +1,111 @@
 //! Running a program of Rust's test harness, and reading what it prints.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
 use super::folder::Folder;
 use super::outcome::{Outcome, skips};
+use super::processes;
+use super::reader::Reader;
 use crate::step;
 
-/// Runs it with a temporary folder in the run's own, shows its output, and tells how its tests ended.
-pub(super) fn run(command: &mut Command, folder: &Folder) -> Result<Outcome> {
+/// Lines that were read and not yet handled: few, so that a program that prints fast waits for the terminal.
+const LINES: usize = 64;
+
+/// Runs it with a temporary folder in the run's own, shows its output, and reports how its tests ended. A program with a test
+/// that runs longer than `limit` is killed, with everything that its tests started.
+pub(super) fn run(command: &mut Command, folder: &Folder, limit: Duration) -> Result<Outcome> {
     command.env("TMPDIR", folder.temp()).env("MUSTER_TEST_SKIPS", folder.skips());
-    let mut outcome = of_tests(&mut step::dying_with_us(command))?;
+    let (mut outcome, end) = of_tests(&mut step::dying_with_us(command), folder, limit)?;
     if let Ok(noted) = std::fs::read_to_string(folder.skips()) {
         std::fs::remove_file(folder.skips())?;
         outcome.skip(skips(&noted));
     }
     let left = folder.remove_leftovers().context("cannot clear the tests' temporary folder")?;
-    if !left.is_empty() {
+    // A killed program cannot clean up.
+    if end == End::Own && !left.is_empty() {
         outcome.fail(format!("its tests left behind in the temporary folder: {}", left.join(", ")));
     }
     Ok(outcome)
 }
 
-fn of_tests(command: &mut Command) -> Result<Outcome> {
+/// How a test program came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Own,
+    Killed,
+}
+
+fn of_tests(command: &mut Command, folder: &Folder, limit: Duration) -> Result<(Outcome, End)> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the tests")?;
-    let output = child.stdout.take().context("the tests have no output")?;
+    let lines = lines_of(child.stdout.take().context("the tests have no output")?);
     let mut outcome = Outcome::default();
-    let mut reader = Reader::default();
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        reader.read(&line, &mut outcome);
+    let mut reader = Reader::new(limit, Instant::now());
+    loop {
+        let line = match reader.deadline() {
+            Some(deadline) => lines.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+            None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match line {
+            Ok(line) => {
+                let line = line?;
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                reader.read(&line, Instant::now(), &mut outcome);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill()?;
+                child.wait()?;
+                processes::kill_all_of(&folder.temp());
+                reader.ended(Instant::now(), &mut outcome);
+                return Ok((outcome, End::Killed));
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
     }
     let status = child.wait()?;
     if !status.success() && outcome.failed == 0 {
         outcome.fail(format!("the test program ended with {status}"));
     }
-    Ok(outcome)
+    Ok((outcome, End::Own))
 }
 
-/// Understands the harness line by line.
-#[derive(Debug, Default)]
-struct Reader {
-    /// The names below the last `failures:`; the harness writes that word twice, and the second time only names.
-    failures: Option<Vec<String>>,
-}
-
-impl Reader {
-    fn read(&mut self, line: &str, outcome: &mut Outcome) {
-        if line == "failures:" {
-            self.failures = Some(Vec::new());
-        } else if let Some((passed, failed)) = counts(line) {
-            outcome.passed += passed;
-            outcome.failed += failed;
-            outcome.failures.extend(self.failures.take().unwrap_or_default());
-        } else if let (Some(failures), Some(name)) = (&mut self.failures, line.strip_prefix("    ")) {
-            failures.push(name.to_owned());
+/// Reads lines in a thread, so that waiting for one can end. The thread ends with the last process that can write.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, lines) = mpsc::sync_channel(LINES);
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            if sender.send(line).is_err() {
+                break;
+            }
         }
-    }
-}
-
-/// The numbers of `test result: ok. 5 passed; 0 failed; 0 ignored; …`.
-fn counts(line: &str) -> Option<(u32, u32)> {
-    let rest = line.strip_prefix("test result: ")?;
-    let number = |word: &str| {
-        let before = rest.split(&format!(" {word}")).next()?;
-        before.rsplit(' ').next()?.parse().ok()
-    };
-    Some((number("passed")?, number("failed")?))
+    });
+    lines
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::reader;
     use super::*;
 
-    const OUTPUT: &str = "\
-running 2 tests
-test ids::tests::good ... ok
-test ids::tests::bad ... FAILED
-
-failures:
-
----- ids::tests::bad stdout ----
-    an indented line of its output
-
-failures:
-    ids::tests::bad
-
-test result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.01s
-test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
-";
+    const OK: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
 
     fn script(script: &str) -> (Outcome, Vec<String>) {
-        let parent = tempfile::tempdir().unwrap();
-        let folder = Folder::make(parent.path()).unwrap();
-        let outcome = run(Command::new("sh").args(["-c", script]), &folder).unwrap();
-        let left = folder.remove_leftovers().unwrap();
-        (outcome, left)
+        script_within(reader::SLOW, script)
     }
 
-    #[test]
-    fn the_harness_summaries_are_counted_and_failed_tests_named() {
-        let (mut reader, mut outcome) = (Reader::default(), Outcome::default());
-        OUTPUT.lines().for_each(|line| reader.read(line, &mut outcome));
-        assert_eq!((outcome.passed, outcome.failed), (15, 1));
-        assert_eq!(outcome.failures, ["ids::tests::bad"]);
+    fn script_within(limit: Duration, script: &str) -> (Outcome, Vec<String>) {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::make(parent.path()).unwrap();
+        let outcome = run(Command::new("sh").args(["-c", script]), &folder, limit).unwrap();
+        let left = folder.remove_leftovers().unwrap();
+        (outcome, left)
     }
 
     #[test]
@@ -120,17 +117,53 @@ test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn a_skipped_test_is_no_passed_one() {
-        let ok = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
-        let (outcome, _) = script(&format!("printf 'a_pod_runs\\tneeds Go\\n' >>$MUSTER_TEST_SKIPS; {ok}"));
+        let (outcome, _) = script(&format!("printf 'a_pod_runs\\tneeds Go\\n' >>$MUSTER_TEST_SKIPS; {OK}"));
         assert_eq!((outcome.passed, outcome.skips.len()), (1, 1));
     }
 
     #[test]
     fn tests_that_leave_files_behind_have_failed_and_the_next_ones_do_not_see_them() {
-        let ok = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
-        let (outcome, left) = script(&format!("mkdir $TMPDIR/dask-scratch-space; {ok}"));
+        let (outcome, left) = script(&format!("mkdir $TMPDIR/dask-scratch-space; {OK}"));
         assert_eq!((outcome.passed, outcome.failed), (2, 1));
         assert_eq!(outcome.errors, ["its tests left behind in the temporary folder: dask-scratch-space"]);
         assert_eq!(left, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_test_that_hangs_is_ended_at_its_limit_and_named() {
+        let hangs = "touch $TMPDIR/scratch; echo 'running 2 tests'; echo 'test good ... ok'; \
+            echo 'test hangs has been running for over 60 seconds'; sleep 600";
+        let (outcome, left) = script_within(reader::SLOW, hangs);
+        assert_eq!((outcome.passed, outcome.failed), (1, 1));
+        assert_eq!(outcome.errors, ["hangs: still running after 60s, so the test program was killed"]);
+        assert_eq!(left, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_a_hanging_test_has_started_is_killed_with_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let pid = parent.path().join("pid");
+        // In a session of its own, and with the output of the test program.
+        let daemon =
+            format!("setsid -f sh -c 'echo $$ >{0}.part; mv {0}.part {0}; exec sleep 600'", pid.display());
+        let script = format!(
+            "{daemon}; until [ -e {} ]; do sleep 0.01; done; echo 'running 1 test'; \
+             echo 'test hangs has been running for over 60 seconds'",
+            pid.display()
+        );
+        let (outcome, _) = script_within(reader::SLOW, &script);
+        assert_eq!(outcome.errors.len(), 1, "{outcome:?}");
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "still there: {state}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_after_its_tests_is_killed() {
+        let limit = Duration::from_millis(200);
+        let (outcome, _) = script_within(limit, &format!("{OK}; sleep 600"));
+        assert_eq!((outcome.passed, outcome.failed), (2, 1));
+        let error = "the test program did not end within 200ms after its last test: it was killed";
+        assert_eq!(outcome.errors, [error]);
     }
 }

@@ -1,6 +1,6 @@
 //! One run: its suites one after the other, and before the first that needs them the build and the testbed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
@@ -42,6 +42,8 @@ impl<T> Stage<T> {
 /// A run as far as it has got.
 pub(super) struct Run<'a> {
     filter: Option<&'a str>,
+    /// How long one test may run.
+    limit: Duration,
     report: Report,
     programs: Stage<Programs>,
     supervisor: Stage<Supervisor>,
@@ -50,10 +52,11 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(filter: Option<&'a str>) -> Result<Self> {
+    pub(super) fn new(filter: Option<&'a str>, limit: Duration) -> Result<Self> {
         let folder = Folder::make(&std::env::temp_dir()).context("cannot make a folder for this run")?;
         Ok(Self {
             filter,
+            limit,
             report: Report::default(),
             programs: Stage::Ahead,
             supervisor: Stage::Ahead,
@@ -112,12 +115,12 @@ impl<'a> Run<'a> {
                 if let Stage::Ready(supervisor) = &self.supervisor {
                     command.env("MUSTER_TESTBED", supervisor.testbed());
                 }
-                harness::run(command.args(self.filter), &self.folder)
+                harness::run(command.args(self.filter), &self.folder, self.limit)
             }
             Kind::DocTests => {
                 let mut cargo = layout::cargo()?;
                 cargo.args(["test", "--doc", "--locked", "--workspace", "--"]).args(self.filter);
-                harness::run(&mut cargo, &self.folder)
+                harness::run(&mut cargo, &self.folder, self.limit)
             }
         }
     }

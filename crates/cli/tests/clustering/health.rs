@@ -1,10 +1,11 @@
 //! Nodes are asked how they are by a URL of their own, and recovered if they are not well.
 
+use muster_testkit::eventually;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::listener::Listener;
-use crate::service::{Database, Service};
+use crate::service::{Database, PATIENCE, Service};
 
 fn policy(url: &str, pattern: &str) -> Value {
     let options = json!({"poll_url": url, "poll_url_healthy_response": pattern, "poll_url_retry_limit": 1});
@@ -35,13 +36,12 @@ async fn a_node_whose_url_says_that_it_is_unwell_is_recovered(#[case] database: 
     }
     assert_eq!(shown().await["physical_id"], before["physical_id"], "one that is well is left alone");
     node.answers(200, "all is lost");
-    let healed = loop {
+    let healed = eventually("the recovery of a node that answers badly", PATIENCE, async || {
         node.call().await;
-        let actions = service.get(&format!("/actions?action=NODE_RECOVER&target={id}")).await;
-        if let Some(action) = actions.body["actions"].as_array().and_then(|actions| actions.first()) {
-            break action["id"].as_str().unwrap().to_owned();
-        }
-    };
+        let actions = service.get(&format!("/actions?action=NODE_RECOVER&target={id}")).await.body;
+        actions["actions"][0]["id"].as_str().map(str::to_owned).ok_or(actions.clone())
+    });
+    let healed = healed.await;
     node.answers(200, "all is well");
     assert_eq!(service.ended(&healed).await["status"], "SUCCEEDED");
     let after = shown().await;

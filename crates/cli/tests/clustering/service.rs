@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use muster_testkit::Process;
+use muster_testkit::{Process, eventually};
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
 /// Longer than anything here takes; only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where the server keeps what it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,15 +129,11 @@ impl Service {
 
     /// Waits until the server has written so many such lines.
     pub(crate) async fn wait_for_lines(&self, text: &str, count: usize) {
-        let end = tokio::time::Instant::now() + PATIENCE;
-        loop {
+        eventually(&format!("{count} lines with {text:?}"), PATIENCE, async || {
             let log = std::fs::read_to_string(self.process.log()).expect("a log");
-            if log.matches(text).count() >= count {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < end, "{text:?} is not there {count} times:\n{log}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            if log.matches(text).count() >= count { Ok(()) } else { Err(log) }
+        })
+        .await;
     }
 
     /// The same, as a client that knows this version.
@@ -218,31 +214,23 @@ impl Service {
 
     /// An action once it has ended.
     pub(crate) async fn ended(&self, id: &str) -> Value {
-        let end = tokio::time::Instant::now() + PATIENCE;
-        loop {
+        eventually("the end of an action", PATIENCE, async || {
             let shown = self.get(&format!("/actions/{id}")).await;
             assert_eq!(shown.status, StatusCode::OK.as_u16(), "{}", shown.body);
             let action = shown.body["action"].clone();
             let status = action["status"].as_str().unwrap_or_default();
-            if ["SUCCEEDED", "FAILED", "CANCELLED"].contains(&status) {
-                return action;
-            }
-            assert!(tokio::time::Instant::now() < end, "it never ended: {action}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            if ["SUCCEEDED", "FAILED", "CANCELLED"].contains(&status) { Ok(action) } else { Err(action) }
+        })
+        .await
     }
 
     /// Waits until something shows this status.
     pub(crate) async fn until(&self, path: &str, key: &str, status: &str) {
-        let end = tokio::time::Instant::now() + PATIENCE;
-        loop {
+        eventually(&format!("the status {status} of {path}"), PATIENCE, async || {
             let shown = self.get(path).await.body[key]["status"].clone();
-            if shown == status {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < end, "{path} is {shown}, not {status}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            if shown == status { Ok(()) } else { Err(shown) }
+        })
+        .await;
     }
 
     /// A new policy, attached to a cluster; how that went.

@@ -93,8 +93,8 @@ fn what_a_dead_server_left_behind_leads_nobody_astray() {
 #[test]
 fn ports_of_another_program_are_passed_over() {
     let home = Home::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (rest, grpc) = (TcpListener::bind(taken).unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let taken = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let (rest, grpc) = (taken(), taken());
     let mut command = home.command(&["whoami"]);
     command.env("MUSTER_LISTEN", rest.local_addr().unwrap().to_string());
     command.env("MUSTER_GRPC_LISTEN", grpc.local_addr().unwrap().to_string());

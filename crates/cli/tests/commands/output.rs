@@ -1,5 +1,7 @@
 //! What is printed: tables for people, the wire's JSON for programs.
 
+use std::time::Instant;
+
 use serde_json::Value;
 
 use crate::home::{Home, PATIENCE, create, run};
@@ -112,7 +114,9 @@ fn a_closed_pipe_ends_a_watch() {
         };
     }
     let begun = std::thread::spawn(move || run(&mut shell));
+    let deadline = Instant::now() + PATIENCE;
     while !begun.is_finished() {
+        assert!(Instant::now() < deadline, "the watch goes on without a reader");
         // It notices with the next thing that it has to say.
         home.muster(&create("other", "0")).done();
         home.muster(&["delete", "other"]).done();

@@ -8,6 +8,8 @@ use muster_proto::v1alpha2::{
     WhoAmIResponse,
 };
 use muster_proto::wkt::Empty;
+use muster_testkit::ClosedPort;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::home::Home;
@@ -40,14 +42,10 @@ impl AdminService for Old {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_another_version_is_warned_of_and_used() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = port.local_addr().unwrap();
-    drop(port);
-    let server = tonic::transport::Server::builder().add_service(AdminServiceServer::new(Old)).serve(address);
-    let server = tokio::spawn(server);
-    while tokio::net::TcpStream::connect(address).await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = incoming.local_addr().unwrap();
+    let server = tonic::transport::Server::builder().add_service(AdminServiceServer::new(Old));
+    let server = tokio::spawn(server.serve_with_incoming(incoming));
     let home = Home::new();
     let url = format!("http://{address}");
     let said = home.muster(&["whoami", "--server", &url]).done();
@@ -73,10 +71,11 @@ fn a_program_that_is_no_muster_is_called_so() {
 
 #[test]
 fn nobody_at_the_address_is_1() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = ClosedPort::reserve();
+    let url = format!("http://{}", closed.address());
     let home = Home::new();
-    let said = home.muster(&["get", "--server", &format!("http://{port}")]);
+    let said = home.muster(&["get", "--server", &url]);
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.err.contains(&format!("no server answers at http://{port}: ")), "{said:?}");
+    assert!(said.err.contains(&format!("no server answers at {url}: ")), "{said:?}");
     assert!(!home.data().exists(), "it started one all the same");
 }

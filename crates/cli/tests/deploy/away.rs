@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
-use muster_testkit::{Component, Namespace, OwnKubernetes};
+use muster_testkit::{Component, Namespace, OwnKubernetes, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -54,13 +53,11 @@ impl House {
 
     /// Waits until something shows these words.
     async fn until(&self, server: &Server, path: &str, words: &str) {
-        let shown = async {
-            while !self.get(server, path).await.to_string().contains(words) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let in_time = tokio::time::timeout(PATIENCE, shown).await;
-        assert!(in_time.is_ok(), "{path} never says {words:?}: {}", self.get(server, path).await);
+        eventually(&format!("{words:?} in {path}"), PATIENCE, async || {
+            let shown = self.get(server, path).await.to_string();
+            if shown.contains(words) { Ok(()) } else { Err(shown) }
+        })
+        .await;
     }
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use muster_testkit::{Component, Namespace, OwnKubernetes};
+use muster_testkit::{Component, Namespace, OwnKubernetes, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -59,13 +59,11 @@ impl House {
 
     /// Waits until what is there is as wanted.
     async fn until(&self, what: &str, path: &str, wanted: impl Fn(&Value) -> bool) {
-        let shown = async {
-            while !wanted(&self.get(path).await) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let in_time = tokio::time::timeout(PATIENCE, shown).await;
-        assert!(in_time.is_ok(), "never {what}: {}", self.get(path).await);
+        eventually(what, PATIENCE, async || {
+            let shown = self.get(path).await;
+            if wanted(&shown) { Ok(()) } else { Err(shown) }
+        })
+        .await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use muster_testkit::{Kubernetes, Namespace, Operator};
+use muster_testkit::{Kubernetes, Namespace, Operator, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -97,16 +97,12 @@ impl House {
             json!({"requests": {"cpu": "1000"}});
         let path = format!("{}?wait_for=applied", self.clusters());
         self.server.core(Method::POST, &path, Some(&cluster)).await;
-        let heard = async {
-            loop {
-                let (good, said) = self.run(&["logs", "barney"]);
-                if good || said.contains("forbidden") || said.contains("has no log yet") {
-                    return (good, said);
-                }
-                tokio::task::yield_now().await;
-            }
-        };
-        let heard = tokio::time::timeout(PATIENCE, heard).await.expect("the pod is heard of");
+        let heard = eventually("a server that has observed the pod", PATIENCE, async || {
+            let (good, said) = self.run(&["logs", "barney"]);
+            let known = good || said.contains("forbidden") || said.contains("has no log yet");
+            if known { Ok((good, said)) } else { Err(said) }
+        });
+        let heard = heard.await;
         self.delete("barney").await;
         heard
     }

@@ -100,17 +100,23 @@ impl Server {
         let url = format!("{}/apis/v1alpha2/namespaces/{namespace}/clusters:watch", self.rest);
         let mut watch = self.client.get(url).bearer_auth(&self.token).send().await.expect("a watch");
         let mut rest = String::new();
-        loop {
-            while let Some(end) = rest.find('\n') {
-                let line: String = rest.drain(..=end).collect();
-                let message: Value = serde_json::from_str(&line).expect("JSON");
-                if message["cluster"]["name"] == name {
-                    return message["cluster"].clone();
+        let mut seen = String::new();
+        let discovered = async {
+            loop {
+                while let Some(end) = rest.find('\n') {
+                    let line: String = rest.drain(..=end).collect();
+                    let message: Value = serde_json::from_str(&line).expect("JSON");
+                    if message["cluster"]["name"] == name {
+                        return message["cluster"].clone();
+                    }
+                    seen.push_str(&line);
                 }
+                let chunk = watch.chunk().await.expect("a whole stream").expect("it goes on");
+                rest.push_str(&String::from_utf8_lossy(&chunk));
             }
-            let chunk = tokio::time::timeout(PATIENCE, watch.chunk()).await.expect("the watch tells");
-            rest.push_str(&String::from_utf8_lossy(&chunk.expect("a whole stream").expect("it goes on")));
-        }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, discovered).await;
+        in_time.unwrap_or_else(|_| panic!("the watch does not report {name}, only:\n{seen}"))
     }
 
     /// The command line against this server.

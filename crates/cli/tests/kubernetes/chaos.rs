@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_testkit::Dice;
+use muster_testkit::{Dice, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -11,6 +11,9 @@ use crate::site::Site;
 
 /// Kills while one cluster is made, while it is resized so many times, and while it is removed.
 const RESIZES: u32 = 8;
+
+/// A request gets through in nearly every second try.
+const MOST_TRIES: u32 = 40;
 
 /// What is killed after this has long done everything.
 const DONE: Duration = Duration::from_millis(250);
@@ -26,22 +29,20 @@ async fn kill_during(server: Server, request: (Method, &str, Option<Value>), mom
 
 /// Waits until nothing is under way; the cluster then, if it is there.
 async fn settled(server: &Server, clusters: &str) -> Option<Value> {
-    let still = async {
-        loop {
-            let actions = server.call(Method::GET, &format!("{clusters}/fred/actions"), None).await;
-            if actions.status() == 404 {
-                return None;
-            }
-            let actions: Value = actions.json().await.expect("JSON");
-            let actions = actions["actions"].as_array().cloned().unwrap_or_default();
-            if !actions.is_empty() && actions.iter().all(|action| !action["endedAt"].is_null()) {
-                let cluster = server.call(Method::GET, &format!("{clusters}/fred"), None).await;
-                return if cluster.status() == 404 { None } else { cluster.json().await.ok() };
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    eventually("the end of all actions", PATIENCE * 4, async || {
+        let actions = server.call(Method::GET, &format!("{clusters}/fred/actions"), None).await;
+        if actions.status() == 404 {
+            return Ok(None);
         }
-    };
-    tokio::time::timeout(PATIENCE * 4, still).await.expect("it settles")
+        let actions: Value = actions.json().await.expect("JSON");
+        let all = actions["actions"].as_array().cloned().unwrap_or_default();
+        if all.is_empty() || all.iter().any(|action| action["endedAt"].is_null()) {
+            return Err(actions);
+        }
+        let cluster = server.call(Method::GET, &format!("{clusters}/fred"), None).await;
+        Ok(if cluster.status() == 404 { None } else { cluster.json().await.ok() })
+    })
+    .await
 }
 
 #[tokio::test]
@@ -53,13 +54,16 @@ async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_no
         "cluster_spec": {"worker_group_spec": [{"group_name": "g", "replicas": 2}]}});
 
     // Made once, if the request came so far; otherwise somebody asks again.
-    let cluster = loop {
+    let mut made = None;
+    for _ in 0..MOST_TRIES {
         let request = (Method::POST, clusters.as_str(), Some(new.clone()));
         server = kill_during(server, request, dice.moment(DONE)).await;
-        if let Some(cluster) = settled(&server, &clusters).await {
-            break cluster;
+        made = settled(&server, &clusters).await;
+        if made.is_some() {
+            break;
         }
-    };
+    }
+    let cluster = made.unwrap_or_else(|| panic!("no cluster after {MOST_TRIES} requests\n{}", server.log()));
     assert_eq!((&cluster["state"], &cluster["readyWorkers"]), (&json!("ACTIVE"), &json!(2)), "{cluster}");
     assert_eq!(site.asked_for().await, [("fred".to_owned(), json!(2))]);
 
@@ -77,9 +81,13 @@ async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_no
     }
 
     let path = format!("{clusters}/fred");
-    while settled(&server, &clusters).await.is_some() {
+    for _ in 0..MOST_TRIES {
+        if settled(&server, &clusters).await.is_none() {
+            break;
+        }
         server = kill_during(server, (Method::DELETE, path.as_str(), None), dice.moment(DONE)).await;
     }
+    assert_eq!(settled(&server, &clusters).await, None, "after {MOST_TRIES} requests to delete it");
     assert_eq!(site.asked_for().await, []);
     let history = server.get(&format!("{clusters}?deleted=only")).await;
     assert_eq!(history["clusters"].as_array().map(Vec::len), Some(1), "{history}");

@@ -2,8 +2,10 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::PostParams;
+use muster_testkit::eventually;
 use serde_json::json;
 
+use crate::server::PATIENCE;
 use crate::site::{Site, said};
 
 #[tokio::test]
@@ -60,13 +62,12 @@ async fn among_clusters_of_one_name_the_framework_says_which() {
     muster(&["create", "fred", "--framework", "ray", "--workers", "0"]);
     let theirs = site.namespace.api::<Deployment>();
     theirs.create(&PostParams::default(), &master_of_spark("fred")).await.expect("made by somebody else");
-    let refused = loop {
+    let why = eventually("a name that two clusters have", PATIENCE, async || {
         let got = site.muster(&server, &["get", "fred"]);
-        if !got.status.success() {
-            break got;
-        }
-    };
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if got.status.success() { Err(text(&got.stdout)) } else { Ok(text(&got.stderr)) }
+    });
+    let why = why.await;
     assert!(why.contains("say which by framework, provider or id"), "{why}");
     assert!(why.contains("ray on kubernetes: ") && why.contains("spark on kubernetes: "), "{why}");
     assert_eq!(site.muster(&server, &["delete", "fred"]).status.code(), Some(2));

@@ -4,11 +4,10 @@
 //! Then the server is killed, and another one on the same folder has to finish what it began.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use http::Request;
 use kube::Client;
-use muster_testkit::{Gate, Operator, Side, Written};
+use muster_testkit::{Gate, Operator, Side, Written, eventually};
 use reqwest::{Method, Response};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -167,19 +166,12 @@ impl House {
     /// An action once it has ended.
     async fn ended(&self, action: &str) -> Value {
         let path = format!("/actions/{action}");
-        let ended = async {
-            loop {
-                let shown = self.server().get(&path).await;
-                if !shown["endedAt"].is_null() {
-                    return shown;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let Ok(ended) = tokio::time::timeout(PATIENCE * 4, ended).await else {
-            panic!("it never ended: {}\n{}", self.server().get(&path).await, self.server().log());
-        };
-        ended
+        eventually("the end of an action", PATIENCE * 4, async || {
+            let shown = self.server().get(&path).await;
+            let log = || self.server().log();
+            if shown["endedAt"].is_null() { Err(format!("{shown}\n{}", log())) } else { Ok(shown) }
+        })
+        .await
     }
 
     /// The cluster is as it was asked for, and nothing else has changed.
@@ -236,8 +228,10 @@ impl House {
     async fn nothing_is_left(&self, made: &BTreeSet<String>) {
         let client = self.site.kubernetes.client();
         for path in made {
-            let gone = async { while is_there(&client, path).await {} };
-            tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| panic!("{path} is left"));
+            eventually(&format!("the end of {path}"), PATIENCE, async || {
+                if is_there(&client, path).await { Err("still there") } else { Ok(()) }
+            })
+            .await;
         }
     }
 }

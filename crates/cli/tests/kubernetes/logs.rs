@@ -4,10 +4,11 @@ use std::process::Output;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
+use muster_testkit::eventually;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 use crate::site::Site;
 
 /// A cluster of one pod, which asks for so much.
@@ -29,16 +30,11 @@ fn refused(output: &Output) -> (Option<i32>, String) {
 
 /// Asks for the log until that is said; what is said before the server has heard of the pod is another thing.
 async fn said(site: &Site, server: &Server, more: &[&str], words: &str) -> (Option<i32>, String) {
-    let asked = async {
-        loop {
-            let (code, why) = refused(&site.muster(server, &[&["logs", "fred"], more].concat()));
-            if why.contains(words) {
-                return (code, why);
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(crate::server::PATIENCE, asked).await.unwrap_or_else(|_| panic!("never {words:?}"))
+    eventually(&format!("{words:?}"), PATIENCE, async || {
+        let (code, why) = refused(&site.muster(server, &[&["logs", "fred"], more].concat()));
+        if why.contains(words) { Ok((code, why)) } else { Err(why) }
+    })
+    .await
 }
 
 #[rstest]

@@ -3,13 +3,14 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
+use muster_testkit::eventually;
 use reqwest::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::clusters::{reason, state};
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::dask;
 use crate::traces::kill;
 
@@ -100,15 +101,8 @@ async fn a_head_whose_port_was_taken_meanwhile_waits_for_its_user() {
     let address = created["endpoints"]["address"].as_str().unwrap().trim_start_matches("tcp://").to_owned();
     laptop.kill().await;
     laptop.traces().kill();
-    let taken = async {
-        loop {
-            match TcpListener::bind(&address) {
-                Ok(taken) => return taken,
-                Err(_) => tokio::time::sleep(SOON).await,
-            }
-        }
-    };
-    let taken = tokio::time::timeout(PATIENCE, taken).await.expect("the head is gone");
+    let taken = eventually("the port of the killed head", PATIENCE, async || TcpListener::bind(&address));
+    let taken = taken.await;
     laptop.start().await;
     let lost = laptop.until("fred", |cluster| state(cluster) == "CRITICAL").await;
     let port = address.rsplit_once(':').unwrap().1;

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use muster_testkit::Dice;
+use muster_testkit::{Dice, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::clusters::{CLUSTERS, Member, state};
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::{dask, sleepers};
 
 /// Servers that are killed while they start and stop plain processes.
@@ -44,22 +44,20 @@ async fn kill_once_accepted(
 
 /// The cluster once nothing is under way; none if it is gone.
 async fn settled(laptop: &Laptop) -> Option<Value> {
-    let still = async {
-        loop {
-            let actions = laptop.call(Method::GET, &format!("{CLUSTERS}/{NAME}/actions"), None).await;
-            if actions.status() == 404 {
-                return None;
-            }
-            let actions: Value = actions.json().await.expect("JSON");
-            let actions = actions["actions"].as_array().cloned().unwrap_or_default();
-            if !actions.is_empty() && actions.iter().all(|action| !action["endedAt"].is_null()) {
-                let response = laptop.call(Method::GET, &format!("{CLUSTERS}/{NAME}"), None).await;
-                return if response.status() == 404 { None } else { response.json().await.ok() };
-            }
-            tokio::time::sleep(SOON).await;
+    eventually("the end of all actions", PATIENCE, async || {
+        let actions = laptop.call(Method::GET, &format!("{CLUSTERS}/{NAME}/actions"), None).await;
+        if actions.status() == 404 {
+            return Ok(None);
         }
-    };
-    tokio::time::timeout(PATIENCE, still).await.expect("it settles")
+        let actions: Value = actions.json().await.expect("JSON");
+        let all = actions["actions"].as_array().cloned().unwrap_or_default();
+        if all.is_empty() || all.iter().any(|action| action["endedAt"].is_null()) {
+            return Err(format!("{actions:#}\n{}", laptop.words()));
+        }
+        let response = laptop.call(Method::GET, &format!("{CLUSTERS}/{NAME}"), None).await;
+        Ok(if response.status() == 404 { None } else { response.json().await.ok() })
+    })
+    .await
 }
 
 /// What runs is what should run.

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use muster_testkit::eventually;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::traces::{Traces, short_folders};
 
 /// Where the clusters of the tests are.
@@ -89,19 +90,11 @@ impl Laptop {
 
     /// Looks at a cluster until it is as it should be.
     pub(crate) async fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let mut last = Value::Null;
-        let seen = async {
-            loop {
-                last = self.cluster(name).await;
-                if good(&last) {
-                    return;
-                }
-                tokio::time::sleep(SOON).await;
-            }
-        };
-        let in_time = tokio::time::timeout(PATIENCE, seen).await;
-        assert!(in_time.is_ok(), "{last:#}\n{}", self.words());
-        last
+        eventually(&format!("another state of {name}"), PATIENCE, async || {
+            let shown = self.cluster(name).await;
+            if good(&shown) { Ok(shown) } else { Err(format!("{shown:#}\n{}", self.words())) }
+        })
+        .await
     }
 
     /// Waits until so many workers work and no action is under way.
@@ -111,20 +104,15 @@ impl Laptop {
 
     /// Waits until an action of this kind has ended, and shows the last one.
     pub(crate) async fn until_ended(&self, name: &str, kind: &str, count: usize) -> Value {
-        let ended = async {
-            loop {
-                let path = format!("{CLUSTERS}/{name}/actions?action={kind}");
-                let actions = self.get(&path).await["actions"].as_array().cloned().unwrap_or_default();
-                let done: Vec<&Value> =
-                    actions.iter().filter(|action| !action["endedAt"].is_null()).collect();
-                let newest = done.iter().max_by_key(|action| action["endedAt"].as_str());
-                if let Some(newest) = newest.filter(|_| done.len() >= count) {
-                    return (**newest).clone();
-                }
-                tokio::time::sleep(SOON).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("{}", self.words()))
+        let path = format!("{CLUSTERS}/{name}/actions?action={kind}");
+        eventually(&format!("the end of {kind} number {count} of {name}"), PATIENCE, async || {
+            let actions = self.get(&path).await["actions"].as_array().cloned().unwrap_or_default();
+            let done: Vec<&Value> = actions.iter().filter(|action| !action["endedAt"].is_null()).collect();
+            let newest = done.iter().max_by_key(|action| action["endedAt"].as_str());
+            let newest = newest.filter(|_| done.len() >= count).map(|newest| (*newest).clone());
+            newest.ok_or_else(|| format!("{actions:#?}\n{}", self.words()))
+        })
+        .await
     }
 
     /// What works by its row is what runs.
@@ -143,18 +131,14 @@ impl Laptop {
     /// Waits until a process with these words runs that did not before.
     pub(crate) async fn until_begun(&self, before: &Traces, words: &str) -> i32 {
         let known: Vec<i32> = before.processes.iter().map(|(pid, _)| *pid).collect();
-        let begun = async {
-            loop {
-                let new = self.traces().processes.into_iter().find(|(pid, command)| {
-                    !known.contains(pid) && command.contains(words) && !command.starts_with("muster shim")
-                });
-                match new {
-                    Some((pid, _)) => return pid,
-                    None => tokio::task::yield_now().await,
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, begun).await.unwrap_or_else(|_| panic!("{}", self.words()))
+        eventually(&format!("a new process {words:?}"), PATIENCE, async || {
+            let processes = self.traces().processes;
+            let new = processes.iter().find(|(pid, command)| {
+                !known.contains(pid) && command.contains(words) && !command.starts_with("muster shim")
+            });
+            new.map(|(pid, _)| *pid).ok_or_else(|| format!("{processes:?}\n{}", self.words()))
+        })
+        .await
     }
 
     /// Deletes a cluster, and looks that nothing of it is left.

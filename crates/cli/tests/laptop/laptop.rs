@@ -14,9 +14,6 @@ use crate::traces::{self, Traces};
 /// Longer than anything here takes on a busy machine; only a hang reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How soon something is looked at again that cannot tell.
-pub(crate) const SOON: Duration = Duration::from_millis(20);
-
 /// A server, its folders, and everything that it started. When it goes, so must have all of that.
 pub(crate) struct Laptop {
     server: Option<Process>,

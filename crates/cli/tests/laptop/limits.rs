@@ -1,22 +1,21 @@
 //! Clusters that go by themselves, as what really runs on them says.
 
+use muster_testkit::eventually;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::clusters::{CLUSTERS, state};
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::{dask, sleepers};
 
 /// Waits until nobody finds a cluster any more.
 pub(crate) async fn gone(laptop: &Laptop, name: &str) {
-    let gone = async {
-        while laptop.call(Method::GET, &format!("{CLUSTERS}/{name}"), None).await.status().is_success() {
-            tokio::time::sleep(SOON).await;
-        }
-    };
-    let in_time = tokio::time::timeout(PATIENCE, gone).await;
-    assert!(in_time.is_ok(), "{name} is still there\n{}", laptop.words());
+    eventually(&format!("the end of {name}"), PATIENCE, async || {
+        let answer = laptop.call(Method::GET, &format!("{CLUSTERS}/{name}"), None).await;
+        if answer.status().is_success() { Err(laptop.words()) } else { Ok(()) }
+    })
+    .await;
 }
 
 /// Why a cluster that is gone was deleted.

@@ -2,24 +2,19 @@
 
 use std::time::Duration;
 
+use muster_testkit::eventually;
 use serde_json::json;
 
 use crate::clusters::{reason, state};
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::processes;
 
 async fn read(file: std::path::PathBuf) -> String {
-    let there = async {
-        loop {
-            match std::fs::read_to_string(&file) {
-                Ok(text) if text.contains("the end") => return text,
-                _ => tokio::time::sleep(SOON).await,
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, there)
-        .await
-        .unwrap_or_else(|_| panic!("{} is not written", file.display()))
+    eventually(&format!("the end of {}", file.display()), PATIENCE, async || {
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| error.to_string());
+        if text.contains("the end") { Ok(text) } else { Err(text) }
+    })
+    .await
 }
 
 #[tokio::test]

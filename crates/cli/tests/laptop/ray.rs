@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use muster_testkit::{Python, lives};
+use muster_testkit::{Python, eventually, lives};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::client::Client;
 use crate::clusters::{CLUSTERS, Member, state};
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::limits::gone;
 use crate::recipes::ray;
 use crate::traces::kill;
@@ -89,16 +89,11 @@ async fn submit(laptop: &Laptop, name: &str, dashboard: &str, entrypoint: &str) 
         let answer = client.get(format!("{job}{path}")).bearer_auth(&secret).send().await;
         answer.expect("an answer").json().await.expect("JSON")
     };
-    let ended = async {
-        loop {
-            let status = get("").await["status"].as_str().unwrap_or_default().to_owned();
-            if !matches!(status.as_str(), "PENDING" | "RUNNING") {
-                return status;
-            }
-            tokio::time::sleep(SOON).await;
-        }
-    };
-    let status = tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
+    let status = eventually("the end of the job", PATIENCE, async || {
+        let status = get("").await["status"].as_str().unwrap_or_default().to_owned();
+        if matches!(status.as_str(), "PENDING" | "RUNNING") { Err(status) } else { Ok(status) }
+    });
+    let status = status.await;
     let logs = get("/logs").await["logs"].as_str().unwrap_or_default().to_owned();
     assert_eq!(status, "SUCCEEDED", "{logs}");
     logs
@@ -281,11 +276,13 @@ async fn two_clusters_side_by_side_do_not_disturb_each_other() {
     let mut last = driver(&laptop, &python, "right").await;
     computes(&mut last).await;
     last.run("ray.kill(ray.get_actor('keeper', namespace='us'))").await;
-    // Whoever asks and goes at once may not be heard.
-    let named = "len(ray.util.list_named_actors(all_namespaces=True))";
-    while last.run(named).await != "0" {
-        tokio::time::sleep(SOON).await;
-    }
+    // A driver that leaves at once may take its request to end the actor with it.
+    let named = "ray.util.list_named_actors(all_namespaces=True)";
+    eventually("the end of the actor", PATIENCE, async || {
+        let actors = last.run(named).await;
+        if actors == "[]" { Ok(()) } else { Err(actors) }
+    })
+    .await;
     drop(last);
     gone(&laptop, "right").await;
     laptop.traces().are_none();

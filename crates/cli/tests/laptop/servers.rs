@@ -1,11 +1,11 @@
 //! Servers that come back, stand side by side, or are told to stop in the middle.
 
-use muster_testkit::lives;
+use muster_testkit::{eventually, lives};
 use serde_json::json;
 
 use crate::client::Client;
 use crate::clusters::state;
-use crate::laptop::{Laptop, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::{dask, processes, sleepers};
 use crate::traces::kill;
 
@@ -35,15 +35,19 @@ async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     let properties = json!({"command": ["sh", "-c", "trap 'echo as told; exit 5' USR1; echo listening; while :; do sleep 0.02; done"]});
     laptop.create(&processes("naps", 1, &properties)).await;
     let worker = laptop.workers("naps").await.remove(0);
-    while !worker.log().contains("listening") {
-        tokio::time::sleep(SOON).await;
-    }
+    eventually("'listening' in the worker's log", PATIENCE, async || {
+        let log = worker.log();
+        if log.contains("listening") { Ok(()) } else { Err(log) }
+    })
+    .await;
     laptop.kill().await;
     let pid = rustix::process::Pid::from_raw(worker.pid()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
-    while lives(worker.shim()) {
-        tokio::time::sleep(SOON).await;
-    }
+    let shim = worker.shim();
+    eventually("the end of the worker's shim", PATIENCE, async || {
+        if lives(shim) { Err(format!("process {shim}\n{}", worker.log())) } else { Ok(()) }
+    })
+    .await;
     laptop.start().await;
     laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
     let told = laptop.told("naps", "NodeLost").await;
@@ -71,9 +75,11 @@ async fn two_servers_do_not_disturb_each_other() {
 async fn a_create_that_is_cancelled_and_deleted_leaves_nothing() {
     let Some((laptop, _)) = Laptop::with_dask().await else { return };
     laptop.post("/namespaces/demo/clusters", dask("fred", 2)).await;
-    while laptop.traces().processes.len() < 2 {
-        tokio::time::sleep(SOON).await;
-    }
+    eventually("two processes of the cluster", PATIENCE, async || {
+        let processes = laptop.traces().processes;
+        if processes.len() < 2 { Err(format!("{processes:?}\n{}", laptop.words())) } else { Ok(()) }
+    })
+    .await;
     let actions = laptop.list("fred", "actions").await;
     let create = actions.iter().find(|action| action["action"] == "CLUSTER_CREATE").expect("a create");
     let id = create["id"].as_str().unwrap();

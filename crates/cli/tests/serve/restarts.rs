@@ -1,8 +1,9 @@
 //! Servers that end, in order or not, and what they find again.
 
+use muster_testkit::eventually;
 use serde_json::{Value, json};
 
-use crate::server::{Server, slow_cluster};
+use crate::server::{PATIENCE, Server, slow_cluster};
 
 #[tokio::test]
 async fn an_action_goes_on_after_the_server_was_killed() {
@@ -23,12 +24,11 @@ async fn whoever_waits_is_told_of_the_action_when_the_server_stops() {
     let scale = format!("{}/apis/v1alpha2/namespaces/demo/clusters/slow/scale", server.rest);
     let body = json!({"replicas": 3, "wait_for": "reached", "wait_timeout": "3600s"});
     let waiting = tokio::spawn(reqwest::Client::new().post(scale).json(&body).send());
-    let id = loop {
-        let path = "/namespaces/demo/clusters/slow/actions?action=CLUSTER_RESIZE";
-        if let Some(action) = server.get(path).await["actions"].get(0) {
-            break action["id"].as_str().unwrap().to_owned();
-        }
-    };
+    let id = eventually("an accepted resize", PATIENCE, async || {
+        let actions = server.get("/namespaces/demo/clusters/slow/actions?action=CLUSTER_RESIZE").await;
+        actions["actions"][0]["id"].as_str().map(str::to_owned).ok_or(actions.clone())
+    });
+    let id = id.await;
     assert!(server.stop().await.success());
     let answer = waiting.await.unwrap().expect("an answer, not the end of the connection");
     assert_eq!(answer.status().as_u16(), 503);

@@ -3,9 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use muster_testkit::Process;
+use muster_testkit::{Process, eventually};
 use rstest::rstest;
 
 use crate::server::{PATIENCE, Server, spawn};
@@ -145,12 +144,14 @@ async fn a_log_that_cannot_be_written_stops_nothing() {
         .arg(folder.path());
     let mut server = Process::spawn("muster", &command);
     // It cannot say that it serves; the announcement is as good.
-    let served = async {
-        while !announcement.exists() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, served).await.unwrap_or_else(|_| panic!("{}", server.tail()));
+    eventually(
+        "the announcement",
+        PATIENCE,
+        async || {
+            if announcement.exists() { Ok(()) } else { Err(server.tail()) }
+        },
+    )
+    .await;
     server.terminate();
     assert!(server.wait_for_exit(PATIENCE).await.success());
     let mut second = Command::new("sh");

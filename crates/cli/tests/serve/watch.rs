@@ -201,10 +201,11 @@ async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
     let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
     let over_grpc = clusters.watch_clusters(WatchClustersRequest::default()).await.unwrap();
     let mut over_grpc = over_grpc.into_inner();
-    while over_grpc.next().await.unwrap().unwrap().r#type != "BOOKMARK" {}
+    let bookmark = async { while over_grpc.next().await.unwrap().unwrap().r#type != "BOOKMARK" {} };
+    tokio::time::timeout(PATIENCE, bookmark).await.expect("a bookmark over gRPC");
     let over_grpc = tokio::spawn(over_grpc.collect::<Vec<_>>());
     server.stop().await;
-    let told = over_grpc.await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, over_grpc).await.expect("the watch ends").unwrap();
     let (end, before) = told.split_last().expect("an end");
     assert_eq!(end.as_ref().unwrap_err().code(), tonic::Code::Unavailable);
     assert!(!before.last().unwrap().as_ref().unwrap().resume_token.is_empty(), "{before:?}");

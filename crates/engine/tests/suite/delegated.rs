@@ -15,6 +15,7 @@ use muster_engine::policy::Policies;
 use muster_engine::{Change, Config, Engine};
 use muster_store::Store;
 use muster_store::reads::EventQuery;
+use muster_testkit::eventually;
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
 use serde_json::{Value, json};
 
@@ -68,17 +69,13 @@ async fn told(world: &Fixture, id: ClusterId, reason: &str) -> Vec<Event> {
     events.into_iter().filter(|event| event.reason == reason).collect()
 }
 
-/// Returns when the rows of a cluster are so; told by commits, not by time.
+/// Returns when the rows of a cluster are so.
 async fn until(world: &Fixture, id: ClusterId, what: &str, holds: impl Fn(&Cluster, &[Node]) -> bool) {
-    let mut commits = world.store().subscribe();
-    loop {
+    eventually(what, PATIENCE, async || {
         let (cluster, nodes) = (world.cluster(id).await, world.nodes(id).await);
-        if holds(&cluster, &nodes) {
-            return;
-        }
-        let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-        drop(told.unwrap_or_else(|_| panic!("never {what}: {cluster:?} {nodes:?}")));
-    }
+        if holds(&cluster, &nodes) { Ok(()) } else { Err(format!("{cluster:?} {nodes:?}")) }
+    })
+    .await;
 }
 
 async fn restarted(world: &Fixture, cluster: &Cluster, node: NodeId) -> Action {

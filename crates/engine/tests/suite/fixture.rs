@@ -18,7 +18,7 @@ use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
 use muster_testkit::operator::{Operated, OperatorWorld};
-use muster_testkit::{FreshStore, ManualClock};
+use muster_testkit::{FreshStore, ManualClock, eventually};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -270,36 +270,33 @@ pub(crate) fn now() -> Timestamp {
 }
 
 impl Fixture {
-    /// Returns when an action is in a state; told by commits, not by time.
+    /// Returns when an action is in a state.
     pub(crate) async fn until(&self, id: ActionId, status: muster_core::action::ActionStatus) {
-        let mut commits = self.store().subscribe();
-        while self.action(id).await.status != status {
-            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-            drop(told.unwrap_or_else(|_| panic!("it never became {status}")));
-        }
+        eventually(&format!("an action that is {status}"), PATIENCE, async || {
+            let action = self.action(id).await;
+            if action.status == status { Ok(()) } else { Err(format!("{action:?}")) }
+        })
+        .await;
     }
 
     /// Returns when a cluster is in a state.
     pub(crate) async fn until_status(&self, id: ClusterId, status: muster_core::cluster::ClusterStatus) {
-        let mut commits = self.store().subscribe();
-        while self.cluster(id).await.status != status {
-            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-            drop(told.unwrap_or_else(|_| panic!("it never became {status}")));
-        }
+        eventually(&format!("a cluster that is {status}"), PATIENCE, async || {
+            let cluster = self.cluster(id).await;
+            if cluster.status == status { Ok(()) } else { Err(format!("{cluster:?}")) }
+        })
+        .await;
     }
 
     /// Returns when a healing of a cluster has ended.
     pub(crate) async fn until_healed(&self, id: ClusterId) {
-        let mut commits = self.store().subscribe();
-        loop {
+        eventually("the end of a healing", PATIENCE, async || {
             let query = muster_store::reads::ActionQuery { cluster: Some(id), ..Default::default() };
             let actions = self.store().actions(&query).await.expect("the store answers").items;
             let healing = |action: &Action| action.cause == muster_core::action::Cause::Healing;
-            if actions.iter().any(|action| healing(action) && action.status.is_final()) {
-                return;
-            }
-            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-            drop(told.expect("it is healed"));
-        }
+            let healed = actions.iter().any(|action| healing(action) && action.status.is_final());
+            if healed { Ok(()) } else { Err(format!("{actions:?}")) }
+        })
+        .await;
     }
 }

@@ -16,7 +16,7 @@ use muster_engine::ports::probe::{Polled, Probe};
 use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::ActionQuery;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Verb, World};
-use muster_testkit::{FreshStore, ManualClock};
+use muster_testkit::{FreshStore, ManualClock, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -81,11 +81,11 @@ impl Cared {
         attach(&self.world, &other, &self.policy).await;
         for node in self.world.nodes(other.id).await {
             self.world.world.kill(node.id, "killed by signal 9");
-            let mut commits = self.world.store().subscribe();
-            while !self.world.world.running().contains(&node.id) {
-                let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-                drop(told.expect("it is recovered"));
-            }
+            eventually("a recovered node", PATIENCE, async || {
+                let running = self.world.world.running();
+                if running.contains(&node.id) { Ok(()) } else { Err(format!("{running:?}")) }
+            })
+            .await;
         }
     }
 
@@ -159,18 +159,17 @@ async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(#[case] 
     let disable = json!({"policy_id": cared.policy.id, "enabled": false});
     ended(&cared.world, ActionKind::ClusterUpdatePolicy, &cared.cluster, disable).await;
     cared.kill_a_worker().await;
-    let mut commits = cared.world.store().subscribe();
-    while !kinds().await.contains(&ActionKind::ClusterRecover) {
-        let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-        drop(told.expect("it is healed by default"));
-    }
+    eventually("the recovery that is done by default", PATIENCE, async || {
+        let kinds = kinds().await;
+        if kinds.contains(&ActionKind::ClusterRecover) { Ok(()) } else { Err(format!("{kinds:?}")) }
+    })
+    .await;
 }
 
 /// Answers as it is told, and counts how often it was asked.
 struct Answers {
     answer: Mutex<Polled>,
     asked: AtomicUsize,
-    told: Notify,
     urls: Mutex<Vec<String>>,
 }
 
@@ -179,7 +178,6 @@ impl Probe for Answers {
     async fn poll(&self, url: &str, _: &PollUrl) -> Polled {
         self.urls.lock().expect("not poisoned").push(url.to_owned());
         self.asked.fetch_add(1, Ordering::SeqCst);
-        self.told.notify_one();
         self.answer.lock().expect("not poisoned").clone()
     }
 }
@@ -192,7 +190,6 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] k
     let answers = Arc::new(Answers {
         answer: Mutex::new(Polled::Unwell("it sulks".to_owned())),
         asked: AtomicUsize::new(0),
-        told: Notify::new(),
         urls: Mutex::default(),
     });
     let policies = Policies::standard().with_probe(answers.clone());
@@ -202,9 +199,11 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] k
     let looks = async |count: usize| {
         cared.clock.somebody_sleeps().await;
         cared.clock.advance(INTERVAL);
-        while answers.asked.load(Ordering::SeqCst) < count {
-            tokio::time::timeout(PATIENCE.into(), answers.told.notified()).await.expect("it is asked");
-        }
+        eventually(&format!("{count} polls"), PATIENCE, async || {
+            let asked = answers.asked.load(Ordering::SeqCst);
+            if asked < count { Err(asked) } else { Ok(()) }
+        })
+        .await;
         cared.clock.somebody_sleeps().await;
     };
     for look in 1..=4 {

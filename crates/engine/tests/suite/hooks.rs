@@ -10,11 +10,10 @@ use muster_core::time::Span;
 use muster_engine::policy::Policies;
 use muster_engine::ports::webhook::Hooks;
 use muster_store::reads::EventQuery;
-use muster_testkit::ManualClock;
 use muster_testkit::fake::Verb;
+use muster_testkit::{ManualClock, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::fixture::{self, Fixture, Kind, PATIENCE};
 use crate::saying::Saying;
@@ -24,7 +23,6 @@ use crate::saying::Saying;
 struct Recorder {
     told: Mutex<Vec<Value>>,
     lost: Mutex<bool>,
-    came: Notify,
     /// Messages that are being told, and the most that ever were at once.
     under_way: Mutex<(usize, usize)>,
 }
@@ -40,7 +38,6 @@ impl Hooks for Recorder {
             return Err("it got lost".to_owned());
         }
         self.told.lock().expect("not poisoned").push(message.clone());
-        self.came.notify_one();
         Ok(())
     }
 }
@@ -53,7 +50,7 @@ impl Recorder {
 
     /// Returns when so many different tokens were told.
     async fn tokens(&self, count: usize) -> Vec<Value> {
-        loop {
+        eventually(&format!("{count} different tokens"), PATIENCE, async || {
             let mut tokens: Vec<Value> = Vec::new();
             for message in self.told.lock().expect("not poisoned").iter() {
                 let token = message["lifecycle_action_token"].clone();
@@ -61,11 +58,9 @@ impl Recorder {
                     tokens.push(token);
                 }
             }
-            if tokens.len() >= count {
-                return tokens;
-            }
-            tokio::time::timeout(PATIENCE.into(), self.came.notified()).await.expect("it is told");
-        }
+            if tokens.len() >= count { Ok(tokens) } else { Err(format!("{tokens:?}")) }
+        })
+        .await
     }
 }
 

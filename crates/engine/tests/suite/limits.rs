@@ -9,9 +9,9 @@ use muster_core::time::Span;
 use muster_engine::ports::clock::Clock as _;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::{ActionQuery, EventQuery};
-use muster_testkit::ManualClock;
 use muster_testkit::fake::{FAKE_CLUSTER, Verb};
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
+use muster_testkit::{ManualClock, eventually};
 use rstest::rstest;
 use serde_json::json;
 
@@ -63,8 +63,7 @@ impl Watched {
         self.clock.somebody_sleeps().await;
         let asked = self.world.world.count(Verb::Activity);
         self.clock.advance(TURN);
-        let once_more = self.world.world.begun(Verb::Activity, asked + 1);
-        tokio::time::timeout(PATIENCE.into(), once_more).await.expect("it is asked");
+        self.world.world.begun(Verb::Activity, asked + 1).await;
         self.clock.somebody_sleeps().await;
     }
 
@@ -94,11 +93,11 @@ impl Watched {
     }
 
     async fn until_told(&self, reason: &str, count: usize) {
-        let mut commits = self.world.store().subscribe();
-        while self.told(reason).await.len() < count {
-            let told = tokio::time::timeout(PATIENCE.into(), commits.recv()).await;
-            drop(told.unwrap_or_else(|_| panic!("{reason} is never told")));
-        }
+        eventually(&format!("{count} events {reason}"), PATIENCE, async || {
+            let events = self.told(reason).await;
+            if events.len() < count { Err(format!("{events:?}")) } else { Ok(()) }
+        })
+        .await;
     }
 
     async fn another_server(&mut self) {

@@ -6,6 +6,7 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::Profile;
 use muster_engine::ports::provider::ProviderError;
 use muster_engine::{NewNode, NodeChange, SubmitError};
+use muster_testkit::eventually;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, Verb};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -107,12 +108,11 @@ async fn an_orphan_that_dies_is_seen_and_not_brought_back_unasked(#[case] kind: 
     let Some(world) = Fixture::open(kind).await else { return };
     let node = orphan(&world).await;
     world.world.kill(node.id, "killed by signal 9");
-    let written = async {
-        while row(&world, &node).await.status != NodeStatus::Error {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(fixture::PATIENCE.into(), written).await.expect("its death is written");
+    eventually("a row that says that the node died", fixture::PATIENCE, async || {
+        let status = row(&world, &node).await.status;
+        if status == NodeStatus::Error { Ok(()) } else { Err(status) }
+    })
+    .await;
     assert_eq!(row(&world, &node).await.status_reason, "killed by signal 9");
     let recovered = changed(&world, ActionKind::NodeRecover, &node, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::time::Span;
 use muster_engine::Config;
+use muster_testkit::eventually;
 use muster_testkit::fake::Verb;
 use rstest::rstest;
 
@@ -80,11 +81,9 @@ async fn an_engine_that_slept_too_long_begins_again_under_another_name() {
         Config { lease: Span::from_millis(200), heartbeat: Span::from_millis(700), ..Config::default() };
     let sleepy = fixture::engine_with(world.fresh.replica().await.unwrap(), &world.world, config).await;
     let before = sleepy.id();
-    let changed = async {
-        while sleepy.id() == before {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(10), changed).await.expect("it begins again");
+    eventually("another id of the engine", fixture::PATIENCE, async || {
+        if sleepy.id() == before { Err(before) } else { Ok(()) }
+    })
+    .await;
     drop(Arc::new(sleepy));
 }

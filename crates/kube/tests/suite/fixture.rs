@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -24,7 +23,7 @@ use muster_engine::ports::webhook::Nowhere;
 use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, Recipe, SubmitError};
 use muster_kube::{Kubernetes, Options};
 use muster_store::reads::EventQuery;
-use muster_testkit::{DatabaseKind, FreshStore, Namespace, Operator};
+use muster_testkit::{DatabaseKind, FreshStore, Namespace, Operator, eventually};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -198,16 +197,20 @@ impl Fixture {
         events.into_iter().filter(|event| event.reason == reason).collect()
     }
 
-    /// Returns when this holds of the rows; told by commits, not by time.
+    /// Returns when this holds of the rows.
     pub(crate) async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-        let mut commits = self.fresh.store.subscribe();
-        loop {
-            if let Some(seen) = look().await {
-                return seen;
-            }
-            let told = tokio::time::timeout(Duration::from(PATIENCE), commits.recv()).await;
-            drop(told.unwrap_or_else(|_| panic!("never {what}")));
-        }
+        eventually(what, PATIENCE, async || match look().await {
+            Some(seen) => Ok(seen),
+            None => Err(self.rows().await),
+        })
+        .await
+    }
+
+    /// All clusters, for people.
+    async fn rows(&self) -> String {
+        let all = self.fresh.store.clusters(&muster_store::reads::ClusterQuery::default()).await.unwrap();
+        let row = |row: Cluster| format!("\n  {}: {}, {}", row.name, row.status, row.status_reason);
+        all.items.into_iter().map(row).collect()
     }
 
     /// The row of what others made under this name.

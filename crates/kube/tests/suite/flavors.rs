@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework, WorkerGroup};
 use muster_engine::SubmitError;
-use muster_testkit::Operator;
+use muster_testkit::{Operator, eventually};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 
@@ -25,14 +25,14 @@ async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
     assert!(matches!(refused, Err(SubmitError::Missing(_))), "{refused:?}");
 
     let Some(_) = own.operator(Operator::KubeRay).await else { return };
-    let action = loop {
+    let action = eventually("an operator that was started later", PATIENCE, async || {
         match house.try_create(&house.ask_for(Framework::Ray, 0)).await {
-            Ok(action) => break action,
-            Err(SubmitError::Missing(_)) => tokio::task::yield_now().await,
+            Ok(action) => Ok(action),
+            Err(error @ SubmitError::Missing(_)) => Err(error),
             Err(error) => panic!("{error}"),
         }
-    };
-    let action = house.ended(action).await;
+    });
+    let action = house.ended(action.await).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
 
     // With its kind a cluster goes, too.
@@ -42,15 +42,13 @@ async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
     let gone = async || Some(house.cluster(id).await).filter(|row| row.deleted_at.is_some());
     house.until("history", gone).await;
     // The kind goes after its objects.
-    let missed = async {
-        while !matches!(
-            house.try_create(&house.ask_for(Framework::Ray, 0)).await,
-            Err(SubmitError::Missing(_))
-        ) {
-            tokio::task::yield_now().await;
+    eventually("a refusal because the operator is gone", PATIENCE, async || {
+        match house.try_create(&house.ask_for(Framework::Ray, 0)).await {
+            Err(SubmitError::Missing(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
         }
-    };
-    tokio::time::timeout(PATIENCE.into(), missed).await.expect("it is missed");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,11 +12,11 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{ClusterStatus, Framework};
 use muster_core::time::Span;
 use muster_engine::Change;
-use muster_testkit::{Component, Operator};
+use muster_testkit::{Component, Operator, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, caller, exactly};
+use crate::fixture::{Fixture, PATIENCE, caller, exactly};
 
 const RAY_CLUSTER: [&str; 3] = ["ray.io", "v1", "RayCluster"];
 const DEPLOYMENT: [&str; 3] = ["apps", "v1", "Deployment"];
@@ -125,8 +125,13 @@ impl AtMostThree {
         let many = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 9}]);
         let many = Patch::<()>::Json(serde_json::from_value(many).unwrap());
         let dry = PatchParams { dry_run: true, ..PatchParams::default() };
-        let heard = async { while objects.patch("fred", &dry, &many).await.is_ok() {} };
-        tokio::time::timeout(Duration::from_mins(1), heard).await.expect("the rule counts");
+        eventually("a rule that the API server applies", PATIENCE, async || {
+            match objects.patch("fred", &dry, &many).await {
+                Ok(_) => Err("the object is accepted"),
+                Err(_) => Ok(()),
+            }
+        })
+        .await;
         Self { name: namespace.to_owned(), rules, bindings }
     }
 
@@ -281,10 +286,11 @@ async fn what_could_not_be_made_says_so_and_is_made_once_it_can() {
     quotas.delete("none", &DeleteParams::default()).await.unwrap();
     let objects = house.objects(RAY_CLUSTER);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
-    // Who counts hears of it in a moment.
-    while objects.create(&dry, &super::discovery::plain_ray("barney", 0)).await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    // The quota controller observes the deletion a moment later.
+    eventually("a namespace without a quota", PATIENCE, async || {
+        objects.create(&dry, &super::discovery::plain_ray("barney", 0)).await
+    })
+    .await;
     let recovered = house.done(ActionKind::ClusterRecover, &new.0, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
     let row = house.cluster(new.0.id).await;

@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 use crate::fixture::{self, Fixture, Kind, claim, living, record};
 
+/// More clusters than any test here makes.
+const MOST: usize = 100;
+
 /// Reads a list page by page; every page but the last is full.
 async fn all_pages(store: &Store, mut query: ClusterQuery, size: u32) -> Vec<String> {
     let mut names = Vec::new();
@@ -25,6 +28,7 @@ async fn all_pages(store: &Store, mut query: ClusterQuery, size: u32) -> Vec<Str
     loop {
         let page = store.clusters(&query).await.expect("a page");
         names.extend(page.items.iter().map(|cluster| cluster.name.clone()));
+        assert!(names.len() <= MOST, "the pages do not end: {names:?}");
         match page.next {
             Some(next) => {
                 assert_eq!(page.items.len(), usize::try_from(size).expect("a small size"));

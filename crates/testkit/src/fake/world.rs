@@ -13,6 +13,8 @@ use muster_engine::ports::provider::{Change, ClusterTarget, FencedCall, Observed
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
+use crate::eventually::PATIENCE;
+
 /// What a provider is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
@@ -119,10 +121,14 @@ impl World {
     /// Returns when so many calls of a verb have begun.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
-        while self.count(verb) < count {
-            // Every entry in the log touches the gate, so this wakes.
-            drop(gate.changed().await);
-        }
+        let begun = async {
+            while self.count(verb) < count {
+                // Every entry in the log touches the gate, so this wakes.
+                drop(gate.changed().await);
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, begun).await;
+        assert!(in_time.is_ok(), "waited {PATIENCE:?} for {count} calls of {verb:?}: {:#?}", self.log());
     }
 
     /// A node dies, as processes do.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 use super::state::{Deed, State, Verb};
+use crate::eventually::PATIENCE;
 
 /// What the world says instead of what is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,10 +89,18 @@ impl OperatorWorld {
     /// Returns when so many calls of a verb have begun, and those held after their deed have done it.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
-        while self.faults.lock().begun.get(&verb).copied().unwrap_or(0) < count {
-            // Every call touches the gate, so this wakes.
-            drop(gate.changed().await);
-        }
+        let begun = async {
+            while self.faults.lock().begun.get(&verb).copied().unwrap_or(0) < count {
+                // Every call touches the gate, so this wakes.
+                drop(gate.changed().await);
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, begun).await;
+        assert!(
+            in_time.is_ok(),
+            "waited {PATIENCE:?} for {count} calls of {verb:?}: {:?}",
+            self.faults.lock().begun
+        );
     }
 
     /// From now on it lies about how things are, or does not any more.

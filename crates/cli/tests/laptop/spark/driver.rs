@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use muster_testkit::{Process, Python};
+use muster_testkit::{Process, Python, eventually};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::clusters::CLUSTERS;
-use crate::laptop::{Laptop, PATIENCE, SOON};
+use crate::laptop::{Laptop, PATIENCE};
 
 /// Reads lines of Python and prints what they come to, each with its number. What computes a square leaves word of
 /// where it did.
@@ -86,12 +86,12 @@ impl Driver {
 
     /// Waits until so many workers have done a part of what it does now.
     pub(super) async fn until_done_by(&self, workers: usize) {
-        let done = async {
-            while self.hosts().collect::<BTreeSet<_>>().len() < workers {
-                tokio::time::sleep(SOON).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("{}", self.process.tail()));
+        eventually(&format!("parts done by {workers} workers"), PATIENCE, async || {
+            let hosts = self.hosts().collect::<BTreeSet<_>>();
+            let tail = || self.process.tail();
+            if hosts.len() < workers { Err(format!("{hosts:?}\n{}", tail())) } else { Ok(()) }
+        })
+        .await;
     }
 
     /// How many parts were begun: more than there are if some had to be done again.
