@@ -141,7 +141,7 @@ impl Fixture {
     ) -> ActionId {
         let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
         let change = Change { kind, cluster, node, inputs, on_conflict, timeout: None };
-        self.engine.submit(change, caller()).await.unwrap().action.id
+        Box::pin(self.engine.submit(change, caller())).await.unwrap().action.id
     }
 
     pub(crate) async fn try_submit(
@@ -152,7 +152,7 @@ impl Fixture {
     ) -> Result<ActionId, SubmitError> {
         let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
         let change = Change { kind, cluster, node: None, inputs, on_conflict, timeout: None };
-        Ok(self.engine.submit(change, caller()).await?.action.id)
+        Ok(Box::pin(self.engine.submit(change, caller())).await?.action.id)
     }
 
     pub(crate) async fn done(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {

@@ -7,7 +7,7 @@ use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::NodeStatus;
 use muster_core::profile::{Profile, ProfileType};
-use muster_testkit::{Operator, eventually};
+use muster_testkit::Operator;
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, exactly};

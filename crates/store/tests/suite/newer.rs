@@ -42,10 +42,10 @@ const OBJECTS: &[(&str, &str, &[&str])] = &[
 /// running action that a test takes over stays as it is.
 async fn newer(kind: Kind) -> Option<RawDatabase> {
     let database = version_1(kind).await?;
-    let mut script: String = TABLES
+    let columns = TABLES
         .iter()
-        .map(|(table, _)| format!("ALTER TABLE {table} ADD COLUMN newer TEXT DEFAULT 'kept';\n"))
-        .collect();
+        .map(|(table, _)| format!("ALTER TABLE {table} ADD COLUMN newer TEXT DEFAULT 'kept';\n"));
+    let mut script = columns.collect::<Vec<_>>().concat();
     for (table, column, places) in OBJECTS {
         for (key, row) in database.table(table).await {
             let mut value = row[*column].clone();

@@ -179,8 +179,8 @@ pub(crate) fn compare(table: &str, before: &Table, after: &Table) {
             }
         }
         let copy = match table {
-            "actions" => copied(text(row, "id").parse::<ActionId>().unwrap().as_uuid()),
-            "events" => copied(text(row, "id").parse::<EventId>().unwrap().as_uuid()),
+            "actions" => copied(text(row, "id").parse::<ActionId>().expect("an id").as_uuid()),
+            "events" => copied(text(row, "id").parse::<EventId>().expect("an id").as_uuid()),
             _ => continue,
         };
         let copy = &after[&format!("\"{copy}\"")];
