@@ -62,6 +62,20 @@ impl Home {
         command
     }
 
+    /// A shell that runs this line, in which `"$@"` is the program with these arguments.
+    pub(crate) fn shell(&self, line: &str, arguments: &[&str]) -> Command {
+        let program = self.command(arguments);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line, "sh"]).arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell
+    }
+
     pub(crate) fn muster(&self, arguments: &[&str]) -> Said {
         run(&mut self.command(arguments))
     }

@@ -79,10 +79,16 @@ async fn what_is_not_waited_for_is_found_and_cancelled_by_its_id() {
 #[tokio::test]
 async fn waiting_tells_how_things_stand_on_standard_error() {
     let home = Home::new();
-    let properties = slow(1);
-    let made = home.muster(&[create("fred", "2"), vec!["--profile-properties", &properties]].concat()).done();
-    assert!(made.err.contains("fred: CREATING, ?/2 workers ready: Initializing\n"), "{made:?}");
-    assert!(!made.out.contains("CREATING"), "{made:?}");
+    let properties = slow(3600);
+    let out = home.data().with_extension("out");
+    let create = [create("fred", "2"), vec!["--profile-properties", &properties]].concat();
+    let shell = home.shell(&format!(r#"exec "$@" > '{}'"#, out.display()), &create);
+    let mut waiting = Process::spawn("muster", &shell);
+    let line = waiting.wait_for_line("fred: ", PATIENCE).await;
+    assert_eq!(line, "fred: CREATING, ?/2 workers ready: Initializing");
+    interrupt(&waiting);
+    waiting.wait_for_exit(PATIENCE).await;
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "", "what others read is only the result");
 }
 
 #[tokio::test]

@@ -104,15 +104,7 @@ fn every_shell_gets_its_completions() {
 fn a_closed_pipe_ends_a_watch() {
     let home = Home::new();
     home.muster(&create("fred", "1")).done();
-    let program = home.command(&[]);
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", r#""$1" get --watch -o name | head -n 1"#, "sh"]).arg(program.get_program());
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
+    let mut shell = home.shell(r#""$@" | head -n 1"#, &["get", "--watch", "-o", "name"]);
     let begun = std::thread::spawn(move || run(&mut shell));
     let deadline = Instant::now() + PATIENCE;
     while !begun.is_finished() {

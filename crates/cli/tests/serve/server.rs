@@ -102,8 +102,13 @@ impl Server {
         self.process.wait_for_exit(PATIENCE).await
     }
 
+    /// The address of a path of the core API.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}/apis/v1alpha2{path}", self.rest)
+    }
+
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Response {
-        let mut request = self.client.request(method, format!("{}/apis/v1alpha2{path}", self.rest));
+        let mut request = self.client.request(method, self.url(path));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }

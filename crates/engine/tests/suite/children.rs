@@ -6,6 +6,7 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Span;
 use muster_engine::Change;
 use muster_store::commands::SignalKind;
+use muster_testkit::ManualClock;
 use muster_testkit::fake::Verb;
 use rstest::rstest;
 
@@ -95,7 +96,8 @@ async fn parts_are_suspended_resumed_and_cancelled_with_their_parent(#[case] kin
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
 async fn parts_end_with_a_parent_that_took_too_long(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+    let clock = ManualClock::default();
+    let Some(world) = Fixture::open_by(kind, &clock).await else { return };
     let (cluster, _) = world.created(1).await;
     world.world.hold(Verb::Start);
     let change = Change {
@@ -107,6 +109,9 @@ async fn parts_end_with_a_parent_that_took_too_long(#[case] kind: Kind) {
         timeout: Some(Span::from_secs(1)),
     };
     let resize = world.engine.submit(change, caller()).await.unwrap().action.id;
+    world.world.begun(Verb::Start, 3).await;
+    assert_eq!(statuses(&world, resize).await, [ActionStatus::Running; 2]);
+    clock.advance(Span::from_secs(1));
     assert_eq!(world.ended(resize).await.status, ActionStatus::Failed);
     assert_eq!(statuses(&world, resize).await, [ActionStatus::Failed; 2]);
 }

@@ -55,9 +55,17 @@ impl Fixture {
 
     /// One whose engine goes by another clock.
     pub(crate) async fn open_by(kind: Kind, clock: &ManualClock) -> Option<Self> {
+        Self::open_by_with(kind, clock, by_hand()).await
+    }
+
+    /// The same with other settings; its lease outlives every test all the same.
+    pub(crate) async fn open_by_with(kind: Kind, clock: &ManualClock, config: Config) -> Option<Self> {
         let fresh = FreshStore::open(kind).await?;
         let (world, operators) = (Arc::new(World::default()), Arc::default());
-        let engine = engine_by(clock, fresh.store.clone(), &world).await;
+        let config = Config { lease: by_hand().lease, ..config };
+        let clock = Arc::new(clock.clone());
+        let engine =
+            start_by(clock, fresh.store.clone(), &world, &operators, config, Policies::default()).await;
         Some(Self { engine, world, fresh, operators })
     }
 

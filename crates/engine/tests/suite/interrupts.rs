@@ -6,6 +6,7 @@ use muster_core::ids::ActionId;
 use muster_core::time::Span;
 use muster_engine::{Change, Config};
 use muster_store::commands::SignalKind;
+use muster_testkit::ManualClock;
 use muster_testkit::fake::{FAKE_NODE, Verb};
 use rstest::rstest;
 use serde_json::json;
@@ -105,8 +106,10 @@ async fn a_call_does_not_outlast_its_actions_time(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
     #[values(Verb::Create, Verb::Delete)] verb: Verb,
 ) {
-    let Some(world) = Fixture::open_config(kind, deaf()).await else { return };
+    let clock = ManualClock::default();
+    let Some(world) = Fixture::open_by_with(kind, &clock, deaf()).await else { return };
     let (_, action) = hanging(&world, verb, Some(Span::from_secs(1))).await;
+    clock.advance(Span::from_secs(1));
     let action = world.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "TIMEOUT: it did not end within 1 seconds");

@@ -5,6 +5,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::time::Span;
 use muster_engine::Change;
 use muster_store::commands::SignalKind;
+use muster_testkit::ManualClock;
 use muster_testkit::fake::Verb;
 use rstest::rstest;
 use serde_json::json;
@@ -78,7 +79,8 @@ async fn a_suspended_action_can_be_cancelled(#[case] kind: Kind) {
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
 async fn an_action_that_takes_too_long_fails_with_its_limit(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+    let clock = ManualClock::default();
+    let Some(world) = Fixture::open_by(kind, &clock).await else { return };
     let (cluster, _) = world.created(1).await;
     world.world.hold(Verb::Start);
     let change = Change {
@@ -90,6 +92,8 @@ async fn an_action_that_takes_too_long_fails_with_its_limit(#[case] kind: Kind) 
         timeout: Some(Span::from_secs(1)),
     };
     let action = world.engine.submit(change, caller()).await.unwrap().action.id;
+    world.world.begun(Verb::Start, 2).await;
+    clock.advance(Span::from_secs(1));
     let action = world.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "TIMEOUT: it did not end within 1 seconds");

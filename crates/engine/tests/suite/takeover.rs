@@ -1,6 +1,6 @@
 //! Engines that stop, die, or sleep too long.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::time::Span;
@@ -53,23 +53,30 @@ async fn a_dead_replicas_action_is_finished_by_another_once_its_lease_is_over() 
     assert_eq!((action.status, action.owner), (ActionStatus::Succeeded, Some(world.engine.id())));
     assert_eq!(world.world.running().len(), 4, "a node was made twice");
     world.assert_agreement(cluster.id).await;
-    let fences: std::collections::BTreeSet<_> = world.world.log().iter().map(|entry| entry.fence).collect();
+    let fences: BTreeSet<_> = world.world.log().iter().map(|entry| entry.fence).collect();
     assert!(fences.contains(&action.fence) && fences.len() == 2, "{fences:?}");
 }
 
 #[tokio::test]
 async fn two_replicas_execute_every_action_once() {
-    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
-    let other = fixture::engine(world.fresh.replica().await.unwrap(), &world.world).await;
+    let one_slot = Config { parallel_actions: 1, ..Config::default() };
+    let Some(world) = Fixture::open_config(Kind::Postgres, one_slot.clone()).await else { return };
+    let other = fixture::engine_with(world.fresh.replica().await.unwrap(), &world.world, one_slot).await;
+    world.world.hold(Verb::Create);
     let clusters: Vec<_> = (0..20).map(|_| fixture::cluster(muster_testkit::fake::FAKE_NODE, 3)).collect();
     let actions = futures::future::join_all(clusters.iter().map(|cluster| world.create(cluster))).await;
-    let mut owners = std::collections::HashMap::new();
+    // Each has one slot, so two calls at the same time are those of two engines.
+    world.world.begun(Verb::Create, 2).await;
+    world.world.release();
+    let mut owners = BTreeSet::new();
     for action in actions {
         let action = world.ended(action).await;
         assert_eq!(action.status, ActionStatus::Succeeded);
-        *owners.entry(action.owner).or_insert(0) += 1;
+        owners.extend(action.owner);
     }
-    assert_eq!(world.world.count(Verb::Start), 60, "owners: {owners:?}");
+    assert_eq!(owners, BTreeSet::from([world.engine.id(), other.id()]), "both took part");
+    assert_eq!(world.world.count(Verb::Create), 20);
+    assert_eq!(world.world.count(Verb::Start), 60);
     assert_eq!(world.world.running().len(), 60);
     other.stop().await;
 }
@@ -85,5 +92,5 @@ async fn an_engine_that_slept_too_long_begins_again_under_another_name() {
         if sleepy.id() == before { Err(before) } else { Ok(()) }
     })
     .await;
-    drop(Arc::new(sleepy));
+    sleepy.stop().await;
 }

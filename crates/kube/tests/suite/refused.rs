@@ -3,8 +3,10 @@
 use kube::api::PostParams;
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, Framework};
+use muster_core::ids::ActionId;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::SubmitError;
+use muster_store::StoreError;
 use muster_store::reads::{ClusterQuery, Deleted};
 use muster_testkit::Operator;
 use rstest::rstest;
@@ -45,17 +47,22 @@ async fn a_name_that_others_have_is_not_taken_over() {
     let objects = house.objects(["ray.io", "v1", "RayCluster"]);
     let theirs = super::discovery::plain_ray("fred", 0);
     objects.create(&PostParams::default(), &theirs).await.unwrap();
-    let action = house.try_create(&house.ask_for(Framework::Ray, 1)).await;
-    // Either the row of theirs is there already, or the object is in the way.
-    if let Ok(action) = action {
-        let action = house.ended(action).await;
-        assert_eq!(action.status, ActionStatus::Failed);
-        assert!(
-            action.status_reason.contains("there is one already, which others made"),
-            "{}",
-            action.status_reason
-        );
+    let taken = |refused: Result<ActionId, SubmitError>| {
+        let name_taken = matches!(refused, Err(SubmitError::Store(StoreError::NameTaken { .. })));
+        assert!(name_taken, "{refused:?}");
+    };
+    // Either the object is in the way, or the row of theirs is there already.
+    match house.try_create(&house.ask_for(Framework::Ray, 1)).await {
+        Ok(action) => {
+            let action = house.ended(action).await;
+            assert_eq!(action.status, ActionStatus::Failed);
+            let reason = &action.status_reason;
+            assert!(reason.contains("there is one already, which others made"), "{reason}");
+        }
+        refused => taken(refused),
     }
+    house.discovered("fred").await;
+    taken(house.try_create(&house.ask_for(Framework::Ray, 1)).await);
     assert_eq!(objects.get("fred").await.unwrap().data["spec"]["workerGroupSpecs"][0]["replicas"], json!(0));
 }
 

@@ -2,10 +2,12 @@
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
-use muster_core::node::NodeStatus;
+use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::time::Span;
 use muster_engine::Config;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
+use muster_testkit::ManualClock;
 use muster_testkit::operator::{Lie, OPERATED_CLUSTER, Verb};
 use rstest::rstest;
 
@@ -77,10 +79,17 @@ async fn an_admission_rule_that_clamps_is_named_and_mirrored(#[case] kind: Kind)
 #[case::postgres(Kind::Postgres)]
 #[tokio::test]
 async fn an_operator_that_makes_fewer_in_silence_is_waited_for_until_the_time_is_over(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
+    let clock = ManualClock::default();
+    let Some(world) = Fixture::open_by(kind, &clock).await else { return };
     let cluster = created(&world, 1).await;
     world.operators.limit_silently(2);
     let resize = within_a_second(&world, ActionKind::ClusterResize, &cluster, exactly(4)).await;
+    let active = |nodes: &[Node]| {
+        let works = |node: &&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
+        nodes.iter().filter(works).count()
+    };
+    until(&world, cluster.id, "two workers that work", |_, nodes| active(nodes) == 2).await;
+    clock.advance(Span::from_secs(1));
     let resize = world.ended(resize).await;
     assert_eq!(resize.status, ActionStatus::Failed);
     let words = "TIMEOUT: it did not end within 1 seconds: group 'default': 2 of 4 workers work";
