@@ -99,14 +99,20 @@ impl Engine {
             return Err(SubmitError::NotSupported(refusal));
         }
         self.check_change(&change, &cluster)?;
-        self.admit_recipe(&cluster.instance, cluster.flavor.as_deref(), cluster.profile_id, &change).await?;
+        Box::pin(self.admit_recipe(
+            &cluster.instance,
+            cluster.flavor.as_deref(),
+            cluster.profile_id,
+            &change,
+        ))
+        .await?;
         let mut action = self.context.action(kind, &cluster, node, &caller);
         action.inputs = inputs;
         action.timeout = timeout.unwrap_or(action.timeout);
-        let warning = self.check_capacity(&action, &change, &cluster).await?;
+        let warning = Box::pin(self.check_capacity(&action, &change, &cluster)).await?;
         let mut accept = accept(action, &cluster, on_conflict, caller.request_key());
         accept.events.extend(warning);
-        Ok(log_accepted(self.context.store.accept(accept).await?))
+        Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
 
     /// Refuses a change by which no node could run any more; tells of one by which they get too many.
