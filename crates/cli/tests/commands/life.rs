@@ -84,8 +84,7 @@ async fn waiting_tells_how_things_stand_on_standard_error() {
     let create = [create("fred", "2"), vec!["--profile-properties", &properties]].concat();
     let shell = home.shell(&format!(r#"exec "$@" > '{}'"#, out.display()), &create);
     let mut waiting = Process::spawn("muster", &shell);
-    let line = waiting.wait_for_line("fred: ", PATIENCE).await;
-    assert_eq!(line, "fred: CREATING, ?/2 workers ready: Initializing");
+    waiting.wait_for_line("fred: CREATING, ?/2 workers ready: Initializing", PATIENCE).await;
     interrupt(&waiting);
     waiting.wait_for_exit(PATIENCE).await;
     assert_eq!(std::fs::read_to_string(out).unwrap(), "", "what others read is only the result");
