@@ -25,7 +25,8 @@ const MAY_SEE: &[(&str, &[&str])] = &[
         "cli",
         &["core", "frameworks", "store", "engine", "service", "local", "kube", "proto", "api", "machines"],
     ),
-    ("testkit", &["core", "frameworks", "store", "engine", "proto"]),
+    ("testkit", &["core", "frameworks", "store", "engine", "proto", "testkit-macros"]),
+    ("testkit-macros", &[]),
     ("bench", &["core", "frameworks", "store", "engine", "proto", "testkit"]),
 ];
 

@@ -47,6 +47,7 @@ pub use kubernetes::{
     Component, Gate, Kubernetes, Namespace, Operator, Options, OwnKubernetes, RunningOperator, Side, Written,
     kubernetes, own_kubernetes, own_kubernetes_with,
 };
+pub use muster_testkit_macros::database_test;
 pub use openstack::{OpenStack, openstack};
 pub use postgres::{Database, Postgres, postgres};
 pub use process::{Process, lives};

@@ -6,10 +6,10 @@ use muster_proto::v1alpha2::{Cluster, CreateClusterRequest, WatchClustersRequest
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
-use crate::world::{TOKEN, World};
+use crate::harness::{Harness, TOKEN};
 
-async fn channel(world: &World) -> Channel {
-    Channel::from_shared(world.grpc.clone()).unwrap().connect().await.unwrap()
+async fn channel(harness: &Harness) -> Channel {
+    Channel::from_shared(harness.grpc.clone()).unwrap().connect().await.unwrap()
 }
 
 fn signed<T>(message: T) -> Request<T> {
@@ -20,8 +20,8 @@ fn signed<T>(message: T) -> Request<T> {
 
 #[tokio::test]
 async fn who_calls_is_known_to_the_service() {
-    let world = World::new().await;
-    let mut admin = AdminServiceClient::new(channel(&world).await);
+    let harness = Harness::new().await;
+    let mut admin = AdminServiceClient::new(channel(&harness).await);
     let me = admin.who_am_i(signed(WhoAmIRequest {})).await.unwrap().into_inner();
     assert_eq!((me.scheme.as_str(), me.name.as_str(), me.project.as_str()), ("tokens", "bob", "p"));
     assert_eq!(me.roles, ["member"]);
@@ -32,8 +32,8 @@ async fn who_calls_is_known_to_the_service() {
 
 #[tokio::test]
 async fn an_answer_carries_its_action_and_a_refusal_its_word() {
-    let world = World::new().await;
-    let mut clusters = ClusterServiceClient::new(channel(&world).await);
+    let harness = Harness::new().await;
+    let mut clusters = ClusterServiceClient::new(channel(&harness).await);
     let create = |name: &str| {
         let cluster = Some(Cluster { name: name.to_owned(), ..Cluster::default() });
         signed(CreateClusterRequest { cluster, ..CreateClusterRequest::default() })
@@ -49,8 +49,8 @@ async fn an_answer_carries_its_action_and_a_refusal_its_word() {
 
 #[tokio::test]
 async fn a_watch_is_a_stream() {
-    let world = World::new().await;
-    let mut clusters = ClusterServiceClient::new(channel(&world).await);
+    let harness = Harness::new().await;
+    let mut clusters = ClusterServiceClient::new(channel(&harness).await);
     let watch = clusters.watch_clusters(signed(WatchClustersRequest::default())).await.unwrap();
     let changes: Vec<_> = watch.into_inner().collect().await;
     assert_eq!(changes.len(), 3);
@@ -59,8 +59,8 @@ async fn a_watch_is_a_stream() {
 
 #[tokio::test]
 async fn the_guard_stands_before_grpc_too() {
-    let world = World::new().await;
-    let evil = Channel::from_shared(world.grpc.clone()).unwrap();
+    let harness = Harness::new().await;
+    let evil = Channel::from_shared(harness.grpc.clone()).unwrap();
     let evil = evil.origin("http://evil.example".parse().unwrap()).connect().await.unwrap();
     let status = AdminServiceClient::new(evil).who_am_i(signed(WhoAmIRequest {})).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied);

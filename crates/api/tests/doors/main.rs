@@ -4,6 +4,6 @@
 
 mod fake;
 mod grpc;
+mod harness;
 mod rest;
 mod streams;
-mod world;

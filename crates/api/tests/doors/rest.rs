@@ -3,15 +3,15 @@ use reqwest::{Method, header};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::world::{World, answer};
+use crate::harness::{Harness, answer};
 
 const CLUSTERS: &str = "/apis/v1alpha2/namespaces/ns/clusters";
 
 #[tokio::test]
 async fn a_cluster_is_created_by_whoever_calls_and_the_action_is_in_the_header() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let body = json!({"name": "c", "environment": "STAGING", "cluster_spec": {}, "nonsense": [1]});
-    let create = world.post(&format!("{CLUSTERS}?request_id=r"), &body).header("Idempotency-Key", "k");
+    let create = harness.post(&format!("{CLUSTERS}?request_id=r"), &body).header("Idempotency-Key", "k");
     let response = create.send().await.unwrap();
     assert_eq!(response.headers()["muster-action-id"], "action-1");
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
@@ -25,8 +25,8 @@ async fn a_cluster_is_created_by_whoever_calls_and_the_action_is_in_the_header()
 
 #[tokio::test]
 async fn a_refusal_has_code_message_error_and_details() {
-    let world = World::new().await;
-    let (status, body) = answer(world.post(CLUSTERS, &json!({"name": "taken"}))).await;
+    let harness = Harness::new().await;
+    let (status, body) = answer(harness.post(CLUSTERS, &json!({"name": "taken"}))).await;
     assert_eq!(status, 409);
     let detail = json!({
         "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "ClusterNameTaken", "domain": "muster.dev",
@@ -41,8 +41,8 @@ async fn a_refusal_has_code_message_error_and_details() {
 #[case("slow", 504, 4)]
 #[tokio::test]
 async fn a_refusal_has_its_status(#[case] name: &str, #[case] http: u16, #[case] grpc: i32) {
-    let world = World::new().await;
-    let response = world.get(&format!("{CLUSTERS}/{name}")).send().await.unwrap();
+    let harness = Harness::new().await;
+    let response = harness.get(&format!("{CLUSTERS}/{name}")).send().await.unwrap();
     assert_eq!(response.status().as_u16(), http);
     assert_eq!(response.headers().contains_key("muster-action-id"), name == "slow");
     let body: Value = response.json().await.unwrap();
@@ -51,8 +51,8 @@ async fn a_refusal_has_its_status(#[case] name: &str, #[case] http: u16, #[case]
 
 #[tokio::test]
 async fn an_empty_list_has_its_array_and_nothing_else() {
-    let world = World::new().await;
-    let list = |path: &'static str| answer(world.get(path));
+    let harness = Harness::new().await;
+    let list = |path: &'static str| answer(harness.get(path));
     assert_eq!(list("/apis/v1alpha2/clusters").await, (200, json!({"clusters": []})));
     assert_eq!(list("/apis/v1alpha2/actions").await, (200, json!({"actions": []})));
     let counted = list("/apis/v1alpha2/namespaces/ns/clusters?with_total=true").await;
@@ -64,31 +64,34 @@ async fn an_empty_list_has_its_array_and_nothing_else() {
 
 #[tokio::test]
 async fn other_ways_to_a_method_work_too() {
-    let world = World::new().await;
-    assert_eq!(answer(world.get("/apis/v1alpha2/clusters/some-id")).await, (200, json!({"id": "some-id"})));
-    let escaped = answer(world.get(&format!("{CLUSTERS}/a%20b"))).await;
+    let harness = Harness::new().await;
+    assert_eq!(answer(harness.get("/apis/v1alpha2/clusters/some-id")).await, (200, json!({"id": "some-id"})));
+    let escaped = answer(harness.get(&format!("{CLUSTERS}/a%20b"))).await;
     assert_eq!(escaped, (200, json!({"name": "a b", "namespace": "ns"})));
 }
 
 #[tokio::test]
 async fn a_body_may_be_left_out_and_must_not_contradict_the_path() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let restart = format!("{CLUSTERS}/c/restart_head");
-    let (status, cluster) = answer(world.request(Method::POST, &restart)).await;
+    let (status, cluster) = answer(harness.request(Method::POST, &restart)).await;
     assert_eq!((status, cluster), (200, json!({"name": "c", "namespace": "ns"})));
-    let (status, body) = answer(world.post(&format!("{CLUSTERS}/c/scale"), &json!({"name": "d"}))).await;
+    let (status, body) = answer(harness.post(&format!("{CLUSTERS}/c/scale"), &json!({"name": "d"}))).await;
     assert_eq!((status, body["code"].as_i64()), (400, Some(3)));
-    let (status, body) = answer(world.post(&format!("{CLUSTERS}/c/scale"), &json!({"replicas": "0"}))).await;
+    let (status, body) =
+        answer(harness.post(&format!("{CLUSTERS}/c/scale"), &json!({"replicas": "0"}))).await;
     assert_eq!((status, body), (200, json!({"name": "c", "namespace": "ns"})));
-    assert_eq!(answer(world.request(Method::DELETE, &format!("{CLUSTERS}/c"))).await, (200, json!({})));
+    assert_eq!(answer(harness.request(Method::DELETE, &format!("{CLUSTERS}/c"))).await, (200, json!({})));
 }
 
 #[tokio::test]
 async fn a_patch_changes_what_the_mask_or_the_body_names() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let patch = |query: &str| {
         let path = format!("{CLUSTERS}/c{query}");
-        answer(world.request(Method::PATCH, &path).json(&json!({"labels": {"a": "b"}, "idleTimeout": "1h"})))
+        answer(
+            harness.request(Method::PATCH, &path).json(&json!({"labels": {"a": "b"}, "idleTimeout": "1h"})),
+        )
     };
     let (_, cluster) = patch("").await;
     assert_eq!(cluster["statusReason"], "idle_timeout labels");
@@ -150,8 +153,8 @@ async fn a_bad_body_is_refused_in_a_sentence(
     #[case] http: u16,
     #[case] words: &str,
 ) {
-    let world = World::new().await;
-    let mut request = world.request(Method::POST, CLUSTERS).body(body);
+    let harness = Harness::new().await;
+    let mut request = harness.request(Method::POST, CLUSTERS).body(body);
     if !content_type.is_empty() {
         request = request.header(header::CONTENT_TYPE, content_type);
     }
@@ -162,17 +165,17 @@ async fn a_bad_body_is_refused_in_a_sentence(
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let name = "x".repeat(BODY_LIMIT);
-    let (status, body) = answer(world.post(CLUSTERS, &json!({"name": name}))).await;
+    let (status, body) = answer(harness.post(CLUSTERS, &json!({"name": name}))).await;
     assert_eq!(status, 413);
     assert!(body["message"].as_str().unwrap().contains("1048576 bytes"), "{body}");
 }
 
 #[tokio::test]
 async fn a_bad_parameter_is_named_with_its_value() {
-    let world = World::new().await;
-    let (status, body) = answer(world.get(&format!("{CLUSTERS}?page_size=lots"))).await;
+    let harness = Harness::new().await;
+    let (status, body) = answer(harness.get(&format!("{CLUSTERS}?page_size=lots"))).await;
     assert_eq!(status, 400);
     assert!(body["message"].as_str().unwrap().contains("page_size is 'lots'"), "{body}");
 }
@@ -189,27 +192,27 @@ async fn unknown_paths_and_wrong_methods_are_json(
     #[case] http: u16,
     #[case] grpc: i64,
 ) {
-    let world = World::new().await;
-    let (status, body) = answer(world.request(method, path)).await;
+    let harness = Harness::new().await;
+    let (status, body) = answer(harness.request(method, path)).await;
     assert_eq!((status, body["code"].as_i64()), (http, Some(grpc)));
     assert_eq!(body["message"], body["error"]);
 }
 
 #[tokio::test]
 async fn on_v1_a_refusal_has_no_keys_of_our_own() {
-    let world = World::new().await;
-    let (status, body) = answer(world.get("/apis/v1/namespaces/ns/jobs")).await;
+    let harness = Harness::new().await;
+    let (status, body) = answer(harness.get("/apis/v1/namespaces/ns/jobs")).await;
     assert_eq!(status, 404);
     assert_eq!(body, json!({"code": 5, "message": "there is nothing at /apis/v1/namespaces/ns/jobs"}));
 }
 
 #[tokio::test]
 async fn foreign_names_and_pages_are_refused_but_probes_pass() {
-    let world = World::new().await;
-    let whoami = || world.get("/apis/v1alpha2/admin/whoami");
+    let harness = Harness::new().await;
+    let whoami = || harness.get("/apis/v1alpha2/admin/whoami");
     assert_eq!(answer(whoami().header(header::HOST, "evil.example")).await.0, 403);
     assert_eq!(answer(whoami().header(header::ORIGIN, "http://evil.example")).await.0, 403);
-    assert_eq!(answer(whoami().header(header::ORIGIN, world.http.as_str())).await.0, 200);
-    let probe = world.anonymous(Method::GET, "/healthz").header(header::HOST, "10.0.0.7:8888");
+    assert_eq!(answer(whoami().header(header::ORIGIN, harness.http.as_str())).await.0, 200);
+    let probe = harness.anonymous(Method::GET, "/healthz").header(header::HOST, "10.0.0.7:8888");
     assert_eq!(answer(probe).await.0, 404, "it gets through to the routes, which have none in this test");
 }

@@ -2,15 +2,15 @@ use reqwest::header;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::world::{World, answer};
+use crate::harness::{Harness, answer};
 
 #[rstest]
 #[case("/apis/v1alpha2/namespaces/ns/clusters:watch")]
 #[case("/apis/v1alpha2/namespaces/ns/clusters?watch=true")]
 #[tokio::test]
 async fn a_watch_is_one_object_a_line_and_an_error_the_last(#[case] path: &str) {
-    let world = World::new().await;
-    let response = world.get(path).send().await.unwrap();
+    let harness = Harness::new().await;
+    let response = harness.get(path).send().await.unwrap();
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/x-ndjson");
     let text = response.text().await.unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -24,8 +24,8 @@ async fn a_watch_is_one_object_a_line_and_an_error_the_last(#[case] path: &str) 
 
 #[tokio::test]
 async fn a_browser_gets_events() {
-    let world = World::new().await;
-    let request = world.get("/apis/v1alpha2/clusters?watch=1").header(header::ACCEPT, "text/event-stream");
+    let harness = Harness::new().await;
+    let request = harness.get("/apis/v1alpha2/clusters?watch=1").header(header::ACCEPT, "text/event-stream");
     let response = request.send().await.unwrap();
     assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
     let text = response.text().await.unwrap();
@@ -35,27 +35,27 @@ async fn a_browser_gets_events() {
 
 #[tokio::test]
 async fn a_stream_that_does_not_begin_is_refused_as_anything_else() {
-    let world = World::new().await;
-    let (status, body) = answer(world.get("/apis/v1alpha2/clusters:watch?name_prefix=nothing")).await;
+    let harness = Harness::new().await;
+    let (status, body) = answer(harness.get("/apis/v1alpha2/clusters:watch?name_prefix=nothing")).await;
     assert_eq!((status, body["code"].as_i64()), (404, Some(5)));
 }
 
 #[tokio::test]
 async fn an_installation_tells_a_line_at_a_time_and_the_result_last() {
-    let world = World::new().await;
-    let response = world.post("/apis/v1alpha2/frameworks/dask/install", &json!({})).send().await.unwrap();
+    let harness = Harness::new().await;
+    let response = harness.post("/apis/v1alpha2/frameworks/dask/install", &json!({})).send().await.unwrap();
     let text = response.text().await.unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let done = json!({"framework": {"name": "dask", "usable": true}});
     assert_eq!(lines, [json!({"progress": "installing dask"}), done]);
-    let (status, list) = answer(world.get("/apis/v1alpha2/frameworks")).await;
+    let (status, list) = answer(harness.get("/apis/v1alpha2/frameworks")).await;
     assert_eq!((status, list), (200, json!({"frameworks": []})));
 }
 
 #[tokio::test]
 async fn a_log_is_asked_for_by_the_query() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let path = "/apis/v1alpha2/namespaces/ns/clusters/c/logs?node=n&follow=true&tail=0";
-    let log = answer(world.get(path)).await;
+    let log = answer(harness.get(path)).await;
     assert_eq!(log, (200, json!({"node": "n", "text": "follow true tail Some(0)"})));
 }

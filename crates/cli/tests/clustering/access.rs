@@ -5,7 +5,7 @@ use muster_api::auth::hash;
 use muster_api::clustering::CASES;
 use serde_json::json;
 
-use crate::service::{Database, Service};
+use crate::service::{Kind, Service};
 
 /// Who calls: also their token.
 const PEOPLE: [(&str, &str, &str); 4] = [
@@ -29,7 +29,7 @@ pub(crate) async fn service() -> Service {
     let write =
         |folder: &std::path::Path| std::fs::write(folder.join("tokens.toml"), tokens()).expect("a file");
     let arguments = ["--auth", "tokens:tokens.toml"];
-    Service::start_with(Database::Sqlite, &arguments, write).await.expect("a server")
+    Service::start_with(Kind::Sqlite, &arguments, write).await.expect("a server")
 }
 
 /// The status that keeps somebody out of a route; none lets them in, whatever it then answers.

@@ -1,16 +1,13 @@
 //! Clusters: made, shown, changed and removed.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn a_cluster_lives_from_its_creation_to_its_deletion(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn a_cluster_lives_from_its_creation_to_its_deletion(service: Service) {
     let profile = service.profile("p").await;
     let fields = json!({
         "name": "c", "profile": "p", "desired_capacity": "2", "min_size": 1, "max_size": 5, "timeout": 60,

@@ -1,10 +1,10 @@
 //! Members go once somebody outside has said so, or has been silent for long enough.
 
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::{Value, json};
 
 use crate::listener::Listener;
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 /// A policy that asks a URL, attached to a cluster; how that went.
 async fn attached(service: &Service, cluster: &Value, url: &str, timeout: u32) -> Value {
@@ -13,12 +13,8 @@ async fn attached(service: &Service, cluster: &Value, url: &str, timeout: u32) -
     service.attached(cluster, "asks", spec).await
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(service: Service) {
     let mut hook = Listener::start(503, "not now").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
     let bound = attached(&service, &cluster, &hook.url("/hook?key=k"), 600).await;

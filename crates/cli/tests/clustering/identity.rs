@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::service::{Answer, Database, Service};
+use crate::service::{Answer, Kind, Service};
 
 const ACCOUNTS: &str = r#"
 [[account]]
@@ -24,7 +24,7 @@ async fn service() -> Service {
         std::fs::write(folder.join("accounts.toml"), ACCOUNTS).expect("a file");
     };
     let arguments = ["--auth", "accounts:accounts.toml"];
-    Service::start_with(Database::Sqlite, &arguments, write).await.expect("a server")
+    Service::start_with(Kind::Sqlite, &arguments, write).await.expect("a server")
 }
 
 async fn log_in(service: &Service, name: &str, password: &str, project: Option<&str>) -> Answer {

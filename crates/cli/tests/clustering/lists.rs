@@ -1,21 +1,18 @@
 //! Lists: filters, order and pages, the same for every resource.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 fn names(body: &Value, key: &str) -> Vec<String> {
     let items = body[key].as_array().expect("a list");
     items.iter().filter_map(|item| item["name"].as_str()).map(str::to_owned).collect()
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn clusters_are_sorted_filtered_and_paged(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn clusters_are_sorted_filtered_and_paged(service: Service) {
     let profile = service.profile("p").await;
     for name in ["b", "a", "c"] {
         service.cluster(name, json!({"profile_id": profile})).await;

@@ -1,9 +1,10 @@
 //! Who is in a cluster: added, removed, exchanged.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 /// An orphan of the same type as clusters here.
 async fn orphan(service: &Service, name: &str, profile: &Value) -> String {
@@ -13,12 +14,8 @@ async fn orphan(service: &Service, name: &str, profile: &Value) -> String {
     made.body["node"]["id"].as_str().expect("an id").to_owned()
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn orphans_become_members_are_exchanged_and_leave(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn orphans_become_members_are_exchanged_and_leave(service: Service) {
     let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
     let (one, two) = (
         orphan(&service, "one", &cluster["profile_id"]).await,

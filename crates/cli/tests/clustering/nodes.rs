@@ -1,20 +1,17 @@
 //! Nodes: alone, and in a cluster.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Answer, Database, Service};
+use crate::service::{Answer, Service};
 
 async fn create(service: &Service, fields: Value) -> Answer {
     service.post("/nodes", json!({"node": fields})).await
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn a_node_lives_without_a_cluster(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn a_node_lives_without_a_cluster(service: Service) {
     let profile = service.profile("p").await;
     let made =
         create(&service, json!({"name": "n", "profile_id": "p", "role": "db", "metadata": {"a": 1}})).await;

@@ -2,14 +2,14 @@
 
 use muster_testkit::OpenStack;
 
-use crate::service::{Database, Service};
+use crate::service::{Kind, Service};
 
 #[tokio::test]
 async fn the_command_line_makes_shows_and_removes_a_cluster() {
     let Some(clients) = muster_testkit::openstack().await else { return };
     let write = |folder: &std::path::Path| OpenStack::write_accounts(&folder.join("accounts.toml"));
     let arguments = ["--auth", "accounts:accounts.toml"];
-    let mut service = Service::start_with(Database::Sqlite, &arguments, write).await.expect("a server");
+    let mut service = Service::start_with(Kind::Sqlite, &arguments, write).await.expect("a server");
     let folder = tempfile::tempdir().unwrap();
     let spec = folder.path().join("profile.yaml");
     std::fs::write(&spec, "{type: simulated.node, version: 1.0, properties: {flavor: small}}").unwrap();

@@ -8,23 +8,23 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use muster_testkit::{Kubernetes, Namespace};
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::{Kind, Service};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-struct House {
+struct PodScenario {
     kubernetes: Kubernetes,
     namespace: Namespace,
     service: Service,
 }
 
-impl House {
+impl PodScenario {
     async fn open() -> Option<Self> {
         let kubernetes = muster_testkit::kubernetes().await?;
         let namespace = kubernetes.namespace().await;
         let kubeconfig = kubernetes.kubeconfig().to_str().expect("a path of plain letters").to_owned();
         let arguments = ["--kubeconfig", &kubeconfig, "--namespace", namespace.name()];
-        let service = Service::start_with(Database::Sqlite, &arguments, |_| {}).await?;
+        let service = Service::start_with(Kind::Sqlite, &arguments, |_| {}).await?;
         Some(Self { kubernetes, namespace, service })
     }
 
@@ -97,87 +97,90 @@ fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
 
 #[tokio::test]
 async fn pods_live_where_policies_say_and_go_as_policies_say() {
-    let Some(house) = House::open().await else { return };
-    let cluster = house.cluster(0).await;
+    let Some(scenario) = PodScenario::open().await else { return };
+    let cluster = scenario.cluster(0).await;
     let zones = json!([{"name": "zone-a", "weight": 200}, {"name": "zone-b", "weight": 100}]);
-    house.attach(&cluster, "zone_placement", json!({"zones": zones})).await;
-    house.act(&cluster, json!({"scale_out": {"count": 6}})).await;
-    assert_eq!(house.zones().await, counts(&[("zone-a", 4), ("zone-b", 2)]));
+    scenario.attach(&cluster, "zone_placement", json!({"zones": zones})).await;
+    scenario.act(&cluster, json!({"scale_out": {"count": 6}})).await;
+    assert_eq!(scenario.zones().await, counts(&[("zone-a", 4), ("zone-b", 2)]));
 
     // The distribution stays, and in each zone the oldest goes.
     let properties = json!({"criteria": "OLDEST_FIRST", "destroy_after_deletion": true, "grace_period": 0});
-    house.attach(&cluster, "deletion", properties).await;
-    house.act(&cluster, json!({"scale_in": {"count": 3}})).await;
-    assert_eq!(house.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
+    scenario.attach(&cluster, "deletion", properties).await;
+    scenario.act(&cluster, json!({"scale_in": {"count": 3}})).await;
+    assert_eq!(scenario.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
 
     // One that somebody removes comes back to its zone.
-    let pods = house.pods().await;
+    let pods = scenario.pods().await;
     let lost = pods[0].metadata.name.clone().expect("a name");
-    house.namespace.api::<Pod>().delete(&lost, &DeleteParams::default()).await.expect("it goes");
-    house.service.until("/clusters/c", "cluster", "WARNING").await;
-    house.act(&cluster, json!({"recover": {}})).await;
-    assert_eq!(house.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
+    scenario.namespace.api::<Pod>().delete(&lost, &DeleteParams::default()).await.expect("it goes");
+    scenario.service.until("/clusters/c", "cluster", "WARNING").await;
+    scenario.act(&cluster, json!({"recover": {}})).await;
+    assert_eq!(scenario.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
 
-    let gone = house.service.delete("/clusters/c").await;
+    let gone = scenario.service.delete("/clusters/c").await;
     assert_eq!(gone.status, 202, "{}", gone.body);
-    house.service.ended(&gone.action()).await;
-    assert_eq!(house.pods().await.len(), 0);
+    scenario.service.ended(&gone.action()).await;
+    assert_eq!(scenario.pods().await.len(), 0);
 }
 
 #[tokio::test]
 async fn pods_that_keep_away_from_each_other_have_a_machine_each() {
-    let Some(house) = House::open().await else { return };
-    let cluster = house.cluster(0).await;
+    let Some(scenario) = PodScenario::open().await else { return };
+    let cluster = scenario.cluster(0).await;
     let group = json!({"servergroup": {"name": "apart", "policies": "anti-affinity"}});
-    house.attach(&cluster, "affinity", group).await;
-    house.act(&cluster, json!({"scale_out": {"count": 3}})).await;
-    let machines: Vec<_> = house.pods().await.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+    scenario.attach(&cluster, "affinity", group).await;
+    scenario.act(&cluster, json!({"scale_out": {"count": 3}})).await;
+    let machines: Vec<_> = scenario.pods().await.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
     let apart: std::collections::BTreeSet<_> = machines.iter().collect();
     assert_eq!((machines.len(), apart.len()), (3, 3), "{machines:?}");
 }
 
 #[tokio::test]
 async fn a_pod_is_an_orphan_joins_leaves_and_is_adopted() {
-    let Some(house) = House::open().await else { return };
-    let cluster = house.cluster(1).await;
+    let Some(scenario) = PodScenario::open().await else { return };
+    let cluster = scenario.cluster(1).await;
     let profile = cluster["profile_id"].as_str().expect("an id").to_owned();
-    let made = house.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
+    let made =
+        scenario.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
     assert_eq!(made.status, 202, "{}", made.body);
-    house.service.ended(&made.action()).await;
-    house.service.until("/nodes/lone", "node", "ACTIVE").await;
-    house.act(&cluster, json!({"add_nodes": {"nodes": ["lone"]}})).await;
+    scenario.service.ended(&made.action()).await;
+    scenario.service.until("/nodes/lone", "node", "ACTIVE").await;
+    scenario.act(&cluster, json!({"add_nodes": {"nodes": ["lone"]}})).await;
     assert_eq!(
-        house.service.get("/clusters/c").await.body["cluster"]["nodes"].as_array().map(Vec::len),
+        scenario.service.get("/clusters/c").await.body["cluster"]["nodes"].as_array().map(Vec::len),
         Some(2)
     );
-    house.act(&cluster, json!({"del_nodes": {"nodes": ["lone"]}})).await;
-    assert_eq!(house.pods().await.len(), 2, "it left, and lives on");
+    scenario.act(&cluster, json!({"del_nodes": {"nodes": ["lone"]}})).await;
+    assert_eq!(scenario.pods().await.len(), 2, "it left, and lives on");
 
     // Somebody's own pod becomes a node, and goes as one.
     let theirs: Pod = serde_json::from_value(json!({
         "metadata": {"name": "theirs"}, "spec": {"containers": [{"name": "c", "image": "example.test/it:2"}]},
     }))
     .expect("a pod");
-    house.namespace.api::<Pod>().create(&PostParams::default(), &theirs).await.expect("it is made");
-    let identity = format!("{}/theirs", house.namespace.name());
-    let before = (house.namespace.api::<Pod>().get("theirs").await.expect("it is there"), house.rows().await);
+    scenario.namespace.api::<Pod>().create(&PostParams::default(), &theirs).await.expect("it is made");
+    let identity = format!("{}/theirs", scenario.namespace.name());
+    let before =
+        (scenario.namespace.api::<Pod>().get("theirs").await.expect("it is there"), scenario.rows().await);
     let body = json!({"identity": identity, "type": "kubernetes.pod-1.0"});
-    let shown = house.service.post("/nodes/adopt-preview", body).await;
+    let shown = scenario.service.post("/nodes/adopt-preview", body).await;
     assert_eq!(shown.status, 200, "{}", shown.body);
     let image = &shown.body["node_profile"]["node_preview"]["properties"]["template"]["spec"]["containers"]
         [0]["image"];
     assert_eq!(image, "example.test/it:2", "{}", shown.body);
-    let after = (house.namespace.api::<Pod>().get("theirs").await.expect("it is there"), house.rows().await);
+    let after =
+        (scenario.namespace.api::<Pod>().get("theirs").await.expect("it is there"), scenario.rows().await);
     assert_eq!(after.1, before.1, "nothing is stored");
     assert_eq!(written(&after.0), written(&before.0), "nothing is written");
     let body = json!({"identity": identity, "type": "kubernetes.pod-1.0", "name": "taken"});
-    let taken = house.service.post("/nodes/adopt", body).await;
+    let taken = scenario.service.post("/nodes/adopt", body).await;
     assert_eq!(taken.status, 200, "{}", taken.body);
-    let gone = house.service.delete("/nodes/taken").await;
+    let gone = scenario.service.delete("/nodes/taken").await;
     assert_eq!(gone.status, 202, "{}", gone.body);
-    let ended = house.service.ended(&gone.action()).await;
+    let ended = scenario.service.ended(&gone.action()).await;
     assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
-    assert!(house.namespace.api::<Pod>().get_opt("theirs").await.expect("an answer").is_none());
+    assert!(scenario.namespace.api::<Pod>().get_opt("theirs").await.expect("an answer").is_none());
 }
 
 /// A machine for just one test, and what pods need to run there and nowhere else.
@@ -188,9 +191,9 @@ struct Machine {
 }
 
 impl Machine {
-    async fn add(house: &House) -> Self {
-        let machines: Api<Node> = Api::all(house.kubernetes.client());
-        let name = house.namespace.name().to_owned();
+    async fn add(scenario: &PodScenario) -> Self {
+        let machines: Api<Node> = Api::all(scenario.kubernetes.client());
+        let name = scenario.namespace.name().to_owned();
         let machine: Node = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name},
                 "annotations": {"kwok.x-k8s.io/node": "fake"}},
@@ -214,38 +217,39 @@ impl Machine {
 
 #[tokio::test]
 async fn a_pod_whose_machine_is_gone_is_not_well() {
-    let Some(house) = House::open().await else { return };
-    let machine = Machine::add(&house).await;
-    let profile = house.profile("own", machine.spec.clone()).await;
-    let made = house.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
-    house.service.ended(&made.action()).await;
-    house.service.until("/nodes/lone", "node", "ACTIVE").await;
+    let Some(scenario) = PodScenario::open().await else { return };
+    let machine = Machine::add(&scenario).await;
+    let profile = scenario.profile("own", machine.spec.clone()).await;
+    let made =
+        scenario.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
+    scenario.service.ended(&made.action()).await;
+    scenario.service.until("/nodes/lone", "node", "ACTIVE").await;
     machine.remove().await;
-    let checked = house.service.post("/nodes/lone/actions", json!({"check": {}})).await;
+    let checked = scenario.service.post("/nodes/lone/actions", json!({"check": {}})).await;
     assert_eq!(checked.status, 202, "{}", checked.body);
-    house.service.ended(&checked.action()).await;
-    let shown = house.service.get("/nodes/lone").await.body["node"].clone();
+    scenario.service.ended(&checked.action()).await;
+    let shown = scenario.service.get("/nodes/lone").await.body["node"].clone();
     assert_eq!(shown["status"], "ERROR", "{shown}");
 }
 
 #[tokio::test]
 async fn a_health_policy_that_asks_for_machines_recovers_what_was_on_one_that_is_gone() {
-    let Some(house) = House::open().await else { return };
-    let machine = Machine::add(&house).await;
-    let profile = house.profile("own", machine.spec.clone()).await;
-    let cluster = house.service.cluster("c", json!({"profile_id": profile, "desired_capacity": 1})).await;
+    let Some(scenario) = PodScenario::open().await else { return };
+    let machine = Machine::add(&scenario).await;
+    let profile = scenario.profile("own", machine.spec.clone()).await;
+    let cluster = scenario.service.cluster("c", json!({"profile_id": profile, "desired_capacity": 1})).await;
     assert_eq!(cluster["status"], "ACTIVE", "{cluster}");
     let polling = json!({
         "detection": {"interval": 1, "detection_modes": [{"type": "HYPERVISOR_STATUS_POLLING"}]},
         "recovery": {"actions": [{"name": "RECREATE"}]},
     });
     let spec = json!({"type": "senlin.policy.health", "version": "1.1", "properties": polling});
-    let attached = house.service.attached(&cluster, "machines", spec).await;
+    let attached = scenario.service.attached(&cluster, "machines", spec).await;
     assert_eq!(attached["status"], "SUCCEEDED", "{attached}");
     machine.remove().await;
     let node = cluster["nodes"][0].as_str().expect("a node");
-    house.service.until(&format!("/nodes/{node}"), "node", "RECOVERING").await;
-    let events = house.service.get("/events").await.body["events"].clone();
+    scenario.service.until(&format!("/nodes/{node}"), "node", "RECOVERING").await;
+    let events = scenario.service.get("/events").await.body["events"].clone();
     let why = format!("its machine '{}' is gone", machine.name);
     let told = |event: &Value| event["status_reason"].as_str().is_some_and(|said| said.contains(&why));
     assert!(events.as_array().expect("events").iter().any(told), "{events:#}");

@@ -1,9 +1,10 @@
 //! Policies: kept, bound, and acting.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 fn spec(kind: &str, version: &str, properties: &Value) -> Value {
     json!({"type": format!("senlin.policy.{kind}"), "version": version, "properties": properties})
@@ -15,12 +16,8 @@ async fn policy(service: &Service, name: &str, spec: Value) -> String {
     made.body["policy"]["id"].as_str().expect("an id").to_owned()
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn a_policy_is_kept_bound_and_let_go(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn a_policy_is_kept_bound_and_let_go(service: Service) {
     let cluster = service.cluster("c", json!({"desired_capacity": 3})).await;
     let id = policy(&service, "oldest", spec("deletion", "1.1", &json!({"criteria": "OLDEST_FIRST"}))).await;
     assert_eq!(service.get("/policies/oldest").await.body["policy"]["type"], "senlin.policy.deletion-1.1");

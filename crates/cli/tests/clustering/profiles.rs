@@ -1,20 +1,17 @@
 //! Profiles.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 fn spec(properties: &Value) -> Value {
     json!({"type": "simulated.node", "version": 1.0, "properties": properties})
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn a_profile_is_made_found_renamed_and_removed(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn a_profile_is_made_found_renamed_and_removed(service: Service) {
     let given = spec(&json!({"flavor": "small", "metadata": {"a": 1}}));
     let made = service
         .post("/profiles", json!({"profile": {"name": "p", "spec": given, "metadata": {"k": "v"}}}))

@@ -1,9 +1,10 @@
 //! Receivers, and those who tell them without an account.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 fn receiver(fields: &Value) -> Value {
     let mut all = json!({"name": "r", "type": "webhook", "cluster_id": "c", "action": "CLUSTER_RESIZE"});
@@ -13,12 +14,8 @@ fn receiver(fields: &Value) -> Value {
     json!({"receiver": all})
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn whoever_knows_the_address_changes_the_cluster(#[case] database: Database) {
-    let Some(mut service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn whoever_knows_the_address_changes_the_cluster(mut service: Service) {
     service.cluster("c", json!({"desired_capacity": 1})).await;
     let params = json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 1, "a b": "&"});
     let made = service

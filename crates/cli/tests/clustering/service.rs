@@ -3,19 +3,13 @@
 use std::process::Command;
 use std::time::Duration;
 
+pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::{Process, eventually};
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
 /// Longer than anything here takes; only a hang reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Where the server keeps what it knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Database {
-    Sqlite,
-    Postgres,
-}
 
 /// An answer: its status, its headers, its body.
 #[derive(Debug)]
@@ -60,17 +54,17 @@ pub(crate) struct Service {
 
 impl Service {
     /// A server for development, where nobody is asked; none where there is no such database.
-    pub(crate) async fn start(database: Database) -> Option<Self> {
+    pub(crate) async fn start(database: Kind) -> Option<Self> {
         Self::start_with(database, &[], |_| {}).await
     }
 
     pub(crate) async fn sqlite() -> Self {
-        Self::start(Database::Sqlite).await.expect("SQLite is always there")
+        Self::start(Kind::Sqlite).await.expect("SQLite is always there")
     }
 
     /// The same with more arguments, and with what `prepare` puts into its folder.
     pub(crate) async fn start_with(
-        database: Database,
+        database: Kind,
         arguments: &[&str],
         prepare: impl Fn(&std::path::Path),
     ) -> Option<Self> {
@@ -79,17 +73,13 @@ impl Service {
 
     /// A server as it is outside of development, called by the user that runs it.
     pub(crate) async fn strict(arguments: &[&str]) -> Self {
-        let mut service = Self::launch(Database::Sqlite, arguments, |_| {}).await.expect("SQLite is there");
+        let mut service = Self::launch(Kind::Sqlite, arguments, |_| {}).await.expect("SQLite is there");
         let token = std::fs::read_to_string(service.folder.path().join("data/token")).expect("a token");
         service.token = Some(token.trim().to_owned());
         service
     }
 
-    async fn launch(
-        database: Database,
-        arguments: &[&str],
-        prepare: impl Fn(&std::path::Path),
-    ) -> Option<Self> {
+    async fn launch(database: Kind, arguments: &[&str], prepare: impl Fn(&std::path::Path)) -> Option<Self> {
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().expect("a temporary folder");
         prepare(folder.path());
@@ -99,8 +89,8 @@ impl Service {
         command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]);
         command.arg("--data-dir").arg(&data).args(arguments);
         let database = match database {
-            Database::Sqlite => None,
-            Database::Postgres => {
+            Kind::Sqlite => None,
+            Kind::Postgres => {
                 let database = muster_testkit::postgres().await?.database().await;
                 command.args(["--database-url", database.url()]);
                 Some(database)

@@ -1,21 +1,18 @@
 //! Another profile for clusters and nodes that are there.
 
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Database, Service};
+use crate::service::Service;
 
 async fn profiles_of_nodes(service: &Service, cluster: &str) -> Vec<Value> {
     let nodes = service.get(&format!("/nodes?cluster_id={cluster}")).await.body["nodes"].clone();
     nodes.as_array().expect("a list").iter().map(|node| node["profile_id"].clone()).collect()
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn nodes_follow_the_profile_of_their_cluster(#[case] database: Database) {
-    let Some(service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn nodes_follow_the_profile_of_their_cluster(service: Service) {
     service.cluster("c", json!({"desired_capacity": 3})).await;
     let large = service.profile_with("large", json!({"flavor": "large"})).await;
     let accepted = service.patch("/clusters/c", json!({"cluster": {"profile_id": "large"}})).await;
@@ -97,12 +94,8 @@ async fn what_nodes_cannot_follow_is_refused() {
     assert_eq!(service.ended(&accepted.action()).await["status"], "SUCCEEDED");
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn an_attribute_is_collected_from_all_workers(#[case] database: Database) {
-    let Some(mut service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn an_attribute_is_collected_from_all_workers(mut service: Service) {
     let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
     let first = cluster["nodes"][0].as_str().unwrap().to_owned();
     let named = service.patch(&format!("/nodes/{first}"), json!({"node": {"metadata": {"a-b": 1}}})).await;
@@ -124,12 +117,8 @@ async fn an_attribute_is_collected_from_all_workers(#[case] database: Database) 
     assert_eq!(service.get("/clusters/c/attrs/name").await.status, 400, "it came with 1.2");
 }
 
-#[rstest]
-#[case::sqlite(Database::Sqlite)]
-#[case::postgres(Database::Postgres)]
-#[tokio::test]
-async fn a_node_that_others_made_becomes_ours(#[case] database: Database) {
-    let Some(mut service) = Service::start(database).await else { return };
+#[database_test(Service::start)]
+async fn a_node_that_others_made_becomes_ours(mut service: Service) {
     let wanted = json!({"identity": "server-7", "type": "simulated.node-1.0", "overrides": {"image": "i"}});
     let preview = service.post("/nodes/adopt-preview", wanted.clone()).await;
     assert_eq!(preview.status, 200, "{}", preview.body);

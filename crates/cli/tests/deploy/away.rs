@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::server::{PATIENCE, Server};
 
-struct House {
+struct OutageScenario {
     // It goes first: it is deleted by the Kubernetes that it is in.
     namespace: Namespace,
     own: OwnKubernetes,
     kubeconfig: PathBuf,
 }
 
-impl House {
+impl OutageScenario {
     async fn open() -> Option<Self> {
         let own = muster_testkit::own_kubernetes().await?;
         let namespace = own.namespace().await;
@@ -63,27 +63,27 @@ impl House {
 
 #[tokio::test]
 async fn one_that_was_there_before_is_waited_for_and_all_else_works() {
-    let Some(house) = House::open().await else { return };
-    let server = Server::start(tempfile::tempdir().unwrap(), &house.arguments()).await;
-    assert_eq!(house.create(&server, "fred", "reached").await["state"], "ACTIVE");
+    let Some(scenario) = OutageScenario::open().await else { return };
+    let server = Server::start(tempfile::tempdir().unwrap(), &scenario.arguments()).await;
+    assert_eq!(scenario.create(&server, "fred", "reached").await["state"], "ACTIVE");
     let folder = server.stopped().await;
 
-    house.own.kill(Component::ApiServer).await;
-    let server = Server::start(folder, &house.arguments()).await;
-    let shown = house.get(&server, "fred").await;
+    scenario.own.kill(Component::ApiServer).await;
+    let server = Server::start(folder, &scenario.arguments()).await;
+    let shown = scenario.get(&server, "fred").await;
     assert_eq!(shown["state"], "ACTIVE", "what is not seen is not taken for gone: {shown}");
     let local = json!({"name": "local", "provider": "local", "profile": "local.process-1.0",
         "profile_properties": {"command": ["sleep", "600"]},
         "cluster_spec": {"worker_group_spec": [{"group_name": "default", "replicas": 1}]}});
-    assert_eq!(house.ask(&server, &local, "reached").await["state"], "ACTIVE");
-    house.create(&server, "barney", "accepted").await;
+    assert_eq!(scenario.ask(&server, &local, "reached").await["state"], "ACTIVE");
+    scenario.create(&server, "barney", "accepted").await;
     let why = "cannot read namespace kube-system: Kubernetes does not answer";
-    house.until(&server, "barney/actions", why).await;
+    scenario.until(&server, "barney/actions", why).await;
 
-    house.own.start(Component::ApiServer).await;
-    house.until(&server, "barney", r#""state":"ACTIVE""#).await;
+    scenario.own.start(Component::ApiServer).await;
+    scenario.until(&server, "barney", r#""state":"ACTIVE""#).await;
     for name in ["local", "fred", "barney"] {
-        let path = format!("{}/{name}?wait_for=reached", house.clusters());
+        let path = format!("{}/{name}?wait_for=reached", scenario.clusters());
         let (status, gone) = server.call(Method::DELETE, &path, None).await;
         assert_eq!(status, 200, "{gone}");
     }
@@ -91,41 +91,41 @@ async fn one_that_was_there_before_is_waited_for_and_all_else_works() {
 
 #[tokio::test]
 async fn another_one_at_the_same_address_is_not_believed() {
-    let Some(house) = House::open().await else { return };
-    let server = Server::start(tempfile::tempdir().unwrap(), &house.arguments()).await;
-    assert_eq!(house.create(&server, "fred", "reached").await["state"], "ACTIVE");
+    let Some(scenario) = OutageScenario::open().await else { return };
+    let server = Server::start(tempfile::tempdir().unwrap(), &scenario.arguments()).await;
+    assert_eq!(scenario.create(&server, "fred", "reached").await["state"], "ACTIVE");
     let folder = server.stopped().await;
 
     let file = folder.path().join("data/kubernetes.json");
     let mut remembered: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     remembered["id"] = "another".into();
     std::fs::write(&file, remembered.to_string()).unwrap();
-    house.own.kill(Component::ApiServer).await;
-    let server = Server::start(folder, &house.arguments()).await;
-    house.own.start(Component::ApiServer).await;
-    house.create(&server, "barney", "accepted").await;
+    scenario.own.kill(Component::ApiServer).await;
+    let server = Server::start(folder, &scenario.arguments()).await;
+    scenario.own.start(Component::ApiServer).await;
+    scenario.create(&server, "barney", "accepted").await;
     let why = "is not the one of the last start (another): start the server anew";
-    house.until(&server, "barney/actions", why).await;
+    scenario.until(&server, "barney/actions", why).await;
     // Started anew it knows which one it is.
-    let server = Server::start(server.stopped().await, &house.arguments()).await;
-    assert_eq!(house.create(&server, "wilma", "reached").await["state"], "ACTIVE");
+    let server = Server::start(server.stopped().await, &scenario.arguments()).await;
+    assert_eq!(scenario.create(&server, "wilma", "reached").await["state"], "ACTIVE");
 }
 
 #[tokio::test]
 async fn one_that_never_was_there_is_missed_unless_its_user_says_which_it_is() {
-    let Some(house) = House::open().await else { return };
-    house.own.kill(Component::ApiServer).await;
+    let Some(scenario) = OutageScenario::open().await else { return };
+    scenario.own.kill(Component::ApiServer).await;
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
-    let output = command.arg(folder.path().join("data")).args(house.arguments()).output().unwrap();
+    let output = command.arg(folder.path().join("data")).args(scenario.arguments()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("there is no Kubernetes: cannot read namespace kube-system"), "{said}");
     assert!(said.contains("--instance-id"), "{said}");
 
-    let arguments = [house.arguments().as_slice(), &["--instance-id", "mine"]].concat();
+    let arguments = [scenario.arguments().as_slice(), &["--instance-id", "mine"]].concat();
     let server = Server::start(folder, &arguments).await;
-    house.own.start(Component::ApiServer).await;
-    assert_eq!(house.create(&server, "fred", "reached").await["state"], "ACTIVE");
+    scenario.own.start(Component::ApiServer).await;
+    assert_eq!(scenario.create(&server, "fred", "reached").await["state"], "ACTIVE");
 }

@@ -6,7 +6,7 @@ use muster_testkit::Operator;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::harness::Harness;
 
 const GROUP: &str = "distributed-compute.dominodatalab.com";
 
@@ -24,20 +24,20 @@ async fn the_rights_of_the_chart_are_enough_for_a_cluster_of_domino(
 ) {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(_) = kubernetes.operator(Operator::Domino).await else { return };
-    let Some(house) = House::open(false, |_| {}).await else { return };
+    let Some(harness) = Harness::open(false, |_| {}).await else { return };
     spec["worker"] = json!({"replicas": 1, "resources": {"requests": {"cpu": "250m", "memory": "250Mi"}}});
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
     let theirs = DynamicObject::new("theirs", &resource).data(json!({"spec": spec}));
     let objects: Api<DynamicObject> =
-        Api::namespaced_with(house.kubernetes.client(), house.namespace.name(), &resource);
+        Api::namespaced_with(harness.kubernetes.client(), harness.namespace.name(), &resource);
     objects.create(&PostParams::default(), &theirs).await.unwrap();
 
-    let found = house.server.discovered(house.namespace.name(), "theirs").await;
+    let found = harness.server.discovered(harness.namespace.name(), "theirs").await;
     assert_eq!(found["flavor"], "domino", "{found}");
     for (what, (status, answer)) in [
-        ("grows", house.scale("theirs", 2).await),
-        ("shrinks", house.scale("theirs", 1).await),
-        ("gets another head", house.restart_head("theirs").await),
+        ("grows", harness.scale("theirs", 2).await),
+        ("shrinks", harness.scale("theirs", 1).await),
+        ("gets another head", harness.restart_head("theirs").await),
     ] {
         assert_eq!(status, 200, "{what}: {answer}");
         assert_eq!(
@@ -45,6 +45,6 @@ async fn the_rights_of_the_chart_are_enough_for_a_cluster_of_domino(
             (&json!("ACTIVE"), &answer["desiredWorkers"])
         );
     }
-    house.delete("theirs").await;
+    harness.delete("theirs").await;
     assert!(objects.get_opt("theirs").await.unwrap().is_none());
 }

@@ -38,12 +38,12 @@ async fn another_account(namespace: &Namespace) {
     release::account(namespace, ACCOUNT).await;
 }
 
-struct House {
+struct ExpiryScenario {
     server: Server,
     clusters: String,
 }
 
-impl House {
+impl ExpiryScenario {
     async fn create(&self, name: &str) {
         let group = json!({"group_name": "default", "replicas": 1});
         let cluster =
@@ -78,27 +78,31 @@ async fn a_token_that_expires_is_read_anew_from_its_file_and_no_change_is_missed
     let kubeconfig = release::kubeconfig_of(&own, &folder, &json!({"tokenFile": token}));
     let arguments = ["--kubeconfig", kubeconfig.to_str().expect("plain"), "--namespace", namespace.name()];
     let server = Server::start(folder, &arguments).await;
-    let house = House { server, clusters: format!("/namespaces/{}/clusters", namespace.name()) };
-    house.create("fred").await;
-    house.create("barney").await;
+    let scenario = ExpiryScenario { server, clusters: format!("/namespaces/{}/clusters", namespace.name()) };
+    scenario.create("fred").await;
+    scenario.create("barney").await;
 
     another_account(&namespace).await;
     // Watches that run go on with a token that was good when they began; after this all begin anew.
     own.kill(Component::ApiServer).await;
     own.start(Component::ApiServer).await;
     let scale = json!({"replicas": 2, "wait_for": "accepted"});
-    let path = format!("{}/fred/scale", house.clusters);
-    house.server.core(Method::POST, &path, Some(&scale)).await;
-    let actions = format!("{}/fred/actions", house.clusters);
+    let path = format!("{}/fred/scale", scenario.clusters);
+    scenario.server.core(Method::POST, &path, Some(&scale)).await;
+    let actions = format!("{}/fred/actions", scenario.clusters);
     let why = "Kubernetes does not take our token";
-    house.until("a word about the token", &actions, |shown| shown.to_string().contains(why)).await;
+    scenario.until("a word about the token", &actions, |shown| shown.to_string().contains(why)).await;
     let theirs = Api::<Deployment>::namespaced(own.client(), namespace.name());
     theirs.delete("barney-m", &DeleteParams::background()).await.expect("others delete it");
-    assert_eq!(house.get(&format!("{}/barney", house.clusters)).await["state"], "ACTIVE", "nobody can tell");
+    assert_eq!(
+        scenario.get(&format!("{}/barney", scenario.clusters)).await["state"],
+        "ACTIVE",
+        "nobody can tell"
+    );
 
     std::fs::write(&token, release::token(&namespace, ACCOUNT).await).expect("written");
     let done = |shown: &Value| shown["readyWorkers"] == 2 && shown["state"] == "ACTIVE";
-    house.until("resized", &format!("{}/fred", house.clusters), done).await;
+    scenario.until("resized", &format!("{}/fred", scenario.clusters), done).await;
     let one = |shown: &Value| shown["clusters"].as_array().is_some_and(|all| all.len() == 1);
-    house.until("history", &format!("{}?deleted=only", house.clusters), one).await;
+    scenario.until("history", &format!("{}?deleted=only", scenario.clusters), one).await;
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use muster_testkit::Kubernetes;
 use serde_json::Value;
 
-use crate::house::{House, of_framework};
+use crate::harness::{Harness, of_framework};
 use crate::server::{Server, refused};
 
 /// Where the files of a pod's account are mounted; the client of Kubernetes looks nowhere else.
@@ -39,7 +39,7 @@ fn in_a_pod(kubernetes: &Kubernetes, account: &Path) -> Option<Command> {
 
 #[tokio::test]
 async fn a_server_in_a_pod_finds_kubernetes_and_its_account() {
-    let opened = House::open_with(
+    let opened = Harness::open_with(
         false,
         |_| {},
         async |kubernetes, namespace, token| {
@@ -54,10 +54,10 @@ async fn a_server_in_a_pod_finds_kubernetes_and_its_account() {
             Some(Server::start_by(command, folder, &arguments).await)
         },
     );
-    let Some(house) = opened.await else { return };
-    let made = house.create(&of_framework("ray", 1)).await;
+    let Some(harness) = opened.await else { return };
+    let made = harness.create(&of_framework("ray", 1)).await;
     assert_eq!((&made["provider"], &made["state"]), (&"kubernetes".into(), &"ACTIVE".into()), "{made}");
-    house.delete("fred").await;
+    harness.delete("fred").await;
 }
 
 #[tokio::test]

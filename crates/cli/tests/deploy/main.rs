@@ -5,7 +5,7 @@ mod away;
 mod chart;
 mod domino;
 mod expired;
-mod house;
+mod harness;
 mod identity;
 mod in_cluster;
 mod projects;

@@ -5,33 +5,33 @@ use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::house::{House, WAIT, of_framework, of_pods, without};
+use crate::harness::{Harness, WAIT, of_framework, of_pods, without};
 
 #[rstest]
 #[case::in_a_namespace(false)]
 #[case::everywhere(true)]
 #[tokio::test]
 async fn the_rights_of_the_chart_are_enough_for_ray_and_for_pods(#[case] everywhere: bool) {
-    let Some(house) = House::open(everywhere, |_| {}).await else { return };
-    let made = house.create(&of_framework("ray", 1)).await;
+    let Some(harness) = Harness::open(everywhere, |_| {}).await else { return };
+    let made = harness.create(&of_framework("ray", 1)).await;
     assert_eq!((&made["flavor"], &made["provider"]), (&json!("kuberay"), &json!("kubernetes")), "{made}");
-    let (status, scaled) = house.scale("fred", 2).await;
+    let (status, scaled) = harness.scale("fred", 2).await;
     assert_eq!(status, 200, "{scaled}");
-    let (_, environment) = house.run(&["env", "fred"]);
+    let (_, environment) = harness.run(&["env", "fred"]);
     assert!(environment.contains("RAY_AUTH_TOKEN="), "the operator's secret was read: {environment}");
-    house.delete("fred").await;
-    assert!(house.ray("fred").await.is_none_or(|object| object.metadata.deletion_timestamp.is_some()));
+    harness.delete("fred").await;
+    assert!(harness.ray("fred").await.is_none_or(|object| object.metadata.deletion_timestamp.is_some()));
 
-    house.create(&of_pods(1)).await;
-    let (status, scaled) = house.scale("barney", 2).await;
+    harness.create(&of_pods(1)).await;
+    let (status, scaled) = harness.scale("barney", 2).await;
     assert_eq!(status, 200, "{scaled}");
-    house.delete("barney").await;
+    harness.delete("barney").await;
 }
 
 #[tokio::test]
 async fn the_rights_of_the_chart_are_enough_to_ask_for_logs() {
-    let Some(house) = House::open(false, |_| {}).await else { return };
-    let (good, said) = house.log_of_nothing().await;
+    let Some(harness) = Harness::open(false, |_| {}).await else { return };
+    let (good, said) = harness.log_of_nothing().await;
     assert!(!good && said.contains("has not started and has no log yet"), "{said}");
 }
 
@@ -50,44 +50,46 @@ async fn the_rights_of_the_chart_are_enough_for_spark_and_dask(
     {
         return;
     }
-    let Some(house) = House::open(false, |_| {}).await else { return };
-    house.create(&of_framework(framework, sizes[0])).await;
-    let (status, scaled) = house.scale("fred", sizes[1]).await;
+    let Some(harness) = Harness::open(false, |_| {}).await else { return };
+    harness.create(&of_framework(framework, sizes[0])).await;
+    let (status, scaled) = harness.scale("fred", sizes[1]).await;
     assert_eq!(status, 200, "{scaled}");
-    let (status, restarted) = house.restart_head("fred").await;
+    let (status, restarted) = harness.restart_head("fred").await;
     assert_eq!(status, 200, "{restarted}");
-    house.delete("fred").await;
+    harness.delete("fred").await;
 }
 
 #[tokio::test]
 async fn a_right_that_is_missing_is_named_with_its_verb_and_its_resource() {
-    let Some(house) = House::open(false, |role| without(role, "patch", "rayclusters")).await else { return };
-    house.create(&of_framework("ray", 1)).await;
-    let (status, refused) = house.scale("fred", 2).await;
+    let Some(harness) = Harness::open(false, |role| without(role, "patch", "rayclusters")).await else {
+        return;
+    };
+    harness.create(&of_framework("ray", 1)).await;
+    let (status, refused) = harness.scale("fred", 2).await;
     let said = refused.to_string();
     assert_ne!(status, 200, "{said}");
     assert!(said.contains("cannot change RayCluster") && said.contains("forbidden"), "{said}");
     assert!(said.contains("cannot patch resource \\\"rayclusters\\\""), "{said}");
-    let object = house.ray("fred").await.expect("the cluster");
+    let object = harness.ray("fred").await.expect("the cluster");
     assert_eq!(object.data["spec"]["workerGroupSpecs"][0]["replicas"], 1, "it is as it was");
-    house.delete("fred").await;
+    harness.delete("fred").await;
 }
 
 #[tokio::test]
 async fn what_may_not_be_made_fails_with_a_sentence_that_names_the_right() {
-    let Some(house) = House::open(false, |role| without(role, "create", "pods")).await else { return };
-    let path = format!("/apis/v1alpha2{}?{WAIT}", house.clusters());
-    let (_, answer) = house.server.call(Method::POST, &path, Some(&of_pods(1))).await;
+    let Some(harness) = Harness::open(false, |role| without(role, "create", "pods")).await else { return };
+    let path = format!("/apis/v1alpha2{}?{WAIT}", harness.clusters());
+    let (_, answer) = harness.server.call(Method::POST, &path, Some(&of_pods(1))).await;
     let (_, row) =
-        house.server.call(Method::GET, &format!("/apis/v1alpha2{}/barney", house.clusters()), None).await;
+        harness.server.call(Method::GET, &format!("/apis/v1alpha2{}/barney", harness.clusters()), None).await;
     let said = format!("{answer}{row}");
     assert!(said.contains("cannot create resource \\\"pods\\\""), "{said}");
 }
 
 #[tokio::test]
 async fn logs_that_may_not_be_read_say_which_right_is_missing() {
-    let Some(house) = House::open(false, |role| without(role, "get", "pods/log")).await else { return };
-    let (good, said) = house.log_of_nothing().await;
+    let Some(harness) = Harness::open(false, |role| without(role, "get", "pods/log")).await else { return };
+    let (good, said) = harness.log_of_nothing().await;
     assert!(!good && said.contains("cannot get resource \"pods/log\""), "{said}");
 }
 
@@ -97,13 +99,13 @@ async fn whoever_may_not_list_definitions_finds_the_operators_all_the_same() {
         without(role, "list", "customresourcedefinitions");
         without(role, "watch", "customresourcedefinitions");
     };
-    let Some(house) = House::open(false, blind).await else { return };
-    let made = house.create(&of_framework("ray", 1)).await;
+    let Some(harness) = Harness::open(false, blind).await else { return };
+    let made = harness.create(&of_framework("ray", 1)).await;
     assert_eq!((&made["flavor"], &made["state"]), (&json!("kuberay"), &json!("ACTIVE")), "{made}");
-    let said = house.server.says("cannot follow which operators are installed").await;
+    let said = harness.server.says("cannot follow which operators are installed").await;
     assert!(said.contains("cannot list resource") && said.contains("customresourcedefinitions"), "{said}");
     // It is asked instead, and that works.
-    let (status, ready) = house.server.call(Method::GET, "/readyz", None).await;
+    let (status, ready) = harness.server.call(Method::GET, "/readyz", None).await;
     assert_eq!((status, ready), (200, json!({"status": "ready"})));
-    house.delete("fred").await;
+    harness.delete("fred").await;
 }

@@ -6,8 +6,8 @@ use muster_testkit::{Dice, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::harness::Harness;
 use crate::server::{PATIENCE, Server};
-use crate::site::Site;
 
 /// Kills while one cluster is made, while it is resized so many times, and while it is removed.
 const RESIZES: u32 = 8;
@@ -47,9 +47,9 @@ async fn settled(server: &Server, clusters: &str) -> Option<Value> {
 
 #[tokio::test]
 async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_nothing() {
-    let Some(site) = Site::open().await else { return };
-    let (mut dice, clusters) = (Dice::roll(), site.clusters());
-    let mut server = site.server(&[]).await;
+    let Some(harness) = Harness::open().await else { return };
+    let (mut dice, clusters) = (Dice::roll(), harness.clusters());
+    let mut server = harness.server(&[]).await;
     let new = json!({"name": "fred", "framework": "ray", "provider": "kubernetes",
         "cluster_spec": {"worker_group_spec": [{"group_name": "g", "replicas": 2}]}});
 
@@ -65,7 +65,7 @@ async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_no
     }
     let cluster = made.unwrap_or_else(|| panic!("no cluster after {MOST_TRIES} requests\n{}", server.log()));
     assert_eq!((&cluster["state"], &cluster["readyWorkers"]), (&json!("ACTIVE"), &json!(2)), "{cluster}");
-    assert_eq!(site.asked_for().await, [("fred".to_owned(), json!(2))]);
+    assert_eq!(harness.asked_for().await, [("fred".to_owned(), json!(2))]);
 
     for round in 0..RESIZES {
         let wanted = 1 + round % 3;
@@ -74,10 +74,10 @@ async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_no
         server = kill_during(server, request, dice.moment(DONE)).await;
         let cluster = settled(&server, &clusters).await.expect("it is there");
         // The row says what the object says, and the pods are that many.
-        let [(_, asked)] = site.asked_for().await.try_into().expect("one object");
+        let [(_, asked)] = harness.asked_for().await.try_into().expect("one object");
         assert_eq!((&cluster["desiredWorkers"], &cluster["readyWorkers"]), (&asked, &asked), "{cluster}");
         let workers = usize::try_from(asked.as_u64().expect("a number")).expect("a few");
-        assert_eq!(site.pods().await.len(), workers + 1);
+        assert_eq!(harness.pods().await.len(), workers + 1);
     }
 
     let path = format!("{clusters}/fred");
@@ -88,7 +88,7 @@ async fn a_server_that_is_killed_at_any_moment_makes_nothing_twice_and_leaves_no
         server = kill_during(server, (Method::DELETE, path.as_str(), None), dice.moment(DONE)).await;
     }
     assert_eq!(settled(&server, &clusters).await, None, "after {MOST_TRIES} requests to delete it");
-    assert_eq!(site.asked_for().await, []);
+    assert_eq!(harness.asked_for().await, []);
     let history = server.get(&format!("{clusters}?deleted=only")).await;
     assert_eq!(history["clusters"].as_array().map(Vec::len), Some(1), "{history}");
 }

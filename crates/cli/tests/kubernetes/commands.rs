@@ -5,21 +5,21 @@ use kube::api::PostParams;
 use muster_testkit::eventually;
 use serde_json::json;
 
+use crate::harness::{Harness, said};
 use crate::server::PATIENCE;
-use crate::site::{Site, said};
 
 #[tokio::test]
 async fn the_same_commands_lead_a_cluster_on_kubernetes_through_its_life() {
-    let Some(site) = Site::open().await else { return };
-    let server = site.server(&[]).await;
-    let muster = |arguments: &[&str]| said(&site.muster(&server, arguments));
+    let Some(harness) = Harness::open().await else { return };
+    let server = harness.server(&[]).await;
+    let muster = |arguments: &[&str]| said(&harness.muster(&server, arguments));
     let shown =
         muster(&["create", "fred", "--framework", "ray", "--provider", "kubernetes", "--workers", "3"]);
     assert!(shown.contains("ACTIVE") && shown.contains("3/3"), "{shown}");
-    let namespace = site.namespace.name();
+    let namespace = harness.namespace.name();
     let way_in = format!("kubectl -n {namespace} port-forward svc/fred-head-svc 8265");
     assert!(shown.contains(&way_in), "{shown}");
-    assert_eq!(site.asked_for().await, [("fred".to_owned(), 3.into())]);
+    assert_eq!(harness.asked_for().await, [("fred".to_owned(), 3.into())]);
 
     assert!(muster(&["scale", "fred", "--workers", "1"]).contains("1/1"));
     let nodes = muster(&["nodes", "fred"]);
@@ -29,19 +29,19 @@ async fn the_same_commands_lead_a_cluster_on_kubernetes_through_its_life() {
     assert!(events.contains("CreatedHeadPod") && events.contains("CLUSTER_RESIZE"), "{events}");
     assert!(muster(&["env", "fred"]).contains("RAY_AUTH_TOKEN="));
     muster(&["delete", "fred"]);
-    assert_eq!(site.asked_for().await, []);
+    assert_eq!(harness.asked_for().await, []);
 }
 
 #[tokio::test]
 async fn what_is_asked_for_nowhere_in_particular_goes_to_kubernetes() {
-    let Some(site) = Site::open().await else { return };
-    let server = site.server(&[]).await;
-    let shown = said(&site.muster(&server, &["create", "fred", "--framework", "ray", "-o", "json"]));
+    let Some(harness) = Harness::open().await else { return };
+    let server = harness.server(&[]).await;
+    let shown = said(&harness.muster(&server, &["create", "fred", "--framework", "ray", "-o", "json"]));
     assert!(shown.contains(r#""provider": "kubernetes""#), "{shown}");
-    let local = site.muster(&server, &["create", "here", "--framework", "spark", "--provider", "nowhere"]);
+    let local = harness.muster(&server, &["create", "here", "--framework", "spark", "--provider", "nowhere"]);
     let why = String::from_utf8_lossy(&local.stderr).into_owned();
     assert!(why.contains("there is no provider 'nowhere' here: use one of kubernetes, local"), "{why}");
-    said(&site.muster(&server, &["delete", "fred"]));
+    said(&harness.muster(&server, &["delete", "fred"]));
 }
 
 /// The master of a Spark cluster that somebody else makes.
@@ -56,21 +56,21 @@ fn master_of_spark(cluster: &str) -> Deployment {
 
 #[tokio::test]
 async fn among_clusters_of_one_name_the_framework_says_which() {
-    let Some(site) = Site::open().await else { return };
-    let server = site.server(&[]).await;
-    let muster = |arguments: &[&str]| said(&site.muster(&server, arguments));
+    let Some(harness) = Harness::open().await else { return };
+    let server = harness.server(&[]).await;
+    let muster = |arguments: &[&str]| said(&harness.muster(&server, arguments));
     muster(&["create", "fred", "--framework", "ray", "--workers", "0"]);
-    let theirs = site.namespace.api::<Deployment>();
+    let theirs = harness.namespace.api::<Deployment>();
     theirs.create(&PostParams::default(), &master_of_spark("fred")).await.expect("made by somebody else");
     let why = eventually("a name that two clusters have", PATIENCE, async || {
-        let got = site.muster(&server, &["get", "fred"]);
+        let got = harness.muster(&server, &["get", "fred"]);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if got.status.success() { Err(text(&got.stdout)) } else { Ok(text(&got.stderr)) }
     });
     let why = why.await;
     assert!(why.contains("say which by framework, provider or id"), "{why}");
     assert!(why.contains("ray on kubernetes: ") && why.contains("spark on kubernetes: "), "{why}");
-    assert_eq!(site.muster(&server, &["delete", "fred"]).status.code(), Some(2));
+    assert_eq!(harness.muster(&server, &["delete", "fred"]).status.code(), Some(2));
 
     assert!(muster(&["get", "fred", "--framework", "spark"]).contains("spark"));
     muster(&["scale", "fred", "--framework", "ray", "--workers", "1"]);
@@ -80,6 +80,6 @@ async fn among_clusters_of_one_name_the_framework_says_which() {
     muster(&["restart", "fred", "--framework", "ray"]);
     muster(&["delete", "fred", "--framework", "ray"]);
     assert!(muster(&["get", "fred"]).contains("spark"), "it is the only one now");
-    let nobody = site.muster(&server, &["get", "--framework", "ray"]);
+    let nobody = harness.muster(&server, &["get", "--framework", "ray"]);
     assert_eq!(nobody.status.code(), Some(2), "a framework says which of those of a name");
 }

@@ -12,8 +12,8 @@ use reqwest::{Method, Response};
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::harness::Harness;
 use crate::server::{PATIENCE, Server};
-use crate::site::Site;
 
 /// What is done to a cluster, in this order.
 const LIFE: [Deed; 6] =
@@ -66,8 +66,8 @@ fn pods(image: &str) -> Value {
 }
 
 /// One server after the other, over one namespace.
-struct House {
-    site: Site,
+struct KillScenario {
+    harness: Harness,
     gate: Gate,
     client: reqwest::Client,
     server: Option<Server>,
@@ -80,12 +80,12 @@ struct Done {
     written: Vec<Written>,
 }
 
-impl House {
+impl KillScenario {
     async fn open(subject: Subject) -> Option<Self> {
-        let site = Site::with(subject.operator).await?;
-        let gate = site.kubernetes.gate().await;
-        let server = site.server_through(&gate.kubeconfig(), &[]).await;
-        Some(Self { site, gate, client: reqwest::Client::new(), server: Some(server), subject })
+        let harness = Harness::with(subject.operator).await?;
+        let gate = harness.kubernetes.gate().await;
+        let server = harness.server_through(&gate.kubeconfig(), &[]).await;
+        Some(Self { harness, gate, client: reqwest::Client::new(), server: Some(server), subject })
     }
 
     fn server(&self) -> &Server {
@@ -102,7 +102,7 @@ impl House {
     }
 
     async fn ask_for(&self, deed: Deed) -> Response {
-        let clusters = format!("/apis/v1alpha2{}", self.site.clusters());
+        let clusters = format!("/apis/v1alpha2{}", self.harness.clusters());
         let (fred, wait) = (format!("{clusters}/fred"), "wait_for=accepted");
         let scale = |workers: u32| json!({"replicas": workers, "wait_for": "accepted"});
         let (method, path, body) = match deed {
@@ -113,7 +113,7 @@ impl House {
                 (Method::POST, format!("{fred}/restart_head"), Some(json!({"wait_for": "accepted"})))
             }
             Deed::Update if self.subject.framework.is_none() => {
-                let fred = self.server().get(&format!("{}/fred", self.site.clusters())).await;
+                let fred = self.server().get(&format!("{}/fred", self.harness.clusters())).await;
                 let path = format!("/clustering/v1/clusters/{}", fred["id"].as_str().expect("an id"));
                 (Method::PATCH, path, Some(json!({"cluster": {"profile_id": self.other_recipe().await}})))
             }
@@ -138,7 +138,7 @@ impl House {
 
     /// Does something, with the server killed at that write if there is one.
     async fn does(&mut self, deed: Deed, kill: Option<(usize, Side)>) -> Done {
-        let before = self.site.pods().await;
+        let before = self.harness.pods().await;
         self.gate.open(kill);
         let accepted = self.ask_for(deed).await;
         let status = accepted.status();
@@ -176,7 +176,7 @@ impl House {
 
     /// The cluster is as it was asked for, and nothing else has changed.
     async fn check(&self, deed: Deed, kill: Option<(usize, Side)>, before: &BTreeSet<String>) {
-        let now = self.site.pods().await;
+        let now = self.harness.pods().await;
         let workers = match deed {
             Deed::Grow => 4,
             Deed::Delete => {
@@ -185,7 +185,7 @@ impl House {
             }
             Deed::Create | Deed::Shrink | Deed::RestartHead | Deed::Update => 2,
         };
-        let cluster = self.server().get(&format!("{}/fred", self.site.clusters())).await;
+        let cluster = self.server().get(&format!("{}/fred", self.harness.clusters())).await;
         let said = (&cluster["state"], &cluster["desiredWorkers"], &cluster["readyWorkers"]);
         assert_eq!(
             said,
@@ -226,7 +226,7 @@ impl House {
 
     /// All that was made goes.
     async fn nothing_is_left(&self, made: &BTreeSet<String>) {
-        let client = self.site.kubernetes.client();
+        let client = self.harness.kubernetes.client();
         for path in made {
             eventually(&format!("the end of {path}"), PATIENCE, async || {
                 if is_there(&client, path).await { Err("still there") } else { Ok(()) }
@@ -279,20 +279,20 @@ fn kinds(written: &[Written]) -> Vec<String> {
 async fn a_server_that_is_killed_before_or_after_any_write_makes_nothing_twice_and_leaves_nothing(
     #[case] subject: Subject,
 ) {
-    let Some(mut house) = House::open(subject).await else { return };
+    let Some(mut scenario) = KillScenario::open(subject).await else { return };
     let mut plain = Vec::new();
     for deed in subject.life() {
-        plain.push((deed, house.does(deed, None).await));
+        plain.push((deed, scenario.does(deed, None).await));
     }
     let numbers: Vec<usize> = plain.iter().map(|(_, done)| different(&done.written)).collect();
     let most = numbers.iter().copied().max().unwrap_or_default();
     let mut kills = 0;
     for number in 1..=most {
         for side in [Side::Before, Side::After] {
-            kills += house.life(&plain, number, side).await;
+            kills += scenario.life(&plain, number, side).await;
         }
     }
     assert_eq!(kills, 2 * numbers.iter().sum::<usize>());
-    let deleted = house.server().get(&format!("{}?deleted=only", house.site.clusters())).await;
+    let deleted = scenario.server().get(&format!("{}?deleted=only", scenario.harness.clusters())).await;
     assert_eq!(deleted["clusters"].as_array().map(Vec::len), Some(1 + 2 * most), "one row a life");
 }

@@ -8,8 +8,8 @@ use muster_testkit::eventually;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::harness::Harness;
 use crate::server::{PATIENCE, Server};
-use crate::site::Site;
 
 /// A cluster of one pod, which asks for so much.
 fn of_a_pod(cpu: &str) -> Value {
@@ -29,9 +29,9 @@ fn refused(output: &Output) -> (Option<i32>, String) {
 }
 
 /// Asks for the log until that is said; what is said before the server has heard of the pod is another thing.
-async fn said(site: &Site, server: &Server, more: &[&str], words: &str) -> (Option<i32>, String) {
+async fn said(harness: &Harness, server: &Server, more: &[&str], words: &str) -> (Option<i32>, String) {
     eventually(&format!("{words:?}"), PATIENCE, async || {
-        let (code, why) = refused(&site.muster(server, &[&["logs", "fred"], more].concat()));
+        let (code, why) = refused(&harness.muster(server, &[&["logs", "fred"], more].concat()));
         if why.contains(words) { Ok((code, why)) } else { Err(why) }
     })
     .await
@@ -42,10 +42,10 @@ async fn said(site: &Site, server: &Server, more: &[&str], words: &str) -> (Opti
 #[case::followed(&["-f"])]
 #[tokio::test]
 async fn a_pod_that_no_machine_takes_has_no_log_yet_and_says_why(#[case] more: &[&str]) {
-    let Some(site) = Site::with(None).await else { return };
-    let server = site.server(&[]).await;
-    server.post(&format!("{}?wait_for=applied", site.clusters()), of_a_pod("1000")).await;
-    let (code, why) = said(&site, &server, more, "Insufficient cpu").await;
+    let Some(harness) = Harness::with(None).await else { return };
+    let server = harness.server(&[]).await;
+    server.post(&format!("{}?wait_for=applied", harness.clusters()), of_a_pod("1000")).await;
+    let (code, why) = said(&harness, &server, more, "Insufficient cpu").await;
     assert_eq!(code, Some(3), "{why}");
     assert!(why.contains("has not started and has no log yet: "), "{why}");
     assert_eq!(why.lines().count(), 1, "{why}");
@@ -53,24 +53,24 @@ async fn a_pod_that_no_machine_takes_has_no_log_yet_and_says_why(#[case] more: &
 
 #[tokio::test]
 async fn a_pod_that_somebody_removed_has_no_log_any_more() {
-    let Some(site) = Site::with(None).await else { return };
-    let server = site.server(&[]).await;
-    server.post(&format!("{}?wait_for=reached", site.clusters()), of_a_pod("100m")).await;
-    let pods = site.namespace.api::<Pod>();
+    let Some(harness) = Harness::with(None).await else { return };
+    let server = harness.server(&[]).await;
+    server.post(&format!("{}?wait_for=reached", harness.clusters()), of_a_pod("100m")).await;
+    let pods = harness.namespace.api::<Pod>();
     for pod in pods.list(&ListParams::default()).await.expect("a list") {
         pods.delete(&pod.metadata.name.expect("a name"), &DeleteParams::default()).await.expect("it goes");
     }
-    let (code, why) = said(&site, &server, &[], "has no pod any more").await;
+    let (code, why) = said(&harness, &server, &[], "has no pod any more").await;
     assert_eq!(code, Some(3), "{why}");
 }
 
 #[tokio::test]
 async fn a_machine_that_gives_no_logs_is_not_waited_for() {
-    let Some(site) = Site::with(None).await else { return };
-    let server = site.server(&[]).await;
-    server.post(&format!("{}?wait_for=reached", site.clusters()), of_a_pod("100m")).await;
+    let Some(harness) = Harness::with(None).await else { return };
+    let server = harness.server(&[]).await;
+    server.post(&format!("{}?wait_for=reached", harness.clusters()), of_a_pod("100m")).await;
     // Its machine has no address.
-    let (code, why) = refused(&site.muster(&server, &["logs", "fred"]));
+    let (code, why) = refused(&harness.muster(&server, &["logs", "fred"]));
     assert_eq!(code, Some(3), "{why}");
     assert!(
         why.contains("cannot read the log of pod") && why.contains("no preferred addresses found"),

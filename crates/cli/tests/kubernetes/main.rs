@@ -2,10 +2,10 @@
 
 mod chaos;
 mod commands;
+mod harness;
 mod killed;
 mod logs;
 mod replicas;
 #[path = "../serve/server.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]
 mod server;
-mod site;

@@ -4,19 +4,19 @@ use kube::api::ListParams;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::harness::Harness;
 
 const CLUSTERS: usize = 12;
 
 #[tokio::test]
 async fn two_servers_do_every_action_once_and_one_looks() {
-    let Some(site) = Site::open().await else { return };
+    let Some(harness) = Harness::open().await else { return };
     let Some(postgres) = muster_testkit::postgres().await else { return };
     let database = postgres.database().await;
     let url = ["--database-url", database.url()];
-    let (one, other) = (site.server(&url).await, site.server(&url).await);
+    let (one, other) = (harness.server(&url).await, harness.server(&url).await);
 
-    let clusters = site.clusters();
+    let clusters = harness.clusters();
     for number in 0..CLUSTERS {
         let new = json!({"name": format!("c-{number}"), "framework": "ray", "provider": "kubernetes",
             "wait_for": "accepted", "cluster_spec": {"worker_group_spec": [{"group_name": "g", "replicas": 1}]}});
@@ -34,7 +34,7 @@ async fn two_servers_do_every_action_once_and_one_looks() {
         assert_eq!(read["desiredWorkers"], 2, "{read}");
     }
 
-    let objects = site.ray_clusters().list(&ListParams::default()).await.expect("a list").items;
+    let objects = harness.ray_clusters().list(&ListParams::default()).await.expect("a list").items;
     assert_eq!(objects.len(), CLUSTERS);
     for object in objects {
         // One write made it, and one resized it.
@@ -49,5 +49,5 @@ async fn two_servers_do_every_action_once_and_one_looks() {
         let gone = other.call(Method::DELETE, &format!("{clusters}/c-{number}?wait_for=reached"), None).await;
         assert!(gone.status().is_success(), "{}", gone.status());
     }
-    assert_eq!(site.asked_for().await, []);
+    assert_eq!(harness.asked_for().await, []);
 }

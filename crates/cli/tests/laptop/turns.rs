@@ -28,16 +28,16 @@ http.server.HTTPServer(("127.0.0.1", port), Answers).serve_forever()
 "#;
 
 /// A framework that is called Ray.
-struct Stage {
+struct TurnScenario {
     folder: PathBuf,
 }
 
-impl Stage {
+impl TurnScenario {
     async fn new(laptop: &Laptop) -> Option<Self> {
         let python = muster_testkit::python("ray").await?;
-        let stage = Self { folder: laptop.path().join("stage") };
-        std::fs::create_dir_all(stage.folder.join("here")).expect("a folder");
-        let file = |name: &str| stage.folder.join(name).display().to_string();
+        let scenario = Self { folder: laptop.path().join("stage") };
+        std::fs::create_dir_all(scenario.folder.join("here")).expect("a folder");
+        let file = |name: &str| scenario.folder.join(name).display().to_string();
         std::fs::write(file("head.py"), HEAD).expect("a program");
         let [python, head, here, all] =
             [python.path().display().to_string(), file("head.py"), file("here"), file("all")];
@@ -52,10 +52,10 @@ impl Stage {
              *) echo 1;;\n\
              esac\n"
         );
-        std::fs::write(stage.python(), script).expect("a script");
+        std::fs::write(scenario.python(), script).expect("a script");
         let runs = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(stage.python(), runs).expect("a script that runs");
-        Some(stage)
+        std::fs::set_permissions(scenario.python(), runs).expect("a script that runs");
+        Some(scenario)
     }
 
     fn python(&self) -> PathBuf {
@@ -77,11 +77,11 @@ impl Stage {
 #[tokio::test]
 async fn a_head_that_dies_while_workers_wait_for_their_turn_is_replaced_at_once() {
     let laptop = Laptop::bare().await;
-    let Some(stage) = Stage::new(&laptop).await else { return };
+    let Some(scenario) = TurnScenario::new(&laptop).await else { return };
     let before = laptop.traces();
-    laptop.post(CLUSTERS, stage.cluster("fred", 3)).await;
+    laptop.post(CLUSTERS, scenario.cluster("fred", 3)).await;
     laptop.until_begun(&before, "sleep 1000").await;
-    stage.lets_all_come();
+    scenario.lets_all_come();
     let head = laptop.until_begun(&before, "head.py").await;
     kill(head);
     let created = laptop.until_ended("fred", "CLUSTER_CREATE", 1).await;
@@ -95,11 +95,11 @@ async fn a_head_that_dies_while_workers_wait_for_their_turn_is_replaced_at_once(
 #[tokio::test]
 async fn a_start_that_hangs_does_not_hold_up_other_clusters() {
     let laptop = Laptop::bare().await;
-    let Some(stage) = Stage::new(&laptop).await else { return };
+    let Some(scenario) = TurnScenario::new(&laptop).await else { return };
     let before = laptop.traces();
-    laptop.post(CLUSTERS, stage.cluster("stuck", 1)).await;
+    laptop.post(CLUSTERS, scenario.cluster("stuck", 1)).await;
     laptop.until_begun(&before, "sleep 1000").await;
-    let created = laptop.create(&stage.cluster("works", 1)).await;
+    let created = laptop.create(&scenario.cluster("works", 1)).await;
     assert_eq!(state(&created), "ACTIVE", "{created}");
     assert_eq!(state(&laptop.cluster("stuck").await), "CREATING", "it still hangs");
     laptop.delete("stuck").await;
@@ -117,8 +117,8 @@ fn temporary(pid: i32) -> PathBuf {
 #[tokio::test]
 async fn what_a_node_has_for_a_while_is_in_a_folder_of_its_own_that_goes_with_it() {
     let laptop = Laptop::bare().await;
-    let Some(stage) = Stage::new(&laptop).await else { return };
-    laptop.create(&stage.cluster("works", 2)).await;
+    let Some(scenario) = TurnScenario::new(&laptop).await else { return };
+    laptop.create(&scenario.cluster("works", 2)).await;
     let head = temporary(laptop.head("works").await.pid());
     let workers: Vec<PathBuf> =
         laptop.workers("works").await.iter().map(|worker| temporary(worker.pid())).collect();

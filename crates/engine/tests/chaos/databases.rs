@@ -9,7 +9,7 @@ use muster_testkit::{Database, Process};
 use rstest::rstest;
 
 use crate::facts::{self, Expected};
-use crate::ground::{Ground, Kind, PACE, UNHURRIED, created, grow, new_cluster, succeeded};
+use crate::harness::{Harness, Kind, PACE, UNHURRIED, created, grow, new_cluster, succeeded};
 
 /// A lease that is over by the time that an action is looked at again.
 const HASTY: Pace = Pace { lease: 300, heartbeat: 75, safety: 100 };
@@ -27,25 +27,25 @@ async fn end_sessions(console: &Database, name: &str) {
 
 #[tokio::test]
 async fn actions_end_although_their_sessions_are_killed_again_and_again() {
-    let Some(ground) = Ground::open(Kind::Postgres).await else { return };
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let console = console().await;
     let mut dice = Dice::roll();
-    let engine = ground.engine_at(UNHURRIED).await;
+    let engine = harness.engine_at(UNHURRIED).await;
     let cluster = created(&engine, 1).await;
-    ground.world.tell(Control::Slow(Verb::Start, 10)).await;
+    harness.world.tell(Control::Slow(Verb::Start, 10)).await;
     for round in 1..=6 {
         let resize = grow(&engine, cluster, 2).await;
         for _ in 0..3 {
             tokio::time::sleep(dice.moment(Duration::from_millis(15))).await;
-            end_sessions(&console, ground.name()).await;
+            end_sessions(&console, harness.name()).await;
         }
         succeeded(&engine.end(resize).await);
         let workers = 1 + 2 * round;
         let made = usize::try_from(workers).unwrap() + 1;
-        facts::agree(&ground, cluster, Expected { workers: Some(workers), made, again: 0 }).await;
+        facts::agree(&harness, cluster, Expected { workers: Some(workers), made, again: 0 }).await;
     }
     assert!(engine.stop().await.success());
-    facts::no_locks(&ground).await;
+    facts::no_locks(&harness).await;
 }
 
 #[rstest]
@@ -53,23 +53,23 @@ async fn actions_end_although_their_sessions_are_killed_again_and_again() {
 #[case::for_more_than_the_lease(HASTY, "cannot read the action")]
 #[tokio::test]
 async fn an_action_goes_on_once_the_database_is_back(#[case] pace: Pace, #[case] words: &str) {
-    let Some(ground) = Ground::open(Kind::Postgres).await else { return };
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let console = console().await;
-    let engine = ground.engine_at(pace).await;
+    let engine = harness.engine_at(pace).await;
     let cluster = created(&engine, 1).await;
-    ground.world.tell(Control::Hold(Verb::Start, 0)).await;
+    harness.world.tell(Control::Hold(Verb::Start, 0)).await;
     let resize = grow(&engine, cluster, 2).await;
-    ground.world.until(Verb::Start, Outcome::Held, 2).await;
-    let name = ground.name();
+    harness.world.until(Verb::Start, Outcome::Held, 2).await;
+    let name = harness.name();
     console.psql(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false")).await;
     end_sessions(&console, name).await;
-    ground.world.tell(Control::Release).await;
+    harness.world.tell(Control::Release).await;
     engine.says(words).await;
     console.psql(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true")).await;
     succeeded(&engine.end(resize).await);
-    facts::agree(&ground, cluster, Expected { workers: Some(3), made: 4, again: 0 }).await;
+    facts::agree(&harness, cluster, Expected { workers: Some(3), made: 4, again: 0 }).await;
     assert!(engine.stop().await.success());
-    facts::no_locks(&ground).await;
+    facts::no_locks(&harness).await;
 }
 
 /// Holds the file for writing, for two seconds.
@@ -85,25 +85,25 @@ connection.execute('COMMIT')";
 #[case::for_more_than_the_lease(PACE)]
 #[tokio::test]
 async fn nothing_is_lost_while_another_process_locks_the_file(#[case] pace: Pace) {
-    let Some(ground) = Ground::open(Kind::Sqlite).await else { return };
-    let engine = ground.engine_at(pace).await;
+    let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
+    let engine = harness.engine_at(pace).await;
     let cluster = created(&engine, 1).await;
-    ground.world.tell(Control::Hold(Verb::Start, 0)).await;
+    harness.world.tell(Control::Hold(Verb::Start, 0)).await;
     let resize = grow(&engine, cluster, 2).await;
-    ground.world.until(Verb::Start, Outcome::Held, 2).await;
+    harness.world.until(Verb::Start, Outcome::Held, 2).await;
     let mut command = Command::new("python3");
-    command.args(["-c", LOCK]).arg(ground.file());
+    command.args(["-c", LOCK]).arg(harness.file());
     let mut locker = Process::spawn("locker", &command);
     locker.wait_for_line("locked", Duration::from_secs(10)).await;
-    ground.world.tell(Control::Release).await;
+    harness.world.tell(Control::Release).await;
     // Asked for while nobody can write: it waits for its turn.
     let second = new_cluster();
     let create = engine.create(second, WORLD_CLUSTER, 2).await.id;
     succeeded(&engine.end(resize).await);
     succeeded(&engine.end(create).await);
     assert!(locker.wait_for_exit(Duration::from_secs(10)).await.success());
-    facts::agree(&ground, cluster, Expected { workers: Some(3), made: 4, again: 0 }).await;
-    facts::agree(&ground, second, Expected { workers: Some(2), made: 3, again: 0 }).await;
+    facts::agree(&harness, cluster, Expected { workers: Some(3), made: 4, again: 0 }).await;
+    facts::agree(&harness, second, Expected { workers: Some(2), made: 3, again: 0 }).await;
     assert!(engine.stop().await.success());
-    facts::no_locks(&ground).await;
+    facts::no_locks(&harness).await;
 }

@@ -6,7 +6,7 @@ use muster_testkit::SmallDisk;
 use muster_testkit::world::WORLD_NODE;
 
 use crate::facts::{self, Expected};
-use crate::ground::{Ground, UNHURRIED, new_cluster, succeeded};
+use crate::harness::{Harness, UNHURRIED, new_cluster, succeeded};
 
 /// More clusters than fit into what a full disk still has of its log.
 const ENOUGH: usize = 200;
@@ -15,8 +15,8 @@ const ENOUGH: usize = 200;
 async fn a_full_disk_refuses_in_words_and_keeps_what_was_accepted() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
     let filler = disk.path().join("filler");
-    let ground = Ground::on(disk).await;
-    let engine = ground.engine_at(UNHURRIED).await;
+    let harness = Harness::on(disk).await;
+    let engine = harness.engine_at(UNHURRIED).await;
     let first = new_cluster();
     succeeded(&engine.end(engine.create(first, WORLD_NODE, 1).await.id).await);
     SmallDisk::fill(&filler);
@@ -40,11 +40,11 @@ async fn a_full_disk_refuses_in_words_and_keeps_what_was_accepted() {
     accepted.push((later, engine.create(later, WORLD_NODE, 1).await.id));
     for (cluster, action) in accepted {
         succeeded(&engine.end(action).await);
-        facts::agree(&ground, cluster, Expected { workers: Some(1), made: 1, again: 0 }).await;
+        facts::agree(&harness, cluster, Expected { workers: Some(1), made: 1, again: 0 }).await;
     }
-    let store = ground.store().await;
+    let store = harness.store().await;
     assert!(store.cluster(half_made).await.unwrap().is_none(), "it was refused, and is there");
     store.close().await;
     assert!(engine.stop().await.success());
-    facts::no_locks(&ground).await;
+    facts::no_locks(&harness).await;
 }

@@ -10,7 +10,7 @@ use muster_store::Store;
 use muster_store::reads::ActionQuery;
 use muster_testkit::world::{Entry, Outcome, World};
 
-use crate::ground::Ground;
+use crate::harness::Harness;
 
 /// What a cluster should have come to.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +27,9 @@ pub(crate) struct Expected {
 pub(crate) const CHECKED: &str = "Check: Node is ACTIVE.";
 
 /// Everything about a cluster agrees, and nothing is under way.
-pub(crate) async fn agree(ground: &Ground, cluster: ClusterId, expected: Expected) {
-    let store = ground.store().await;
-    let told = Told { store: &store, world: &ground.world, cluster };
+pub(crate) async fn agree(harness: &Harness, cluster: ClusterId, expected: Expected) {
+    let store = harness.store().await;
+    let told = Told { store: &store, world: &harness.world, cluster };
     told.actions_have_succeeded(ActionQuery { cluster: Some(cluster), ..ActionQuery::default() }).await;
     told.members_run(expected).await;
     told.nodes_were_made_as_often_as_needed(expected);
@@ -38,10 +38,10 @@ pub(crate) async fn agree(ground: &Ground, cluster: ClusterId, expected: Expecte
 }
 
 /// The same for a node that was made in no cluster; to the world it is the only member of one.
-pub(crate) async fn alone(ground: &Ground, node: NodeId, expected: Expected) {
-    let store = ground.store().await;
+pub(crate) async fn alone(harness: &Harness, node: NodeId, expected: Expected) {
+    let store = harness.store().await;
     let cluster = ClusterId::from_uuid(*node.as_uuid());
-    let told = Told { store: &store, world: &ground.world, cluster };
+    let told = Told { store: &store, world: &harness.world, cluster };
     told.actions_have_succeeded(ActionQuery { node: Some(node), ..ActionQuery::default() }).await;
     told.it_runs(node, expected).await;
     told.nodes_were_made_as_often_as_needed(expected);
@@ -50,8 +50,8 @@ pub(crate) async fn alone(ground: &Ground, node: NodeId, expected: Expected) {
 }
 
 /// Nobody holds a lock: asked when nothing is under way anywhere.
-pub(crate) async fn no_locks(ground: &Ground) {
-    assert_eq!(ground.locks().await, 0, "locks were left");
+pub(crate) async fn no_locks(harness: &Harness) {
+    assert_eq!(harness.locks().await, 0, "locks were left");
 }
 
 struct Told<'a> {

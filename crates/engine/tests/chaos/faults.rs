@@ -5,7 +5,7 @@ use muster_testkit::world::{Control, Lie, Outcome, Verb, WORLD_CLUSTER};
 use rstest::rstest;
 
 use crate::facts::{self, Expected};
-use crate::ground::{Ground, Kind, UNHURRIED, created, grow, new_cluster, succeeded};
+use crate::harness::{Harness, Kind, UNHURRIED, created, grow, new_cluster, succeeded};
 
 #[rstest]
 #[case::ends_right_after_its_start(Control::DieAfterStart(1), 1)]
@@ -13,38 +13,38 @@ use crate::ground::{Ground, Kind, UNHURRIED, created, grow, new_cluster, succeed
 #[case::is_slow(Control::Slow(Verb::Start, 300), 0)]
 #[tokio::test]
 async fn a_cluster_is_created_although_a_node(#[case] fault: Control, #[case] again: usize) {
-    let Some(ground) = Ground::open(Kind::Sqlite).await else { return };
-    let engine = ground.engine_at(UNHURRIED).await;
-    ground.world.tell(fault).await;
+    let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
+    let engine = harness.engine_at(UNHURRIED).await;
+    harness.world.tell(fault).await;
     let cluster = new_cluster();
     let create = engine.create(cluster, WORLD_CLUSTER, 2).await.id;
     succeeded(&engine.end(create).await);
-    facts::agree(&ground, cluster, Expected { workers: Some(2), made: 3, again }).await;
+    facts::agree(&harness, cluster, Expected { workers: Some(2), made: 3, again }).await;
 }
 
 #[tokio::test]
 async fn a_node_that_fails_for_good_is_told_and_not_tried_again() {
-    let Some(ground) = Ground::open(Kind::Sqlite).await else { return };
-    let engine = ground.engine_at(UNHURRIED).await;
-    ground.world.tell(Control::FailAt { verb: Verb::Start, call: 3, transient: false }).await;
+    let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
+    let engine = harness.engine_at(UNHURRIED).await;
+    harness.world.tell(Control::FailAt { verb: Verb::Start, call: 3, transient: false }).await;
     let create = engine.create(new_cluster(), WORLD_CLUSTER, 2).await.id;
     let action = engine.end(create).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert!(action.status_reason.contains("it was told to fail"), "{}", action.status_reason);
-    assert_eq!(ground.world.count(Verb::Start, Outcome::Failed), 1);
+    assert_eq!(harness.world.count(Verb::Start, Outcome::Failed), 1);
 }
 
 #[tokio::test]
 async fn nothing_is_done_while_nobody_can_look() {
-    let Some(ground) = Ground::open(Kind::Sqlite).await else { return };
-    let engine = ground.engine_at(UNHURRIED).await;
+    let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
+    let engine = harness.engine_at(UNHURRIED).await;
     let cluster = created(&engine, 1).await;
-    let calls = ground.world.log().len();
-    ground.world.tell(Control::Lie(Some(Lie::Blind))).await;
+    let calls = harness.world.log().len();
+    harness.world.tell(Control::Lie(Some(Lie::Blind))).await;
     let resize = grow(&engine, cluster, 1).await;
     engine.says("cannot observe").await;
-    assert_eq!(ground.world.log().len(), calls, "{}", ground.world.tail());
-    ground.world.tell(Control::Lie(None)).await;
+    assert_eq!(harness.world.log().len(), calls, "{}", harness.world.tail());
+    harness.world.tell(Control::Lie(None)).await;
     succeeded(&engine.end(resize).await);
-    facts::agree(&ground, cluster, Expected { workers: Some(2), made: 3, again: 0 }).await;
+    facts::agree(&harness, cluster, Expected { workers: Some(2), made: 3, again: 0 }).await;
 }

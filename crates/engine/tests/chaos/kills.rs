@@ -13,12 +13,12 @@ use futures::future::join_all;
 use muster_core::action::ActionKind;
 use muster_core::ids::{ActionId, NodeId};
 use muster_store::reads::ActionQuery;
-use muster_testkit::Dice;
 use muster_testkit::world::{Control, Outcome, Replica, Verb};
+use muster_testkit::{Dice, database_test};
 use rstest::rstest;
 
 use crate::facts;
-use crate::ground::{Ground, Kind};
+use crate::harness::{Harness, Kind};
 use deed::Deed;
 use steps::{BRIEF, DEEDS, OF_CLUSTERS, OF_NODES, Step};
 use task::Task;
@@ -56,11 +56,8 @@ async fn an_engine_killed_at_any_recorded_step_is_survived_by_its_action(
     survive(kind, 0, kills.collect()).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_engine_killed_at_any_moment_is_survived_by_its_action(#[case] kind: Kind) {
+#[database_test]
+async fn an_engine_killed_at_any_moment_is_survived_by_its_action(kind: Kind) {
     let mut dice = Dice::roll();
     let kills = env::var("MUSTER_CHAOS_KILLS").map_or(DEEDS.len(), |kills| kills.parse().expect("a number"));
     let deeds = DEEDS.iter().copied().cycle().take(kills);
@@ -69,11 +66,8 @@ async fn an_engine_killed_at_any_moment_is_survived_by_its_action(#[case] kind: 
     survive(kind, 4, kills.collect()).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_takes_a_few_commits_is_done_once_whoever_is_killed_meanwhile(#[case] kind: Kind) {
+#[database_test]
+async fn what_takes_a_few_commits_is_done_once_whoever_is_killed_meanwhile(kind: Kind) {
     let mut dice = Dice::roll();
     let deeds = BRIEF.iter().copied().cycle().take(3 * BRIEF.len());
     let kills = deeds.map(|deed| (deed, Moment::Later(dice.moment(Duration::from_millis(8)))));
@@ -84,85 +78,80 @@ async fn what_takes_a_few_commits_is_done_once_whoever_is_killed_meanwhile(#[cas
 async fn survive(kind: Kind, millis: u64, kills: Vec<Kill>) {
     let mut lanes = Vec::new();
     for part in kills.chunks(kills.len().div_ceil(LANES)) {
-        let Some(ground) = Ground::open(kind).await else { return };
-        lanes.push(one_after_another(ground, millis, part));
+        let Some(harness) = Harness::open(kind).await else { return };
+        lanes.push(one_after_another(harness, millis, part));
     }
     join_all(lanes).await;
 }
 
-async fn one_after_another(ground: Ground, millis: u64, kills: &[Kill]) {
+async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
     for verb in [Verb::Start, Verb::Stop, Verb::Create, Verb::Delete, Verb::Update, Verb::Operate] {
-        ground.world.tell(Control::Slow(verb, millis)).await;
+        harness.world.tell(Control::Slow(verb, millis)).await;
     }
-    let mut engine = ground.engine().await;
+    let mut engine = harness.engine().await;
     for (deed, moment) in kills {
         eprintln!("{deed:?}, killed {moment:?}");
-        let task = Task::prepare(*deed, &ground, &engine).await;
+        let task = Task::prepare(*deed, &harness, &engine).await;
         let (begun, way) = match moment {
             Moment::Call(verb, after, way) => {
-                let held = ground.world.count(*verb, Outcome::Held);
-                ground.world.tell(Control::Hold(*verb, *after)).await;
-                let begun = task.begin(&ground, &engine).await;
-                ground.world.until(*verb, Outcome::Held, held + 1).await;
+                let held = harness.world.count(*verb, Outcome::Held);
+                harness.world.tell(Control::Hold(*verb, *after)).await;
+                let begun = task.begin(&harness, &engine).await;
+                harness.world.until(*verb, Outcome::Held, held + 1).await;
                 (begun, Some(way.clone()))
             }
             Moment::Later(moment) => {
-                let begun = task.begin(&ground, &engine).await;
+                let begun = task.begin(&harness, &engine).await;
                 tokio::time::sleep(*moment).await;
                 (begun, None)
             }
         };
-        engine = next(&ground, engine, way).await;
-        task.finish(&ground, &engine, begun).await;
+        engine = next(&harness, engine, way).await;
+        task.finish(&harness, &engine, begun).await;
     }
-    end(&ground, engine).await;
+    end(&harness, engine).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_survives_any_number_of_engines(#[case] kind: Kind) {
-    let Some(ground) = Ground::open(kind).await else { return };
-    let mut engine = ground.engine().await;
-    let task = Task::prepare(Deed::Grow, &ground, &engine).await;
-    ground.world.tell(Control::Hold(Verb::Start, 0)).await;
-    let begun = task.begin(&ground, &engine).await;
+#[database_test]
+async fn an_action_survives_any_number_of_engines(harness: Harness) {
+    let mut engine = harness.engine().await;
+    let task = Task::prepare(Deed::Grow, &harness, &engine).await;
+    harness.world.tell(Control::Hold(Verb::Start, 0)).await;
+    let begun = task.begin(&harness, &engine).await;
     for number in 1..=5 {
-        ground.world.until_log("three starts by one more engine", |log| starts_held(log) >= 3 * number).await;
-        engine = next(&ground, engine, None).await;
+        harness
+            .world
+            .until_log("three starts by one more engine", |log| starts_held(log) >= 3 * number)
+            .await;
+        engine = next(&harness, engine, None).await;
     }
-    ground.world.tell(Control::Drop).await;
-    task.finish(&ground, &engine, begun).await;
-    end(&ground, engine).await;
+    harness.world.tell(Control::Drop).await;
+    task.finish(&harness, &engine, begun).await;
+    end(&harness, engine).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn members_that_were_operated_are_not_operated_again(#[case] kind: Kind) {
-    let Some(ground) = Ground::open(kind).await else { return };
-    let engine = ground.engine().await;
-    let task = Task::prepare(Deed::Operate, &ground, &engine).await;
-    ground.world.tell(Control::Hold(Verb::Operate, 2)).await;
-    let begun = task.begin(&ground, &engine).await;
-    ground.world.until(Verb::Operate, Outcome::Held, 1).await;
+#[database_test]
+async fn members_that_were_operated_are_not_operated_again(harness: Harness) {
+    let engine = harness.engine().await;
+    let task = Task::prepare(Deed::Operate, &harness, &engine).await;
+    harness.world.tell(Control::Hold(Verb::Operate, 2)).await;
+    let begun = task.begin(&harness, &engine).await;
+    harness.world.until(Verb::Operate, Outcome::Held, 1).await;
     let done =
-        ground.world.log().into_iter().filter(|entry| entry.verb == Verb::Operate && entry.is_accepted());
+        harness.world.log().into_iter().filter(|entry| entry.verb == Verb::Operate && entry.is_accepted());
     for node in done.filter_map(|entry| entry.node) {
         // Told while the others are under way, not with their end.
-        engine.end(part_for(&ground, node).await).await;
+        engine.end(part_for(&harness, node).await).await;
     }
-    let engine = next(&ground, engine, Some(Control::Drop)).await;
-    task.finish(&ground, &engine, begun).await;
-    assert_eq!(ground.world.count(Verb::Operate, Outcome::Done), 3, "{}", ground.world.tail());
-    end(&ground, engine).await;
+    let engine = next(&harness, engine, Some(Control::Drop)).await;
+    task.finish(&harness, &engine, begun).await;
+    assert_eq!(harness.world.count(Verb::Operate, Outcome::Done), 3, "{}", harness.world.tail());
+    end(&harness, engine).await;
 }
 
 /// The part of an operation that is about a node.
-async fn part_for(ground: &Ground, node: NodeId) -> ActionId {
-    let store = ground.store().await;
+async fn part_for(harness: &Harness, node: NodeId) -> ActionId {
+    let store = harness.store().await;
     let kinds = vec![ActionKind::NodeOperation];
     let parts = store.actions(&ActionQuery { node: Some(node), kinds, ..ActionQuery::default() }).await;
     store.close().await;
@@ -174,15 +163,15 @@ fn starts_held(log: &[muster_testkit::world::Entry]) -> usize {
 }
 
 /// Kills an engine, lets go what it left, and starts another.
-async fn next(ground: &Ground, engine: Replica, way: Option<Control>) -> Replica {
+async fn next(harness: &Harness, engine: Replica, way: Option<Control>) -> Replica {
     engine.kill().await;
     if let Some(way) = way {
-        ground.world.tell(way).await;
+        harness.world.tell(way).await;
     }
-    ground.engine().await
+    harness.engine().await
 }
 
-async fn end(ground: &Ground, engine: Replica) {
+async fn end(harness: &Harness, engine: Replica) {
     assert!(engine.stop().await.success());
-    facts::no_locks(ground).await;
+    facts::no_locks(harness).await;
 }

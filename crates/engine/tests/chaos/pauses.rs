@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use muster_testkit::world::{Control, Outcome, Verb, WORLD_NODE};
 
 use crate::facts::{self, Expected};
-use crate::ground::{Ground, Kind, grow, new_cluster, succeeded};
+use crate::harness::{Harness, Kind, grow, new_cluster, succeeded};
 
 #[tokio::test]
 async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
-    let Some(ground) = Ground::open(Kind::Postgres).await else { return };
-    let world = &ground.world;
-    let sleeper = ground.engine().await;
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let world = &harness.world;
+    let sleeper = harness.engine().await;
     let cluster = new_cluster();
     // More than are started at once: some are under way when it falls asleep, some it has not got to.
     world.tell(Control::Hold(Verb::Start, 0)).await;
@@ -20,7 +20,7 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
     sleeper.pause();
     let overtaken = world.log().last().unwrap().fence;
 
-    let other = ground.engine().await;
+    let other = harness.engine().await;
     world.until(Verb::Start, Outcome::Held, 8).await;
     world.tell(Control::Release).await;
     let action = other.end(create).await;
@@ -38,7 +38,7 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
     succeeded(&action);
     assert_eq!(action.owner, Some(sleeper.id().await));
     assert_ne!(action.owner, Some(sleeper.first_id()), "it goes on under a new name");
-    facts::agree(&ground, cluster, Expected { workers: Some(10), made: 10, again: 0 }).await;
+    facts::agree(&harness, cluster, Expected { workers: Some(10), made: 10, again: 0 }).await;
     let accepted: BTreeSet<_> =
         world.log().iter().filter(|entry| entry.is_accepted()).map(|entry| entry.fence).collect();
     assert!(
@@ -49,5 +49,5 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
     );
     assert_eq!(accepted.len(), 3, "the first look, the other's work, and the new life's\n{}", world.tail());
     assert!(sleeper.stop().await.success());
-    facts::no_locks(&ground).await;
+    facts::no_locks(&harness).await;
 }

@@ -6,12 +6,12 @@ use futures::future::join_all;
 use muster_testkit::world::{Outcome, Verb, WORLD_NODE};
 
 use crate::facts::{self, Expected};
-use crate::ground::{Ground, Kind, UNHURRIED, new_cluster, succeeded};
+use crate::harness::{Harness, Kind, UNHURRIED, new_cluster, succeeded};
 
 #[tokio::test]
 async fn two_engines_execute_each_of_many_actions_once() {
-    let Some(ground) = Ground::open(Kind::Postgres).await else { return };
-    let engines = [ground.engine_at(UNHURRIED).await, ground.engine_at(UNHURRIED).await];
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let engines = [harness.engine_at(UNHURRIED).await, harness.engine_at(UNHURRIED).await];
     let clusters: Vec<_> = (0..40).map(|_| new_cluster()).collect();
     let asked = clusters.iter().enumerate().map(async |(place, cluster)| {
         let engine = &engines[place % 2];
@@ -25,13 +25,13 @@ async fn two_engines_execute_each_of_many_actions_once() {
         *owners.entry(action.owner).or_insert(0) += 1;
     }
     for cluster in &clusters {
-        facts::agree(&ground, *cluster, Expected { workers: Some(2), made: 2, again: 0 }).await;
+        facts::agree(&harness, *cluster, Expected { workers: Some(2), made: 2, again: 0 }).await;
     }
     let calls = [(Verb::Create, Outcome::Done), (Verb::Start, Outcome::Made), (Verb::Start, Outcome::There)];
-    let counts = calls.map(|(verb, outcome)| ground.world.count(verb, outcome));
+    let counts = calls.map(|(verb, outcome)| harness.world.count(verb, outcome));
     assert_eq!(counts, [40, 80, 0], "by owner: {owners:?}");
     for engine in engines {
         assert!(engine.stop().await.success());
     }
-    facts::no_locks(&ground).await;
+    facts::no_locks(&harness).await;
 }

@@ -5,17 +5,13 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::ids::InstanceId;
 use muster_store::commands::Accept;
 use muster_store::reads::EventQuery;
-use rstest::rstest;
+use muster_testkit::database_test;
 
-use crate::fixture::{self, Fixture, Kind, caller};
+use crate::harness::{self, Harness, caller};
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let mut cluster = fixture::cluster(muster_testkit::fake::FAKE_NODE, 1);
+#[database_test]
+async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions(harness: Harness) {
+    let mut cluster = harness::cluster(muster_testkit::fake::FAKE_NODE, 1);
     cluster.instance = InstanceId::new("local", "a machine that burnt");
     let mut action = muster_core::sample::action(1, ActionKind::ClusterCreate, cluster.id);
     action.instance = cluster.instance.clone();
@@ -33,13 +29,13 @@ async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions
         request: None,
         events: Vec::new(),
     };
-    world.store().accept(accept).await.unwrap();
-    let ended = world.engine.abandon(&cluster, &caller()).await.unwrap().expect("nobody serves it");
+    harness.store().accept(accept).await.unwrap();
+    let ended = harness.engine.abandon(&cluster, &caller()).await.unwrap().expect("nobody serves it");
     assert_eq!(ended.status, ActionStatus::Succeeded);
-    assert_eq!(world.action(action.id).await.status, ActionStatus::Cancelled);
-    let row = world.cluster(cluster.id).await;
+    assert_eq!(harness.action(action.id).await.status, ActionStatus::Cancelled);
+    let row = harness.cluster(cluster.id).await;
     assert_eq!(row.status, ClusterStatus::Deleted);
-    let events = world
+    let events = harness
         .store()
         .events(&EventQuery { cluster: Some(cluster.id), ..EventQuery::default() })
         .await
@@ -47,13 +43,9 @@ async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions
     assert!(events.items.iter().any(|event| event.reason == "InstanceAbandoned"));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_row_that_is_served_is_not_abandoned(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let (cluster, _) = world.created(1).await;
-    assert_eq!(world.engine.abandon(&cluster, &caller()).await.unwrap(), None);
-    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+#[database_test]
+async fn a_row_that_is_served_is_not_abandoned(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    assert_eq!(harness.engine.abandon(&cluster, &caller()).await.unwrap(), None);
+    assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
 }

@@ -6,100 +6,84 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Span;
 use muster_engine::Change;
 use muster_store::commands::SignalKind;
-use muster_testkit::ManualClock;
 use muster_testkit::fake::Verb;
-use rstest::rstest;
+use muster_testkit::{ManualClock, database_test};
 
-use crate::fixture::{self, Fixture, Kind, caller, exactly};
+use crate::harness::{Harness, Kind, caller, exactly, setup};
 
-async fn node_of(world: &Fixture, cluster: ClusterId, child: &Action) -> Node {
-    let nodes = world.nodes(cluster).await;
+async fn node_of(harness: &Harness, cluster: ClusterId, child: &Action) -> Node {
+    let nodes = harness.nodes(cluster).await;
     nodes.into_iter().find(|node| Target::Node(node.id) == child.target).expect("its node is there")
 }
 
-async fn statuses(world: &Fixture, parent: ActionId) -> Vec<ActionStatus> {
-    world.children(parent).await.iter().map(|child| child.status).collect()
+async fn statuses(harness: &Harness, parent: ActionId) -> Vec<ActionStatus> {
+    harness.children(parent).await.iter().map(|child| child.status).collect()
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn cancelling_a_part_leaves_its_node_out_and_the_rest_goes_on(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let (cluster, _) = world.created(1).await;
-    world.world.hold(Verb::Start);
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
-    world.world.begun(Verb::Start, 3).await;
-    let [cancelled, other] = &world.children(resize).await[..] else { panic!("two nodes are added") };
-    world.engine.signal(cancelled.id, SignalKind::Cancel).await.unwrap();
-    world.until(cancelled.id, ActionStatus::Cancelled).await;
-    world.world.begun(Verb::Start, 4).await;
-    assert_eq!(node_of(&world, cluster.id, other).await.starts.len(), 1, "a start that was cut counts");
-    world.world.release();
-    let resize = world.ended(resize).await;
+#[database_test]
+async fn cancelling_a_part_leaves_its_node_out_and_the_rest_goes_on(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    harness.provider.begun(Verb::Start, 3).await;
+    let [cancelled, other] = &harness.children(resize).await[..] else { panic!("two nodes are added") };
+    harness.engine.signal(cancelled.id, SignalKind::Cancel).await.unwrap();
+    harness.until(cancelled.id, ActionStatus::Cancelled).await;
+    harness.provider.begun(Verb::Start, 4).await;
+    assert_eq!(node_of(&harness, cluster.id, other).await.starts.len(), 1, "a start that was cut counts");
+    harness.provider.release();
+    let resize = harness.ended(resize).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    let node = node_of(&world, cluster.id, cancelled).await;
+    let node = node_of(&harness, cluster.id, cancelled).await;
     assert_eq!(resize.status_reason, format!("{}: its action {} was cancelled", node.name, cancelled.id));
     assert_eq!(node.status, NodeStatus::Error);
-    assert_eq!(world.action(other.id).await.status, ActionStatus::Succeeded);
-    assert_eq!(world.world.running().len(), 2);
-    assert_eq!(world.resized(&cluster, 3).await.status, ActionStatus::Succeeded);
-    world.assert_agreement(cluster.id).await;
+    assert_eq!(harness.action(other.id).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.provider.running().len(), 2);
+    assert_eq!(harness.resized(&cluster, 3).await.status, ActionStatus::Succeeded);
+    harness.assert_agreement(cluster.id).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_node_that_was_left_out_stays_so_when_another_engine_goes_on(#[case] kind: Kind) {
-    let Some(mut world) = Fixture::open(kind).await else { return };
-    let (cluster, _) = world.created(1).await;
-    world.world.hold(Verb::Start);
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
-    world.applied(resize).await;
-    let cancelled = world.children(resize).await.remove(0);
-    world.engine.signal(cancelled.id, SignalKind::Cancel).await.unwrap();
-    world.until(cancelled.id, ActionStatus::Cancelled).await;
-    world.engine.stop().await;
-    world.world.release();
-    world.engine = fixture::engine(world.store().clone(), &world.world).await;
-    let resize = world.ended(resize).await;
+#[database_test]
+async fn a_node_that_was_left_out_stays_so_when_another_engine_goes_on(mut harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    harness.applied(resize).await;
+    let cancelled = harness.children(resize).await.remove(0);
+    harness.engine.signal(cancelled.id, SignalKind::Cancel).await.unwrap();
+    harness.until(cancelled.id, ActionStatus::Cancelled).await;
+    harness.engine.stop().await;
+    harness.provider.release();
+    harness.engine = setup().start(harness.store().clone(), &harness).await;
+    let resize = harness.ended(resize).await;
     assert!(resize.status_reason.contains(&cancelled.id.to_string()), "{}", resize.status_reason);
-    assert_eq!(world.world.running().len(), 2);
+    assert_eq!(harness.provider.running().len(), 2);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn parts_are_suspended_resumed_and_cancelled_with_their_parent(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let (cluster, _) = world.created(1).await;
-    world.world.hold(Verb::Start);
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
-    world.applied(resize).await;
-    world.engine.signal(resize, SignalKind::Suspend).await.unwrap();
-    world.until(resize, ActionStatus::Suspended).await;
-    assert_eq!(statuses(&world, resize).await, [ActionStatus::Suspended; 2]);
-    let begun = world.world.count(Verb::Start);
-    world.engine.signal(resize, SignalKind::Resume).await.unwrap();
-    world.world.begun(Verb::Start, begun + 2).await;
-    assert_eq!(statuses(&world, resize).await, [ActionStatus::Running; 2]);
-    world.engine.signal(resize, SignalKind::Cancel).await.unwrap();
-    world.ended(resize).await;
-    assert_eq!(statuses(&world, resize).await, [ActionStatus::Cancelled; 2]);
+#[database_test]
+async fn parts_are_suspended_resumed_and_cancelled_with_their_parent(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    harness.applied(resize).await;
+    harness.engine.signal(resize, SignalKind::Suspend).await.unwrap();
+    harness.until(resize, ActionStatus::Suspended).await;
+    assert_eq!(statuses(&harness, resize).await, [ActionStatus::Suspended; 2]);
+    let begun = harness.provider.count(Verb::Start);
+    harness.engine.signal(resize, SignalKind::Resume).await.unwrap();
+    harness.provider.begun(Verb::Start, begun + 2).await;
+    assert_eq!(statuses(&harness, resize).await, [ActionStatus::Running; 2]);
+    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.ended(resize).await;
+    assert_eq!(statuses(&harness, resize).await, [ActionStatus::Cancelled; 2]);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn parts_end_with_a_parent_that_took_too_long(#[case] kind: Kind) {
+#[database_test]
+async fn parts_end_with_a_parent_that_took_too_long(kind: Kind) {
     let clock = ManualClock::default();
-    let Some(world) = Fixture::open_by(kind, &clock).await else { return };
-    let (cluster, _) = world.created(1).await;
-    world.world.hold(Verb::Start);
+    let Some(harness) = setup().clock(&clock).open(kind).await else { return };
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
     let change = Change {
         kind: ActionKind::ClusterResize,
         cluster: cluster.clone(),
@@ -108,10 +92,10 @@ async fn parts_end_with_a_parent_that_took_too_long(#[case] kind: Kind) {
         on_conflict: OnConflict::Queue,
         timeout: Some(Span::from_secs(1)),
     };
-    let resize = world.engine.submit(change, caller()).await.unwrap().action.id;
-    world.world.begun(Verb::Start, 3).await;
-    assert_eq!(statuses(&world, resize).await, [ActionStatus::Running; 2]);
+    let resize = harness.engine.submit(change, caller()).await.unwrap().action.id;
+    harness.provider.begun(Verb::Start, 3).await;
+    assert_eq!(statuses(&harness, resize).await, [ActionStatus::Running; 2]);
     clock.advance(Span::from_secs(1));
-    assert_eq!(world.ended(resize).await.status, ActionStatus::Failed);
-    assert_eq!(statuses(&world, resize).await, [ActionStatus::Failed; 2]);
+    assert_eq!(harness.ended(resize).await.status, ActionStatus::Failed);
+    assert_eq!(statuses(&harness, resize).await, [ActionStatus::Failed; 2]);
 }

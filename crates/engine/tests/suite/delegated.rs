@@ -11,7 +11,6 @@ use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::time::Span;
-use muster_engine::policy::Policies;
 use muster_engine::{Change, Config, Engine};
 use muster_store::Store;
 use muster_store::reads::EventQuery;
@@ -19,7 +18,7 @@ use muster_testkit::eventually;
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
 use serde_json::{Value, json};
 
-use crate::fixture::{self, Fixture, Kind, PATIENCE, caller};
+use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
 
 /// What had to wait is looked at again soon.
 fn soon() -> Config {
@@ -28,23 +27,23 @@ fn soon() -> Config {
 
 /// A cluster of this type that is not stored yet.
 fn operated(kind: &str, workers: u32) -> Cluster {
-    Cluster { instance: Operated::instance_id(), ..fixture::cluster(kind, workers) }
+    Cluster { instance: Operated::instance_id(), ..harness::cluster(kind, workers) }
 }
 
-async fn open(kind: Kind) -> Option<Fixture> {
-    Fixture::open_config(kind, soon()).await
+async fn open(kind: Kind) -> Option<Harness> {
+    setup().config(soon()).open(kind).await
 }
 
 /// Another engine over the same worlds.
-async fn engine(world: &Fixture, store: Store, config: Config) -> Engine {
-    fixture::start(store, &world.world, &world.operators, config, Policies::default()).await
+async fn engine(harness: &Harness, store: Store, config: Config) -> Engine {
+    setup().config(config).start(store, harness).await
 }
 
 /// An operated cluster with a head and so many workers that has come up.
-async fn created(world: &Fixture, workers: u32) -> Cluster {
+async fn created(harness: &Harness, workers: u32) -> Cluster {
     let cluster = operated(OPERATED_CLUSTER, workers);
-    let create = world.create(&cluster).await;
-    let create = world.ended(create).await;
+    let create = harness.create(&cluster).await;
+    let create = harness.ended(create).await;
     assert_eq!(create.status_reason, "Cluster creation succeeded.");
     cluster
 }
@@ -57,43 +56,43 @@ fn ids(nodes: &[Node]) -> Vec<NodeId> {
     nodes.iter().map(|node| node.id).collect()
 }
 
-async fn names(world: &Fixture, id: ClusterId) -> Vec<String> {
-    let mut names: Vec<_> = workers(world.nodes(id).await).into_iter().map(|node| node.name).collect();
+async fn names(harness: &Harness, id: ClusterId) -> Vec<String> {
+    let mut names: Vec<_> = workers(harness.nodes(id).await).into_iter().map(|node| node.name).collect();
     names.sort_unstable();
     names
 }
 
-async fn told(world: &Fixture, id: ClusterId, reason: &str) -> Vec<Event> {
+async fn told(harness: &Harness, id: ClusterId, reason: &str) -> Vec<Event> {
     let query = EventQuery { cluster: Some(id), ..EventQuery::default() };
-    let events = world.store().events(&query).await.expect("the store answers").items;
+    let events = harness.store().events(&query).await.expect("the store answers").items;
     events.into_iter().filter(|event| event.reason == reason).collect()
 }
 
 /// Returns when the rows of a cluster are so.
-async fn until(world: &Fixture, id: ClusterId, what: &str, holds: impl Fn(&Cluster, &[Node]) -> bool) {
+async fn until(harness: &Harness, id: ClusterId, what: &str, holds: impl Fn(&Cluster, &[Node]) -> bool) {
     eventually(what, PATIENCE, async || {
-        let (cluster, nodes) = (world.cluster(id).await, world.nodes(id).await);
+        let (cluster, nodes) = (harness.cluster(id).await, harness.nodes(id).await);
         if holds(&cluster, &nodes) { Ok(()) } else { Err(format!("{cluster:?} {nodes:?}")) }
     })
     .await;
 }
 
-async fn restarted(world: &Fixture, cluster: &Cluster, node: NodeId) -> Action {
+async fn restarted(harness: &Harness, cluster: &Cluster, node: NodeId) -> Action {
     let change = Change {
         kind: ActionKind::NodeRecover,
-        cluster: world.cluster(cluster.id).await,
+        cluster: harness.cluster(cluster.id).await,
         node: Some(node),
         inputs: json!({}),
         on_conflict: OnConflict::Queue,
         timeout: None,
     };
-    let action = world.engine.submit(change, caller()).await.expect("accepted").action.id;
-    world.ended(action).await
+    let action = harness.engine.submit(change, caller()).await.expect("accepted").action.id;
+    harness.ended(action).await
 }
 
-async fn within_a_second(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
+async fn within_a_second(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
     let timeout = Some(Span::from_secs(1));
     let on_conflict = OnConflict::Queue;
     let change = Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout };
-    world.engine.submit(change, caller()).await.expect("accepted").action.id
+    harness.engine.submit(change, caller()).await.expect("accepted").action.id
 }

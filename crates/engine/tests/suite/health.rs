@@ -10,51 +10,42 @@ use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::policy::Policy;
 use muster_core::policy::health::PollUrl;
 use muster_core::time::Span;
-use muster_engine::Config;
 use muster_engine::policy::Policies;
 use muster_engine::ports::probe::{Polled, Probe};
 use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::ActionQuery;
-use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Verb, World};
-use muster_testkit::{FreshStore, ManualClock, eventually};
-use rstest::rstest;
+use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Verb};
+use muster_testkit::{ManualClock, database_test, eventually};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::fixture::{self, Fixture, Kind, PATIENCE};
+use crate::harness::{self, Harness, Kind, PATIENCE, setup};
 use crate::policies::{attach, ended, policy};
 
 /// How often clusters of these tests are looked at.
 const INTERVAL: Span = Span::from_secs(60);
 
-struct Cared {
+struct HealthScenario {
     clock: ManualClock,
-    world: Fixture,
+    harness: Harness,
     cluster: Cluster,
     policy: Policy,
 }
 
-impl Cared {
+impl HealthScenario {
     /// A cluster of this type whose health is looked after in this way.
     async fn with(kind: Kind, profile: &str, mode: &Value, policies: Policies) -> Option<Self> {
         let clock = ManualClock::default();
-        let fresh = FreshStore::open(kind).await?;
-        let (world, operators) = (Arc::new(World::default()), Arc::default());
-        let (lease, safety_period) = (Span::from_secs(u32::MAX), Span::from_millis(50));
-        let config = Config { lease, safety_period, ..Config::default() };
-        let store = fresh.store.clone();
-        let engine =
-            fixture::start_by(Arc::new(clock.clone()), store, &world, &operators, config, policies).await;
-        let world = Fixture { engine, world, fresh, operators };
-        let cluster = fixture::cluster(profile, 2);
-        let created = world.create(&cluster).await;
-        world.ended(created).await;
+        let harness = setup().clock(&clock).policies(policies).open(kind).await?;
+        let cluster = harness::cluster(profile, 2);
+        let created = harness.create(&cluster).await;
+        harness.ended(created).await;
         let recovery = json!({"actions": [{"name": "RECREATE"}], "node_delete_timeout": 7});
         let properties = json!({"detection": {"detection_modes": [mode]}, "recovery": recovery});
-        let policy = policy(&world, "senlin.policy.health-1.2", properties).await;
-        let attached = attach(&world, &cluster, &policy).await;
+        let policy = policy(&harness, "senlin.policy.health-1.2", properties).await;
+        let attached = attach(&harness, &cluster, &policy).await;
         assert_eq!(attached.status, ActionStatus::Succeeded, "{}", attached.status_reason);
-        Some(Self { clock, world, cluster, policy })
+        Some(Self { clock, harness, cluster, policy })
     }
 
     async fn by(kind: Kind, profile: &str, mode: &str) -> Option<Self> {
@@ -62,27 +53,27 @@ impl Cared {
     }
 
     async fn kill_a_worker(&self) {
-        let nodes = self.world.nodes(self.cluster.id).await;
+        let nodes = self.harness.nodes(self.cluster.id).await;
         let worker = nodes.iter().find(|node| node.role == NodeRole::Worker).expect("a worker");
-        self.world.world.kill(worker.id, "killed by signal 9");
+        self.harness.provider.kill(worker.id, "killed by signal 9");
     }
 
     async fn healings(&self) -> Vec<Action> {
         let query = ActionQuery { cluster: Some(self.cluster.id), top_level: true, ..ActionQuery::default() };
-        let actions = self.world.store().actions(&query).await.expect("the store answers").items;
+        let actions = self.harness.store().actions(&query).await.expect("the store answers").items;
         actions.into_iter().filter(|action| action.cause == Cause::Healing).collect()
     }
 
     /// Returns when whatever was heard before is behind: another cluster of the same policy was recovered twice since.
     async fn has_looked_around(&self) {
-        let other = fixture::cluster(FAKE_NODE, 2);
-        let created = self.world.create(&other).await;
-        self.world.ended(created).await;
-        attach(&self.world, &other, &self.policy).await;
-        for node in self.world.nodes(other.id).await {
-            self.world.world.kill(node.id, "killed by signal 9");
+        let other = harness::cluster(FAKE_NODE, 2);
+        let created = self.harness.create(&other).await;
+        self.harness.ended(created).await;
+        attach(&self.harness, &other, &self.policy).await;
+        for node in self.harness.nodes(other.id).await {
+            self.harness.provider.kill(node.id, "killed by signal 9");
             eventually("a recovered node", PATIENCE, async || {
-                let running = self.world.world.running();
+                let running = self.harness.provider.running();
                 if running.contains(&node.id) { Ok(()) } else { Err(format!("{running:?}")) }
             })
             .await;
@@ -90,75 +81,59 @@ impl Cared {
     }
 
     async fn is_well_again(&self) {
-        self.world.until_healed(self.cluster.id).await;
-        self.world.until_status(self.cluster.id, ClusterStatus::Active).await;
-        let nodes = self.world.nodes(self.cluster.id).await;
+        self.harness.until_healed(self.cluster.id).await;
+        self.harness.until_status(self.cluster.id, ClusterStatus::Active).await;
+        let nodes = self.harness.nodes(self.cluster.id).await;
         assert!(nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
-        self.world.assert_agreement(self.cluster.id).await;
+        self.harness.assert_agreement(self.cluster.id).await;
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_dead_node_is_recovered_at_the_next_look(#[case] kind: Kind) {
-    let Some(cared) = Cared::by(kind, FAKE_NODE, "NODE_STATUS_POLLING").await else { return };
-    cared.clock.somebody_sleeps().await;
-    cared.kill_a_worker().await;
-    cared.world.until_status(cared.cluster.id, ClusterStatus::Warning).await;
-    assert_eq!(cared.healings().await, [], "it is not its time yet");
-    cared.clock.advance(INTERVAL);
-    cared.is_well_again().await;
-    let [healing] = &cared.healings().await[..] else { panic!("one recovery") };
+#[database_test(|kind| HealthScenario::by(kind, FAKE_NODE, "NODE_STATUS_POLLING"))]
+async fn a_dead_node_is_recovered_at_the_next_look(scenario: HealthScenario) {
+    scenario.clock.somebody_sleeps().await;
+    scenario.kill_a_worker().await;
+    scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Warning).await;
+    assert_eq!(scenario.healings().await, [], "it is not its time yet");
+    scenario.clock.advance(INTERVAL);
+    scenario.is_well_again().await;
+    let [healing] = &scenario.healings().await[..] else { panic!("one recovery") };
     assert_eq!((healing.kind, healing.status), (ActionKind::NodeRecover, ActionStatus::Succeeded));
     let inputs = json!({"operation": "RECREATE", "delete_timeout": 7, "force_recreate": false});
     assert_eq!(healing.inputs, inputs);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_the_provider_tells_is_not_waited_for(#[case] kind: Kind) {
-    let Some(cared) = Cared::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS").await else { return };
-    cared.kill_a_worker().await;
-    cared.is_well_again().await;
+#[database_test(|kind| HealthScenario::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS"))]
+async fn what_the_provider_tells_is_not_waited_for(scenario: HealthScenario) {
+    scenario.kill_a_worker().await;
+    scenario.is_well_again().await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_recovery_that_failed_is_tried_again_after_an_interval(#[case] kind: Kind) {
-    let Some(cared) = Cared::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS").await else { return };
-    cared.world.world.fail_next(Verb::Start, ProviderError::permanent("Broken", "it is broken"));
-    cared.kill_a_worker().await;
-    cared.world.until_healed(cared.cluster.id).await;
-    cared.has_looked_around().await;
-    assert_eq!(cared.healings().await.len(), 1, "its failure is no reason to try again");
-    cared.clock.advance(INTERVAL);
-    cared.world.until_status(cared.cluster.id, ClusterStatus::Active).await;
-    assert_eq!(cared.healings().await.len(), 2);
+#[database_test(|kind| HealthScenario::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS"))]
+async fn a_recovery_that_failed_is_tried_again_after_an_interval(scenario: HealthScenario) {
+    scenario.harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it is broken"));
+    scenario.kill_a_worker().await;
+    scenario.harness.until_healed(scenario.cluster.id).await;
+    scenario.has_looked_around().await;
+    assert_eq!(scenario.healings().await.len(), 1, "its failure is no reason to try again");
+    scenario.clock.advance(INTERVAL);
+    scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Active).await;
+    assert_eq!(scenario.healings().await.len(), 2);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(#[case] kind: Kind) {
-    let Some(cared) = Cared::by(kind, FAKE_CLUSTER, "NODE_STATUS_POLLING").await else { return };
-    cared.clock.somebody_sleeps().await;
-    cared.kill_a_worker().await;
-    cared.world.until_status(cared.cluster.id, ClusterStatus::Warning).await;
-    assert_eq!(cared.healings().await, []);
-    cared.clock.advance(INTERVAL);
-    cared.is_well_again().await;
-    let kinds = async || cared.healings().await.iter().map(|action| action.kind).collect::<Vec<_>>();
+#[database_test(|kind| HealthScenario::by(kind, FAKE_CLUSTER, "NODE_STATUS_POLLING"))]
+async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(scenario: HealthScenario) {
+    scenario.clock.somebody_sleeps().await;
+    scenario.kill_a_worker().await;
+    scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Warning).await;
+    assert_eq!(scenario.healings().await, []);
+    scenario.clock.advance(INTERVAL);
+    scenario.is_well_again().await;
+    let kinds = async || scenario.healings().await.iter().map(|action| action.kind).collect::<Vec<_>>();
     assert_eq!(kinds().await, [ActionKind::NodeRecover]);
-    let disable = json!({"policy_id": cared.policy.id, "enabled": false});
-    ended(&cared.world, ActionKind::ClusterUpdatePolicy, &cared.cluster, disable).await;
-    cared.kill_a_worker().await;
+    let disable = json!({"policy_id": scenario.policy.id, "enabled": false});
+    ended(&scenario.harness, ActionKind::ClusterUpdatePolicy, &scenario.cluster, disable).await;
+    scenario.kill_a_worker().await;
     eventually("the recovery that is done by default", PATIENCE, async || {
         let kinds = kinds().await;
         if kinds.contains(&ActionKind::ClusterRecover) { Ok(()) } else { Err(format!("{kinds:?}")) }
@@ -182,11 +157,8 @@ impl Probe for Answers {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] kind: Kind) {
+#[database_test]
+async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(kind: Kind) {
     let answers = Arc::new(Answers {
         answer: Mutex::new(Polled::Unwell("it sulks".to_owned())),
         asked: AtomicUsize::new(0),
@@ -195,24 +167,24 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(#[case] k
     let policies = Policies::standard().with_probe(answers.clone());
     let options = json!({"poll_url": "http://{nodename}/", "poll_url_retry_limit": 1});
     let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": options});
-    let Some(cared) = Cared::with(kind, FAKE_NODE, &mode, policies).await else { return };
+    let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode, policies).await else { return };
     let looks = async |count: usize| {
-        cared.clock.somebody_sleeps().await;
-        cared.clock.advance(INTERVAL);
+        scenario.clock.somebody_sleeps().await;
+        scenario.clock.advance(INTERVAL);
         eventually(&format!("{count} polls"), PATIENCE, async || {
             let asked = answers.asked.load(Ordering::SeqCst);
             if asked < count { Err(asked) } else { Ok(()) }
         })
         .await;
-        cared.clock.somebody_sleeps().await;
+        scenario.clock.somebody_sleeps().await;
     };
     for look in 1..=4 {
         looks(2 * look).await;
-        assert_eq!(cared.healings().await, [], "its time is not over after look {look}");
+        assert_eq!(scenario.healings().await, [], "its time is not over after look {look}");
     }
     looks(10).await;
-    cared.world.until_healed(cared.cluster.id).await;
-    let nodes = cared.world.nodes(cared.cluster.id).await;
+    scenario.harness.until_healed(scenario.cluster.id).await;
+    let nodes = scenario.harness.nodes(scenario.cluster.id).await;
     let urls = answers.urls.lock().expect("not poisoned").clone();
     assert!(nodes.iter().all(|node| urls.contains(&format!("http://{}/", node.name))), "{urls:?}");
 }
@@ -229,30 +201,27 @@ impl Probe for Silent {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(#[case] kind: Kind) {
+#[database_test]
+async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(kind: Kind) {
     let silent = Arc::new(Silent::default());
     let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": {"poll_url": "http://silent/"}});
     let policies = Policies::standard().with_probe(silent.clone());
-    let Some(cared) = Cared::with(kind, FAKE_NODE, &mode, policies).await else { return };
-    cared.clock.somebody_sleeps().await;
-    cared.clock.advance(INTERVAL);
+    let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode, policies).await else { return };
+    scenario.clock.somebody_sleeps().await;
+    scenario.clock.advance(INTERVAL);
     tokio::time::timeout(PATIENCE.into(), silent.0.notified()).await.expect("it is asked");
-    let other = fixture::cluster(FAKE_NODE, 1);
-    let created = cared.world.create(&other).await;
-    cared.world.ended(created).await;
+    let other = harness::cluster(FAKE_NODE, 1);
+    let created = scenario.harness.create(&other).await;
+    scenario.harness.ended(created).await;
     let modes = json!({"detection_modes": [{"type": "NODE_STATUS_POLLING"}]});
     let properties = json!({"detection": modes, "recovery": {"actions": [{"name": "RECREATE"}]}});
-    let policy = policy(&cared.world, "senlin.policy.health-1.2", properties).await;
-    attach(&cared.world, &other, &policy).await;
-    cared.clock.somebody_sleeps().await;
-    let [node] = &cared.world.nodes(other.id).await[..] else { panic!("one node") };
-    cared.world.world.kill(node.id, "killed by signal 9");
-    cared.world.until_status(other.id, ClusterStatus::Warning).await;
-    cared.clock.advance(INTERVAL);
-    cared.world.until_healed(other.id).await;
-    cared.world.until_status(other.id, ClusterStatus::Active).await;
+    let policy = policy(&scenario.harness, "senlin.policy.health-1.2", properties).await;
+    attach(&scenario.harness, &other, &policy).await;
+    scenario.clock.somebody_sleeps().await;
+    let [node] = &scenario.harness.nodes(other.id).await[..] else { panic!("one node") };
+    scenario.harness.provider.kill(node.id, "killed by signal 9");
+    scenario.harness.until_status(other.id, ClusterStatus::Warning).await;
+    scenario.clock.advance(INTERVAL);
+    scenario.harness.until_healed(other.id).await;
+    scenario.harness.until_status(other.id, ClusterStatus::Active).await;
 }

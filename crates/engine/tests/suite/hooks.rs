@@ -11,11 +11,10 @@ use muster_engine::policy::Policies;
 use muster_engine::ports::webhook::Hooks;
 use muster_store::reads::EventQuery;
 use muster_testkit::fake::Verb;
-use muster_testkit::{ManualClock, eventually};
-use rstest::rstest;
+use muster_testkit::{ManualClock, database_test, eventually};
 use serde_json::{Value, json};
 
-use crate::fixture::{self, Fixture, Kind, PATIENCE};
+use crate::harness::{Harness, Kind, PATIENCE, setup};
 use crate::saying::Saying;
 
 /// Remembers what it is told; the first message gets lost.
@@ -68,14 +67,14 @@ fn hook() -> Value {
     json!({"hooks": {"type": "webhook", "timeout": 60, "params": {"url": "http://hook/"}}})
 }
 
-struct Scene {
-    world: Fixture,
+struct HookScenario {
+    harness: Harness,
     clock: ManualClock,
     recorder: Arc<Recorder>,
     cluster: Cluster,
 }
 
-impl Scene {
+impl HookScenario {
     async fn open(kind: Kind) -> Option<Self> {
         Self::of(kind, 3).await
     }
@@ -83,13 +82,18 @@ impl Scene {
     async fn of(kind: Kind, workers: u32) -> Option<Self> {
         let (clock, saying, recorder) = (ManualClock::default(), Saying::default(), Arc::default());
         let policies = Policies::default().with(saying.clone());
-        let mut world = Fixture::open_policed(kind, &clock, policies.clone()).await?;
-        let (cluster, _) = world.created(workers).await;
-        saying.bind(&world, cluster.id).await;
+        let mut harness = setup().clock(&clock).policies(policies.clone()).open(kind).await?;
+        let (cluster, _) = harness.created(workers).await;
+        saying.bind(&harness, cluster.id).await;
         saying.say(&hook());
-        world.engine.stop().await;
-        world.engine = fixture::engine_hooked(&clock, &world, policies, &recorder).await;
-        Some(Self { world, clock, recorder, cluster })
+        harness.engine.stop().await;
+        harness.engine = setup()
+            .clock(&clock)
+            .policies(policies)
+            .hooks(&recorder)
+            .start(harness.store().clone(), &harness)
+            .await;
+        Some(Self { harness, clock, recorder, cluster })
     }
 
     async fn scale_in(&self) -> ActionId {
@@ -97,92 +101,81 @@ impl Scene {
     }
 
     async fn scale_in_by(&self, count: u32) -> ActionId {
-        self.world.submit(ActionKind::ClusterScaleIn, &self.cluster, json!({"count": count})).await
+        self.harness.submit(ActionKind::ClusterScaleIn, &self.cluster, json!({"count": count})).await
     }
 
     async fn parts(&self, action: ActionId) -> Vec<Action> {
-        self.world.children(action).await
+        self.harness.children(action).await
     }
 
     async fn complete(&self, token: &Value) -> ActionId {
         let token: ActionId = serde_json::from_value(token.clone()).expect("an id");
-        self.world.engine.complete_lifecycle(token).await.expect("it is there");
+        self.harness.engine.complete_lifecycle(token).await.expect("it is there");
         token
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_member_goes_when_somebody_says_so_whoever_goes_on_meanwhile(#[case] kind: Kind) {
-    let Some(mut scene) = Scene::open(kind).await else { return };
-    let action = scene.scale_in().await;
-    let tokens = scene.recorder.tokens(2).await;
-    let parts = scene.parts(action).await;
+#[database_test]
+async fn a_member_goes_when_somebody_says_so_whoever_goes_on_meanwhile(mut scenario: HookScenario) {
+    let action = scenario.scale_in().await;
+    let tokens = scenario.recorder.tokens(2).await;
+    let parts = scenario.parts(action).await;
     let waits = |part: &Action| {
         part.status == ActionStatus::WaitingLifecycleCompletion && part.cause == Cause::DerivedWithHook
     };
     assert!(parts.len() == 2 && parts.iter().all(waits), "{parts:?}");
-    assert_eq!(scene.world.world.count(Verb::Stop), 0);
-    let first = scene.complete(&tokens[0]).await;
-    scene.world.until(first, ActionStatus::Succeeded).await;
-    assert_eq!(scene.world.nodes(scene.cluster.id).await.len(), 2, "the other one went too, or none");
-    scene.world.engine.stop().await;
-    scene.recorder.told.lock().expect("not poisoned").clear();
+    assert_eq!(scenario.harness.provider.count(Verb::Stop), 0);
+    let first = scenario.complete(&tokens[0]).await;
+    scenario.harness.until(first, ActionStatus::Succeeded).await;
+    assert_eq!(scenario.harness.nodes(scenario.cluster.id).await.len(), 2, "the other one went too, or none");
+    scenario.harness.engine.stop().await;
+    scenario.recorder.told.lock().expect("not poisoned").clear();
     let policies = Policies::default().with(Saying::default());
-    scene.world.engine = fixture::engine_hooked(&scene.clock, &scene.world, policies, &scene.recorder).await;
-    assert_eq!(scene.recorder.tokens(1).await, [tokens[1].clone()], "another token, or one that is done");
-    scene.complete(&tokens[1]).await;
-    let ended = scene.world.ended(action).await;
+    scenario.harness.engine = setup()
+        .clock(&scenario.clock)
+        .policies(policies)
+        .hooks(&scenario.recorder)
+        .start(scenario.harness.store().clone(), &scenario.harness)
+        .await;
+    assert_eq!(scenario.recorder.tokens(1).await, [tokens[1].clone()], "another token, or one that is done");
+    scenario.complete(&tokens[1]).await;
+    let ended = scenario.harness.ended(action).await;
     assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);
-    scene.complete(&tokens[1]).await;
-    scene.world.assert_agreement(scene.cluster.id).await;
-    assert_eq!(scene.world.cluster(scene.cluster.id).await.desired(), 1);
+    scenario.complete(&tokens[1]).await;
+    scenario.harness.assert_agreement(scenario.cluster.id).await;
+    assert_eq!(scenario.harness.cluster(scenario.cluster.id).await.desired(), 1);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn silence_lets_members_go_in_the_end(#[case] kind: Kind) {
-    let Some(scene) = Scene::open(kind).await else { return };
-    let action = scene.scale_in().await;
-    scene.recorder.tokens(2).await;
-    scene.clock.advance(Span::from_secs(59));
-    assert_eq!(scene.world.world.count(Verb::Stop), 0);
-    scene.clock.advance(Span::from_secs(2));
-    assert_eq!(scene.world.ended(action).await.status, ActionStatus::Succeeded);
-    scene.world.assert_agreement(scene.cluster.id).await;
+#[database_test]
+async fn silence_lets_members_go_in_the_end(scenario: HookScenario) {
+    let action = scenario.scale_in().await;
+    scenario.recorder.tokens(2).await;
+    scenario.clock.advance(Span::from_secs(59));
+    assert_eq!(scenario.harness.provider.count(Verb::Stop), 0);
+    scenario.clock.advance(Span::from_secs(2));
+    assert_eq!(scenario.harness.ended(action).await.status, ActionStatus::Succeeded);
+    scenario.harness.assert_agreement(scenario.cluster.id).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_unknown_token_is_not_found(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn an_unknown_token_is_not_found(harness: Harness) {
     let unknown = ActionId::from_uuid(uuid::Uuid::now_v7());
-    let refused = world.engine.complete_lifecycle(unknown).await.unwrap_err();
+    let refused = harness.engine.complete_lifecycle(unknown).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("the action '{unknown}' could not be found"));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn many_are_told_of_a_few_at_a_time_and_what_gets_lost_is_an_event(#[case] kind: Kind) {
-    let Some(scene) = Scene::of(kind, 20).await else { return };
-    let action = scene.scale_in_by(20).await;
-    assert_eq!(scene.recorder.tokens(20).await.len(), 20);
-    let (_, most) = *scene.recorder.under_way.lock().expect("not poisoned");
+#[database_test(|kind| HookScenario::of(kind, 20))]
+async fn many_are_told_of_a_few_at_a_time_and_what_gets_lost_is_an_event(scenario: HookScenario) {
+    let action = scenario.scale_in_by(20).await;
+    assert_eq!(scenario.recorder.tokens(20).await.len(), 20);
+    let (_, most) = *scenario.recorder.under_way.lock().expect("not poisoned");
     assert!((2..=8).contains(&most), "{most} at once");
-    let query = EventQuery { cluster: Some(scene.cluster.id), ..EventQuery::default() };
-    let events = scene.world.store().events(&query).await.expect("the store answers").items;
+    let query = EventQuery { cluster: Some(scenario.cluster.id), ..EventQuery::default() };
+    let events = scenario.harness.store().events(&query).await.expect("the store answers").items;
     let told: Vec<&str> =
         events.iter().filter(|event| event.reason == "HookNotTold").map(|event| &*event.message).collect();
     assert_eq!(told, ["nodes wait to go, and whoever should let them was not told: it got lost"]);
-    scene.clock.advance(Span::from_secs(61));
-    assert_eq!(scene.world.ended(action).await.status, ActionStatus::Succeeded);
-    scene.world.assert_agreement(scene.cluster.id).await;
+    scenario.clock.advance(Span::from_secs(61));
+    assert_eq!(scenario.harness.ended(action).await.status, ActionStatus::Succeeded);
+    scenario.harness.assert_agreement(scenario.cluster.id).await;
 }

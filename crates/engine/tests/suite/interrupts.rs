@@ -11,7 +11,7 @@ use muster_testkit::fake::{FAKE_NODE, Verb};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::fixture::{self, Fixture, Kind, caller};
+use crate::harness::{self, Harness, Kind, caller, setup};
 
 /// Whoever is not told learns nothing: a lost notice is a hang.
 fn deaf() -> Config {
@@ -19,19 +19,19 @@ fn deaf() -> Config {
 }
 
 /// A cluster, and an action on it that hangs in a verb.
-async fn hanging(world: &Fixture, verb: Verb, timeout: Option<Span>) -> (Cluster, ActionId) {
+async fn hanging(harness: &Harness, verb: Verb, timeout: Option<Span>) -> (Cluster, ActionId) {
     let (cluster, kind) = match verb {
-        Verb::Create => (fixture::cluster(FAKE_NODE, 1), ActionKind::ClusterCreate),
-        Verb::Update => (world.created(1).await.0, ActionKind::ClusterUpdate),
-        Verb::Delete => (world.created(1).await.0, ActionKind::ClusterDelete),
-        _ => (world.created(1).await.0, ActionKind::ClusterCheck),
+        Verb::Create => (harness::cluster(FAKE_NODE, 1), ActionKind::ClusterCreate),
+        Verb::Update => (harness.created(1).await.0, ActionKind::ClusterUpdate),
+        Verb::Delete => (harness.created(1).await.0, ActionKind::ClusterDelete),
+        _ => (harness.created(1).await.0, ActionKind::ClusterCheck),
     };
-    world.world.hold(verb);
-    let begun = world.world.count(verb);
+    harness.provider.hold(verb);
+    let begun = harness.provider.count(verb);
     let action = match kind {
         ActionKind::ClusterCreate => {
             let timeout = timeout.unwrap_or(cluster.timeout);
-            world.create(&Cluster { timeout, ..cluster.clone() }).await
+            harness.create(&Cluster { timeout, ..cluster.clone() }).await
         }
         kind => {
             let on_conflict = OnConflict::Queue;
@@ -43,13 +43,13 @@ async fn hanging(world: &Fixture, verb: Verb, timeout: Option<Span>) -> (Cluster
                 on_conflict,
                 timeout,
             };
-            world.engine.submit(change, caller()).await.expect("accepted").action.id
+            harness.engine.submit(change, caller()).await.expect("accepted").action.id
         }
     };
     if verb == Verb::Observe {
-        world.until(action, ActionStatus::Running).await;
+        harness.until(action, ActionStatus::Running).await;
     } else {
-        world.world.begun(verb, begun + 1).await;
+        harness.provider.begun(verb, begun + 1).await;
     }
     (cluster, action)
 }
@@ -60,14 +60,14 @@ async fn a_cancel_cuts_a_call(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
     #[values(Verb::Create, Verb::Update, Verb::Delete, Verb::Observe)] verb: Verb,
 ) {
-    let Some(world) = Fixture::open_config(kind, deaf()).await else { return };
-    let (cluster, action) = hanging(&world, verb, None).await;
-    world.engine.signal(action, SignalKind::Cancel).await.unwrap();
-    assert_eq!(world.ended(action).await.status, ActionStatus::Cancelled);
-    world.world.release();
-    let delete = world.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
-    assert_eq!(world.ended(delete).await.status, ActionStatus::Succeeded, "what it left can be removed");
-    assert_eq!(world.world.running(), []);
+    let Some(harness) = setup().config(deaf()).open(kind).await else { return };
+    let (cluster, action) = hanging(&harness, verb, None).await;
+    harness.engine.signal(action, SignalKind::Cancel).await.unwrap();
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Cancelled);
+    harness.provider.release();
+    let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    assert_eq!(harness.ended(delete).await.status, ActionStatus::Succeeded, "what it left can be removed");
+    assert_eq!(harness.provider.running(), []);
 }
 
 #[rstest]
@@ -76,13 +76,13 @@ async fn a_suspended_call_is_taken_up_again(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
     #[values(Verb::Create, Verb::Update, Verb::Delete, Verb::Observe)] verb: Verb,
 ) {
-    let Some(world) = Fixture::open_config(kind, deaf()).await else { return };
-    let (_, action) = hanging(&world, verb, None).await;
-    world.engine.signal(action, SignalKind::Suspend).await.unwrap();
-    world.until(action, ActionStatus::Suspended).await;
-    world.world.release();
-    world.engine.signal(action, SignalKind::Resume).await.unwrap();
-    assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
+    let Some(harness) = setup().config(deaf()).open(kind).await else { return };
+    let (_, action) = hanging(&harness, verb, None).await;
+    harness.engine.signal(action, SignalKind::Suspend).await.unwrap();
+    harness.until(action, ActionStatus::Suspended).await;
+    harness.provider.release();
+    harness.engine.signal(action, SignalKind::Resume).await.unwrap();
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
 }
 
 #[rstest]
@@ -91,13 +91,13 @@ async fn an_engine_that_stops_does_not_wait_for_a_call(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
     #[values(Verb::Create, Verb::Update, Verb::Delete, Verb::Observe)] verb: Verb,
 ) {
-    let Some(mut world) = Fixture::open_config(kind, deaf()).await else { return };
-    let (_, action) = hanging(&world, verb, None).await;
-    tokio::time::timeout(fixture::PATIENCE.into(), world.engine.stop()).await.expect("it stops");
-    assert_eq!(world.action(action).await.status, ActionStatus::Ready);
-    world.world.release();
-    world.engine = fixture::engine(world.store().clone(), &world.world).await;
-    assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
+    let Some(mut harness) = setup().config(deaf()).open(kind).await else { return };
+    let (_, action) = hanging(&harness, verb, None).await;
+    tokio::time::timeout(harness::PATIENCE.into(), harness.engine.stop()).await.expect("it stops");
+    assert_eq!(harness.action(action).await.status, ActionStatus::Ready);
+    harness.provider.release();
+    harness.engine = setup().start(harness.store().clone(), &harness).await;
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
 }
 
 #[rstest]
@@ -107,10 +107,10 @@ async fn a_call_does_not_outlast_its_actions_time(
     #[values(Verb::Create, Verb::Delete)] verb: Verb,
 ) {
     let clock = ManualClock::default();
-    let Some(world) = Fixture::open_by_with(kind, &clock, deaf()).await else { return };
-    let (_, action) = hanging(&world, verb, Some(Span::from_secs(1))).await;
+    let Some(harness) = setup().clock(&clock).config(deaf()).open(kind).await else { return };
+    let (_, action) = hanging(&harness, verb, Some(Span::from_secs(1))).await;
     clock.advance(Span::from_secs(1));
-    let action = world.ended(action).await;
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "TIMEOUT: it did not end within 1 seconds");
 }

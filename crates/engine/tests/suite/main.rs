@@ -3,7 +3,7 @@
 mod abandon;
 mod children;
 mod delegated;
-mod fixture;
+mod harness;
 mod healing;
 mod health;
 mod hooks;

@@ -13,7 +13,7 @@ use muster_core::placement::Place;
 use muster_testkit::fake::FAKE_PLACED;
 use serde_json::{Value, json};
 
-use crate::fixture::{self, Fixture};
+use crate::harness::{self, Harness};
 use crate::policies::{attach, ended, policy};
 
 const AFFINITY: &str = "senlin.policy.affinity-1.0";
@@ -22,39 +22,39 @@ const ZONE: &str = "senlin.policy.zone_placement-1.0";
 const DELETION: &str = "senlin.policy.deletion-1.1";
 
 /// A cluster whose nodes can be told where they run.
-async fn placed(world: &Fixture, workers: u32) -> Cluster {
-    let cluster = fixture::cluster(FAKE_PLACED, workers);
-    let action = world.create(&cluster).await;
-    assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
+async fn placed(harness: &Harness, workers: u32) -> Cluster {
+    let cluster = harness::cluster(FAKE_PLACED, workers);
+    let action = harness.create(&cluster).await;
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
     cluster
 }
 
-async fn attached(world: &Fixture, cluster: &Cluster, kind: &str, properties: Value) {
-    let policy = policy(world, kind, properties).await;
-    let action = attach(world, cluster, &policy).await;
+async fn attached(harness: &Harness, cluster: &Cluster, kind: &str, properties: Value) {
+    let policy = policy(harness, kind, properties).await;
+    let action = attach(harness, cluster, &policy).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
 }
 
 /// Zones of equal weight.
-async fn zoned(world: &Fixture, cluster: &Cluster, names: &[&str]) {
+async fn zoned(harness: &Harness, cluster: &Cluster, names: &[&str]) {
     let zones: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
-    attached(world, cluster, ZONE, json!({"zones": zones})).await;
+    attached(harness, cluster, ZONE, json!({"zones": zones})).await;
 }
 
-async fn scaled(world: &Fixture, kind: ActionKind, cluster: &Cluster, count: u32) -> Action {
-    let action = ended(world, kind, cluster, json!({"count": count})).await;
+async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, count: u32) -> Action {
+    let action = ended(harness, kind, cluster, json!({"count": count})).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     action
 }
 
 /// How many nodes are where, as `region/zone`; what was not decided is `-`. Rows and world say the same.
-async fn spread(world: &Fixture, cluster: &Cluster) -> BTreeMap<String, usize> {
+async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize> {
     let mut spread = BTreeMap::new();
-    for node in world.nodes(cluster.id).await {
-        assert_eq!(world.world.place(node.id), Some(Place::of(&node)), "it was told something else");
+    for node in harness.nodes(cluster.id).await {
+        assert_eq!(harness.provider.place(node.id), Some(Place::of(&node)), "it was told something else");
         *spread.entry(at(&node)).or_default() += 1;
     }
-    world.assert_agreement(cluster.id).await;
+    harness.assert_agreement(cluster.id).await;
     spread
 }
 

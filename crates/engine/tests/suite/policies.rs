@@ -12,19 +12,19 @@ use muster_core::ids::{BindingId, NodeId, PolicyId};
 use muster_core::policy::{Binding, Policy};
 use muster_engine::policy::{Policies, PolicyContext, PolicyType};
 use muster_store::commands::CreatePolicy;
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, Kind, exactly, now};
+use crate::harness::{Harness, Kind, exactly, now, setup};
 
 /// A world whose engine knows all types of policies.
-pub(crate) async fn world(kind: Kind) -> Option<Fixture> {
-    Fixture::open_with(kind, Policies::standard()).await
+pub(crate) async fn with_policies(kind: Kind) -> Option<Harness> {
+    setup().policies(Policies::standard()).open(kind).await
 }
 
 /// A policy that is stored, and attached to nothing.
-pub(crate) async fn policy(world: &Fixture, kind: &str, properties: Value) -> Policy {
+pub(crate) async fn policy(harness: &Harness, kind: &str, properties: Value) -> Policy {
     let (name, version) = kind.rsplit_once('-').expect("a type and its version");
     let spec = json!({"type": name, "version": version, "properties": properties});
     let id = Uuid::new_v4();
@@ -40,17 +40,17 @@ pub(crate) async fn policy(world: &Fixture, kind: &str, properties: Value) -> Po
         updated_at: None,
     };
     let command = CreatePolicy { policy: policy.clone(), events: Vec::new() };
-    world.store().create_policy(command).await.expect("a new policy");
+    harness.store().create_policy(command).await.expect("a new policy");
     policy
 }
 
-pub(crate) async fn ended(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
-    let action = world.submit(kind, cluster, inputs).await;
-    world.ended(action).await
+pub(crate) async fn ended(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
+    let action = harness.submit(kind, cluster, inputs).await;
+    harness.ended(action).await
 }
 
-pub(crate) async fn attach(world: &Fixture, cluster: &Cluster, policy: &Policy) -> Action {
-    ended(world, ActionKind::ClusterAttachPolicy, cluster, json!({"policy_id": policy.id})).await
+pub(crate) async fn attach(harness: &Harness, cluster: &Cluster, policy: &Policy) -> Action {
+    ended(harness, ActionKind::ClusterAttachPolicy, cluster, json!({"policy_id": policy.id})).await
 }
 
 /// Chooses the victims, or refuses, and remembers what it was told.
@@ -123,43 +123,37 @@ fn binding(cluster: muster_core::ids::ClusterId) -> Binding {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policy_chooses_who_goes_and_is_told_how_it_went(#[case] kind: Kind) {
+#[database_test]
+async fn a_policy_chooses_who_goes_and_is_told_how_it_went(kind: Kind) {
     let chooser = Chooser::default();
-    let Some(world) = Fixture::open_with(kind, Policies::default().with(chooser.clone())).await else {
+    let Some(harness) = setup().policies(Policies::default().with(chooser.clone())).open(kind).await else {
         return;
     };
-    let (cluster, _) = world.created(4).await;
-    world.store().bind(binding(cluster.id)).await.unwrap();
-    let victim = world.nodes(cluster.id).await[1].id;
+    let (cluster, _) = harness.created(4).await;
+    harness.store().bind(binding(cluster.id)).await.unwrap();
+    let victim = harness.nodes(cluster.id).await[1].id;
     *chooser.victims.lock().expect("not poisoned") = vec![victim];
-    let action = world.resized(&cluster, 3).await;
+    let action = harness.resized(&cluster, 3).await;
     assert_eq!(action.status, ActionStatus::Succeeded);
     assert_eq!(action.data["deletion"]["candidates"], json!([victim]), "what it chose is kept");
-    assert!(world.nodes(cluster.id).await.iter().all(|node| node.id != victim));
+    assert!(harness.nodes(cluster.id).await.iter().all(|node| node.id != victim));
     assert_eq!(*chooser.told.lock().expect("not poisoned"), [(ActionKind::ClusterResize, true)]);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policy_that_refuses_is_named_and_nothing_is_done(#[case] kind: Kind) {
+#[database_test]
+async fn a_policy_that_refuses_is_named_and_nothing_is_done(kind: Kind) {
     let chooser = Chooser::default();
-    let Some(world) = Fixture::open_with(kind, Policies::default().with(chooser.clone())).await else {
+    let Some(harness) = setup().policies(Policies::default().with(chooser.clone())).open(kind).await else {
         return;
     };
-    let (cluster, _) = world.created(2).await;
-    world.store().bind(binding(cluster.id)).await.unwrap();
+    let (cluster, _) = harness.created(2).await;
+    harness.store().bind(binding(cluster.id)).await.unwrap();
     *chooser.refuse.lock().expect("not poisoned") = true;
-    let action = world.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
-    let action = world.ended(action).await;
+    let action = harness.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "Policy check failure: Failed policy 'choosy': not today");
-    assert_eq!(world.cluster(cluster.id).await.desired(), 2);
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 2);
     assert_eq!(
         *chooser.told.lock().expect("not poisoned"),
         [(ActionKind::ClusterResize, false)],
@@ -167,25 +161,22 @@ async fn a_policy_that_refuses_is_named_and_nothing_is_done(#[case] kind: Kind) 
     );
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_cluster_goes_once_its_policies_let_go_of_it(#[case] kind: Kind) {
+#[database_test]
+async fn a_cluster_goes_once_its_policies_let_go_of_it(kind: Kind) {
     let chooser = Chooser::default();
-    let Some(world) = Fixture::open_with(kind, Policies::default().with(chooser.clone())).await else {
+    let Some(harness) = setup().policies(Policies::default().with(chooser.clone())).open(kind).await else {
         return;
     };
-    let (cluster, _) = world.created(2).await;
+    let (cluster, _) = harness.created(2).await;
     let bound = binding(cluster.id);
-    world.store().bind(bound.clone()).await.unwrap();
+    harness.store().bind(bound.clone()).await.unwrap();
     *chooser.refuse.lock().expect("not poisoned") = true;
-    let refused = ended(&world, ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let refused = ended(&harness, ActionKind::ClusterDelete, &cluster, json!({})).await;
     let why = format!("Unable to detach policy {} before deletion.", bound.id);
     assert_eq!((refused.status, refused.status_reason), (ActionStatus::Failed, why));
-    assert_eq!(world.nodes(cluster.id).await.len(), 2, "nothing was deleted");
+    assert_eq!(harness.nodes(cluster.id).await.len(), 2, "nothing was deleted");
     *chooser.refuse.lock().expect("not poisoned") = false;
-    let deleted = ended(&world, ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let deleted = ended(&harness, ActionKind::ClusterDelete, &cluster, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
     assert_eq!(*chooser.detached.lock().expect("not poisoned"), [bound.id]);
 }

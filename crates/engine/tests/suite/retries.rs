@@ -8,11 +8,11 @@ use muster_core::time::Span;
 use muster_engine::Config;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
+use muster_testkit::database_test;
 use muster_testkit::fake::{FAKE_NODE, Verb};
-use rstest::rstest;
 use serde_json::json;
 
-use crate::fixture::{self, Fixture, Kind, exactly};
+use crate::harness::{self, Harness, exactly, setup};
 
 /// Pauses that nobody notices.
 fn quick() -> Config {
@@ -32,129 +32,101 @@ fn busy() -> ProviderError {
     ProviderError::transient("Busy", "the machine is busy")
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_call_that_fails_for_the_moment_is_made_again(#[case] kind: Kind) {
-    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn a_call_that_fails_for_the_moment_is_made_again(harness: Harness) {
     for verb in [Verb::Create, Verb::Update, Verb::Delete] {
-        world.world.fail_next(verb, busy());
-        world.world.fail_next(verb, busy());
+        harness.provider.fail_next(verb, busy());
+        harness.provider.fail_next(verb, busy());
     }
-    let (cluster, create) = world.created(1).await;
-    let update = world.submit(ActionKind::ClusterUpdate, &cluster, json!({"metadata": {"a": 1}})).await;
-    let update = world.ended(update).await;
-    assert_eq!(world.cluster(cluster.id).await.generation, 2, "it was changed twice");
-    let delete = world.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
-    let delete = world.ended(delete).await;
+    let (cluster, create) = harness.created(1).await;
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"metadata": {"a": 1}})).await;
+    let update = harness.ended(update).await;
+    assert_eq!(harness.cluster(cluster.id).await.generation, 2, "it was changed twice");
+    let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let delete = harness.ended(delete).await;
     for action in [create, update, delete] {
         assert_eq!((action.status, action.tries), (ActionStatus::Succeeded, 2), "{}", action.kind);
     }
-    let calls = [Verb::Create, Verb::Update, Verb::Delete].map(|verb| world.world.count(verb));
+    let calls = [Verb::Create, Verb::Update, Verb::Delete].map(|verb| harness.provider.count(verb));
     assert_eq!(calls, [3, 3, 3]);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_that_pauses_leaves_its_hand_to_others_and_can_be_cancelled_at_once(#[case] kind: Kind) {
-    let Some(world) = Fixture::open_config(kind, slow()).await else { return };
-    world.world.fail_next(Verb::Create, busy());
-    let pausing = world.create(&fixture::cluster(FAKE_NODE, 1)).await;
-    world.world.begun(Verb::Create, 1).await;
-    world.until(pausing, ActionStatus::Ready).await;
-    let reason = world.action(pausing).await.status_reason;
+#[database_test(|kind| setup().config(slow()).open(kind))]
+async fn an_action_that_pauses_leaves_its_hand_to_others_and_can_be_cancelled_at_once(harness: Harness) {
+    harness.provider.fail_next(Verb::Create, busy());
+    let pausing = harness.create(&harness::cluster(FAKE_NODE, 1)).await;
+    harness.provider.begun(Verb::Create, 1).await;
+    harness.until(pausing, ActionStatus::Ready).await;
+    let reason = harness.action(pausing).await.status_reason;
     assert!(reason.contains("the machine is busy"), "{reason}");
-    let (_, other) = world.created(1).await;
+    let (_, other) = harness.created(1).await;
     assert_eq!(other.status, ActionStatus::Succeeded);
-    world.engine.signal(pausing, SignalKind::Cancel).await.unwrap();
-    assert_eq!(world.ended(pausing).await.status, ActionStatus::Cancelled);
+    harness.engine.signal(pausing, SignalKind::Cancel).await.unwrap();
+    assert_eq!(harness.ended(pausing).await.status, ActionStatus::Cancelled);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_world_that_cannot_be_seen_for_long_makes_room_for_others(#[case] kind: Kind) {
-    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
-    let (cluster, _) = world.created(1).await;
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn a_world_that_cannot_be_seen_for_long_makes_room_for_others(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
     for _ in 0..7 {
-        world.world.fail_next(Verb::Observe, busy());
+        harness.provider.fail_next(Verb::Observe, busy());
     }
-    let resize = world.resized(&cluster, 2).await;
+    let resize = harness.resized(&cluster, 2).await;
     assert_eq!((resize.status, resize.tries), (ActionStatus::Succeeded, 1));
-    world.assert_agreement(cluster.id).await;
+    harness.assert_agreement(cluster.id).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_node_that_is_said_to_be_stopped_and_still_runs_fails_the_action(#[case] kind: Kind) {
-    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
-    let (cluster, _) = world.created(2).await;
-    world.world.ignore(Verb::Stop);
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
-    let resize = world.ended(resize).await;
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn a_node_that_is_said_to_be_stopped_and_still_runs_fails_the_action(harness: Harness) {
+    let (cluster, _) = harness.created(2).await;
+    harness.provider.ignore(Verb::Stop);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
+    let resize = harness.ended(resize).await;
     assert_eq!(resize.status, ActionStatus::Failed);
     let reason = "it was stopped 8 times, each time with success, and is still there";
     assert!(resize.status_reason.ends_with(reason), "{}", resize.status_reason);
-    assert_eq!(world.world.count(Verb::Stop), 8);
-    let child = world.children(resize.id).await.remove(0);
+    assert_eq!(harness.provider.count(Verb::Stop), 8);
+    let child = harness.children(resize.id).await.remove(0);
     assert_eq!((child.status, child.status_reason.as_str()), (ActionStatus::Failed, reason));
-    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
+    assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_whose_provider_panics_is_tried_again(#[case] kind: Kind) {
-    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
-    world.world.panic_next(Verb::Create, 2);
-    world.world.panic_next(Verb::Start, 1);
-    let (cluster, create) = world.created(1).await;
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn an_action_whose_provider_panics_is_tried_again(harness: Harness) {
+    harness.provider.panic_next(Verb::Create, 2);
+    harness.provider.panic_next(Verb::Start, 1);
+    let (cluster, create) = harness.created(1).await;
     assert_eq!((create.status, create.tries), (ActionStatus::Succeeded, 3));
-    world.assert_agreement(cluster.id).await;
+    harness.assert_agreement(cluster.id).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_whose_provider_panics_again_and_again_fails_and_lets_go(#[case] kind: Kind) {
-    let Some(world) = Fixture::open_config(kind, quick()).await else { return };
-    let (cluster, _) = world.created(1).await;
-    world.world.panic_next(Verb::Start, usize::MAX);
-    let started = world.world.count(Verb::Start);
-    let resize = world.resized(&cluster, 2).await;
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn an_action_whose_provider_panics_again_and_again_fails_and_lets_go(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.panic_next(Verb::Start, usize::MAX);
+    let started = harness.provider.count(Verb::Start);
+    let resize = harness.resized(&cluster, 2).await;
     assert_eq!(resize.status, ActionStatus::Failed);
     let words = "It crashed at try 5 and is not tried again: the fake was told to panic at Start.";
     assert!(resize.status_reason.starts_with(words), "{}", resize.status_reason);
-    assert_eq!(world.world.count(Verb::Start) - started, 5);
-    assert_eq!(world.children(resize.id).await[0].status, ActionStatus::Failed);
-    let nodes = world.nodes(cluster.id).await;
+    assert_eq!(harness.provider.count(Verb::Start) - started, 5);
+    assert_eq!(harness.children(resize.id).await[0].status, ActionStatus::Failed);
+    let nodes = harness.nodes(cluster.id).await;
     assert!(
         nodes.iter().all(|node| matches!(node.status, NodeStatus::Active | NodeStatus::Error)),
         "{nodes:?}"
     );
-    world.world.panic_next(Verb::Start, 0);
-    assert_eq!(world.resized(&cluster, 1).await.status, ActionStatus::Succeeded, "its lock was lost");
+    harness.provider.panic_next(Verb::Start, 0);
+    assert_eq!(harness.resized(&cluster, 1).await.status, ActionStatus::Succeeded, "its lock was lost");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_observer_whose_provider_panics_begins_anew(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let cluster = world.created_with_head(1).await;
-    let nodes = world.nodes(cluster.id).await;
+#[database_test]
+async fn an_observer_whose_provider_panics_begins_anew(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let nodes = harness.nodes(cluster.id).await;
     let worker = nodes.iter().find(|node| node.role == NodeRole::Worker).unwrap();
-    world.world.panic_next(Verb::Observe, 1);
-    world.world.kill(worker.id, "killed by signal 9");
-    world.until_healed(cluster.id).await;
-    assert_eq!(world.world.running().len(), 2);
+    harness.provider.panic_next(Verb::Observe, 1);
+    harness.provider.kill(worker.id, "killed by signal 9");
+    harness.until_healed(cluster.id).await;
+    assert_eq!(harness.provider.running().len(), 2);
 }

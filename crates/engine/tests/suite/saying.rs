@@ -10,7 +10,7 @@ use muster_engine::policy::{PolicyContext, PolicyType};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, now};
+use crate::harness::{Harness, now};
 
 const TYPE: &str = "test.saying-1.0";
 
@@ -25,7 +25,7 @@ impl Saying {
     }
 
     /// Binds it to a cluster.
-    pub(crate) async fn bind(&self, world: &Fixture, cluster: ClusterId) {
+    pub(crate) async fn bind(&self, harness: &Harness, cluster: ClusterId) {
         let policy = Policy {
             id: PolicyId::from_uuid(Uuid::now_v7()),
             name: "saying".to_owned(),
@@ -46,7 +46,7 @@ impl Saying {
             data: Map::new(),
             last_op: None,
         };
-        world.store().bind(binding).await.expect("it is bound");
+        harness.store().bind(binding).await.expect("it is bound");
     }
 }
 

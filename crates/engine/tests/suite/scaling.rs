@@ -6,53 +6,49 @@ use muster_core::ids::NodeId;
 use muster_core::time::Span;
 use muster_engine::policy::Policies;
 use muster_store::commands::SignalKind;
-use muster_testkit::ManualClock;
 use muster_testkit::fake::{FAKE_NODE, Verb};
+use muster_testkit::{ManualClock, database_test};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::fixture::{self, Fixture, Kind};
+use crate::harness::{self, Harness, Kind, setup};
 use crate::saying::Saying;
 
-async fn scaled(world: &Fixture, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
-    let action = world.submit(kind, cluster, inputs).await;
-    world.ended(action).await
+async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
+    let action = harness.submit(kind, cluster, inputs).await;
+    harness.ended(action).await
 }
 
 /// A cluster of so many nodes that may have between two and five.
-async fn bounded(world: &Fixture, workers: u32) -> Cluster {
-    let mut cluster = fixture::cluster(FAKE_NODE, workers);
+async fn bounded(harness: &Harness, workers: u32) -> Cluster {
+    let mut cluster = harness::cluster(FAKE_NODE, workers);
     (cluster.groups[0].min, cluster.groups[0].max) = (2, Some(5));
-    let action = world.create(&cluster).await;
-    world.ended(action).await;
+    let action = harness.create(&cluster).await;
+    harness.ended(action).await;
     cluster
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_cluster_is_scaled_out_and_in_by_a_count(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let (cluster, _) = world.created(2).await;
-    let out = scaled(&world, ActionKind::ClusterScaleOut, &cluster, json!({"count": 2})).await;
+#[database_test]
+async fn a_cluster_is_scaled_out_and_in_by_a_count(harness: Harness) {
+    let (cluster, _) = harness.created(2).await;
+    let out = scaled(&harness, ActionKind::ClusterScaleOut, &cluster, json!({"count": 2})).await;
     assert_eq!((out.status, &*out.status_reason), (ActionStatus::Succeeded, "Cluster scaling succeeded."));
-    let row = world.cluster(cluster.id).await;
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.status, row.desired()), (ClusterStatus::Active, 4));
     assert_eq!(
         row.status_reason,
         "CLUSTER_SCALE_OUT: number of active nodes is equal or above desired_capacity (4)."
     );
     assert_eq!(out.data["creation"]["nodes"].as_array().map(Vec::len), Some(2), "who came is kept");
-    let before: Vec<NodeId> = world.nodes(cluster.id).await.iter().map(|node| node.id).collect();
-    let inwards = scaled(&world, ActionKind::ClusterScaleIn, &cluster, json!({})).await;
+    let before: Vec<NodeId> = harness.nodes(cluster.id).await.iter().map(|node| node.id).collect();
+    let inwards = scaled(&harness, ActionKind::ClusterScaleIn, &cluster, json!({})).await;
     assert_eq!(inwards.status_reason, "Cluster scaling succeeded.");
-    assert_eq!(world.cluster(cluster.id).await.desired(), 3);
-    let after: Vec<NodeId> = world.nodes(cluster.id).await.iter().map(|node| node.id).collect();
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 3);
+    let after: Vec<NodeId> = harness.nodes(cluster.id).await.iter().map(|node| node.id).collect();
     let gone: Vec<NodeId> = before.into_iter().filter(|id| !after.contains(id)).collect();
     assert_eq!(inwards.data["deletion"]["candidates"], json!(gone), "who went is kept");
-    assert_eq!(world.children(inwards.id).await[0].kind, ActionKind::NodeDelete);
-    world.assert_agreement(cluster.id).await;
+    assert_eq!(harness.children(inwards.id).await[0].kind, ActionKind::NodeDelete);
+    harness.assert_agreement(cluster.id).await;
 }
 
 #[rstest]
@@ -77,83 +73,74 @@ async fn what_does_not_fit_is_refused_and_changes_nothing(
     #[case] inputs: Value,
     #[case] words: &str,
 ) {
-    let world = Fixture::open(Kind::Sqlite).await.expect("a file");
-    let cluster = bounded(&world, 3).await;
-    let action = scaled(&world, kind, &cluster, inputs).await;
+    let harness = Harness::open(Kind::Sqlite).await.expect("a file");
+    let cluster = bounded(&harness, 3).await;
+    let action = scaled(&harness, kind, &cluster, inputs).await;
     assert_eq!((action.status, &*action.status_reason), (ActionStatus::Failed, words));
-    let row = world.cluster(cluster.id).await;
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.status, row.desired()), (ClusterStatus::Active, 3));
-    world.assert_agreement(cluster.id).await;
+    harness.assert_agreement(cluster.id).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policys_count_goes_before_the_request(#[case] kind: Kind) {
+#[database_test]
+async fn a_policys_count_goes_before_the_request(kind: Kind) {
     let saying = Saying::default();
-    let Some(world) = Fixture::open_with(kind, Policies::default().with(saying.clone())).await else {
+    let Some(harness) = setup().policies(Policies::default().with(saying.clone())).open(kind).await else {
         return;
     };
-    let cluster = bounded(&world, 3).await;
-    saying.bind(&world, cluster.id).await;
+    let cluster = bounded(&harness, 3).await;
+    saying.bind(&harness, cluster.id).await;
     saying.say(&json!({"creation": {"count": 2}}));
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, json!({"count": 1})).await;
-    assert_eq!(world.cluster(cluster.id).await.desired(), 5);
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, json!({"count": 1})).await;
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 5);
     saying.say(&json!({"creation": {"count": 0}}));
-    let nothing = scaled(&world, ActionKind::ClusterScaleOut, &cluster, json!({})).await;
+    let nothing = scaled(&harness, ActionKind::ClusterScaleOut, &cluster, json!({})).await;
     assert_eq!(nothing.status, ActionStatus::Succeeded, "{}", nothing.status_reason);
-    assert_eq!(world.nodes(cluster.id).await.len(), 5, "best effort came to nothing");
-    let victim = world.nodes(cluster.id).await[3].id;
+    assert_eq!(harness.nodes(cluster.id).await.len(), 5, "best effort came to nothing");
+    let victim = harness.nodes(cluster.id).await[3].id;
     saying.say(&json!({"deletion": {"count": 1, "candidates": [victim]}}));
-    scaled(&world, ActionKind::ClusterScaleIn, &cluster, json!({"count": 3})).await;
-    let left = world.nodes(cluster.id).await;
+    scaled(&harness, ActionKind::ClusterScaleIn, &cluster, json!({"count": 3})).await;
+    let left = harness.nodes(cluster.id).await;
     assert_eq!(left.len(), 4);
     assert!(left.iter().all(|node| node.id != victim), "another one went");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn members_are_left_alone_for_the_grace_period(#[case] kind: Kind) {
+#[database_test]
+async fn members_are_left_alone_for_the_grace_period(kind: Kind) {
     let (clock, saying) = (ManualClock::default(), Saying::default());
     let policies = Policies::default().with(saying.clone());
-    let Some(mut world) = Fixture::open_policed(kind, &clock, policies).await else { return };
-    let (cluster, _) = world.created(3).await;
-    saying.bind(&world, cluster.id).await;
+    let Some(mut harness) = setup().clock(&clock).policies(policies).open(kind).await else { return };
+    let (cluster, _) = harness.created(3).await;
+    saying.bind(&harness, cluster.id).await;
     saying.say(&json!({"deletion": {"grace_period": 60}}));
-    let action = world.submit(ActionKind::ClusterScaleIn, &cluster, json!({})).await;
-    world.applied(action).await;
+    let action = harness.submit(ActionKind::ClusterScaleIn, &cluster, json!({})).await;
+    harness.applied(action).await;
     clock.somebody_sleeps().await;
-    assert_eq!(world.cluster(cluster.id).await.desired(), 2, "the intent is committed first");
-    assert_eq!(world.world.count(Verb::Stop), 0);
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 2, "the intent is committed first");
+    assert_eq!(harness.provider.count(Verb::Stop), 0);
     // Another engine goes on with the wait, and does not begin it anew.
-    world.engine.stop().await;
+    harness.engine.stop().await;
     clock.advance(Span::from_secs(59));
-    world.engine = fixture::engine_by(&clock, world.store().clone(), &world.world).await;
+    harness.engine = setup().clock(&clock).start(harness.store().clone(), &harness).await;
     clock.somebody_sleeps().await;
-    assert_eq!(world.world.count(Verb::Stop), 0, "stopped before its time");
+    assert_eq!(harness.provider.count(Verb::Stop), 0, "stopped before its time");
     clock.advance(Span::from_secs(2));
-    assert_eq!(world.ended(action).await.status, ActionStatus::Succeeded);
-    world.assert_agreement(cluster.id).await;
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
+    harness.assert_agreement(cluster.id).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_grace_period_can_be_cancelled(#[case] kind: Kind) {
+#[database_test]
+async fn a_grace_period_can_be_cancelled(kind: Kind) {
     let saying = Saying::default();
-    let Some(world) = Fixture::open_with(kind, Policies::default().with(saying.clone())).await else {
+    let Some(harness) = setup().policies(Policies::default().with(saying.clone())).open(kind).await else {
         return;
     };
-    let (cluster, _) = world.created(3).await;
-    saying.bind(&world, cluster.id).await;
+    let (cluster, _) = harness.created(3).await;
+    saying.bind(&harness, cluster.id).await;
     saying.say(&json!({"deletion": {"grace_period": 3600}}));
-    let action = world.submit(ActionKind::ClusterResize, &cluster, fixture::exactly(1)).await;
-    world.applied(action).await;
-    world.engine.signal(action, SignalKind::Cancel).await.unwrap();
-    assert_eq!(world.ended(action).await.status, ActionStatus::Cancelled);
-    assert_eq!(world.world.running().len(), 3, "nobody was stopped");
+    let action = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(1)).await;
+    harness.applied(action).await;
+    harness.engine.signal(action, SignalKind::Cancel).await.unwrap();
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Cancelled);
+    assert_eq!(harness.provider.running().len(), 3, "nobody was stopped");
 }

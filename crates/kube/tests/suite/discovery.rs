@@ -8,7 +8,7 @@ use muster_core::recipe::NodeRecipe;
 use muster_testkit::Operator;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, object};
+use crate::harness::{Harness, object};
 
 pub(crate) fn plain_ray(name: &str, workers: u32) -> DynamicObject {
     let container = |name: &str| json!({"name": name, "image": "rayproject/ray:2.46.0", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}});
@@ -26,30 +26,30 @@ pub(crate) fn plain_ray(name: &str, workers: u32) -> DynamicObject {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let made = objects.create(&PostParams::default(), &plain_ray("theirs", 1)).await.unwrap();
 
-    let found = house.discovered("theirs").await;
+    let found = harness.discovered("theirs").await;
     assert_eq!(found.id.to_string(), made.metadata.uid.unwrap());
     assert!(found.is_found());
     assert_eq!((found.framework, found.flavor.as_deref()), (Some(Framework::Ray), Some("kuberay")));
-    assert_eq!((found.user.as_str(), found.project.as_str()), ("bob", house.namespace.name()));
+    assert_eq!((found.user.as_str(), found.project.as_str()), ("bob", harness.namespace.name()));
     assert_eq!(found.owner, Owner::of_scheme("kuberay", "bob"));
     assert_eq!((found.groups[0].name.as_str(), found.groups[0].max), ("g", Some(9)));
     let active =
-        async || Some(house.cluster(found.id).await).filter(|row| row.status == ClusterStatus::Active);
-    let row = house.until("active", active).await;
-    assert_eq!(house.nodes(row.id).await.len(), 2);
+        async || Some(harness.cluster(found.id).await).filter(|row| row.status == ClusterStatus::Active);
+    let row = harness.until("active", active).await;
+    assert_eq!(harness.nodes(row.id).await.len(), 2);
 
     // They scale it.
     let patch: Value = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
     objects.patch("theirs", &PatchParams::default(), &Patch::<()>::Json(patch)).await.unwrap();
-    let grown = async || Some(house.workers(found.id).await).filter(|workers| workers.len() == 3);
-    house.until("three workers", grown).await;
-    assert_eq!(house.cluster(found.id).await.desired(), 3);
-    let told = house.told(found.id, "ChangedElsewhere").await;
+    let grown = async || Some(harness.workers(found.id).await).filter(|workers| workers.len() == 3);
+    harness.until("three workers", grown).await;
+    assert_eq!(harness.cluster(found.id).await.desired(), 3);
+    let told = harness.told(found.id, "ChangedElsewhere").await;
     assert_eq!(told[0].message, "group 'g' shall have 3 workers, not 1");
 
     // They have its workers made from another image.
@@ -58,15 +58,15 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     objects.patch("theirs", &PatchParams::default(), &Patch::<()>::Json(image)).await.unwrap();
     let words = "group 'g' is made from image mine:2, not rayproject/ray:2.46.0";
     let told = async || {
-        let told = house.told(found.id, "ChangedElsewhere").await;
+        let told = harness.told(found.id, "ChangedElsewhere").await;
         told.into_iter().find(|event| event.message == words)
     };
-    house.until("told of the image", told).await;
-    let row = house.cluster(found.id).await;
+    harness.until("told of the image", told).await;
+    let row = harness.cluster(found.id).await;
     assert_eq!(NodeRecipe::kept(&row.groups[0]).image.as_deref(), Some("mine:2"));
 
     // A user of ours scales it.
-    let action = house.resized(&found, 2).await;
+    let action = harness.resized(&found, 2).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     let spec = objects.get("theirs").await.unwrap().data["spec"].clone();
     assert_eq!(spec["workerGroupSpecs"][0]["replicas"], 2);
@@ -78,55 +78,56 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
 
     // They delete it.
     objects.delete("theirs", &DeleteParams::default()).await.unwrap();
-    let gone = async || Some(house.cluster(found.id).await).filter(|row| row.deleted_at.is_some());
-    let row = house.until("history", gone).await;
+    let gone = async || Some(harness.cluster(found.id).await).filter(|row| row.deleted_at.is_some());
+    let row = harness.until("history", gone).await;
     assert_eq!(row.status_reason, "it was deleted elsewhere");
-    assert_eq!(house.told(found.id, "DeletedElsewhere").await.len(), 1);
+    assert_eq!(harness.told(found.id, "DeletedElsewhere").await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_on_what_somebody_just_deleted_says_so() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     objects.delete("fred", &DeleteParams::default()).await.unwrap();
-    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
-    house.until("history", gone).await;
-    let action = house.told(cluster.id, "DeletedElsewhere").await;
+    let gone = async || Some(harness.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    harness.until("history", gone).await;
+    let action = harness.told(cluster.id, "DeletedElsewhere").await;
     assert_eq!(action.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 0).await;
-    let deleted = house.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 0).await;
+    let deleted = harness.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
     // As an engine would that slept before it created it.
     let mut late = plain_ray("fred", 0);
     let label = ("muster.dev/cluster".to_owned(), cluster.id.to_string());
     late.metadata.labels = Some([label].into());
-    let made_as = format!("{}/fred", house.namespace.name());
+    let made_as = format!("{}/fred", harness.namespace.name());
     late.metadata.annotations = Some([("muster.dev/made-as".to_owned(), made_as)].into());
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     objects.create(&PostParams::default(), &late).await.unwrap();
-    let told = async || Some(house.told(cluster.id, "LeftoverRemoved").await).filter(|told| !told.is_empty());
-    house.until("removed", told).await;
+    let told =
+        async || Some(harness.told(cluster.id, "LeftoverRemoved").await).filter(|told| !told.is_empty());
+    harness.until("removed", told).await;
     assert!(objects.get_opt("fred").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_of_users_stand_on_the_object_and_follow_their_wishes() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let mut new = house.ask_for(Framework::Ray, 0);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let mut new = harness.ask_for(Framework::Ray, 0);
     new.0.labels = [("team".to_owned(), "blue".to_owned()), ("old".to_owned(), "yes".to_owned())].into();
-    let created = house.try_create(&new).await.unwrap();
-    assert_eq!(house.ended(created).await.status, ActionStatus::Succeeded);
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let created = harness.try_create(&new).await.unwrap();
+    assert_eq!(harness.ended(created).await.status, ActionStatus::Succeeded);
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let labels = async || objects.get("fred").await.unwrap().metadata.labels.unwrap();
     assert_eq!((labels().await["team"].as_str(), labels().await["old"].as_str()), ("blue", "yes"));
     let inputs = json!({"labels": {"team": "red"}});
-    let updated = house.done(ActionKind::ClusterUpdate, &new.0, inputs).await;
+    let updated = harness.done(ActionKind::ClusterUpdate, &new.0, inputs).await;
     assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
     let now = labels().await;
     assert_eq!((now["team"].as_str(), now.get("old")), ("red", None));
@@ -135,68 +136,68 @@ async fn labels_of_users_stand_on_the_object_and_follow_their_wishes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_stays_what_it_is_whatever_somebody_makes_of_its_marks() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let body = json!({"metadata": {"labels": {"muster.dev/cluster": null}}});
     objects.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
-    let action = house.resized(&cluster, 2).await;
+    let action = harness.resized(&cluster, 2).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    let action = house.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let action = harness.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     assert!(objects.get_opt("fred").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_cluster_says_so() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let body = json!({"spec": {"suspend": true}});
     objects.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
     let suspended =
-        async || Some(house.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Suspended);
-    house.until("suspended", suspended).await;
+        async || Some(harness.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Suspended);
+    harness.until("suspended", suspended).await;
     let body = json!({"spec": {"suspend": false}});
     objects.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
     let active =
-        async || Some(house.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Active);
-    house.until("active", active).await;
+        async || Some(harness.cluster(cluster.id).await).filter(|row| row.status == ClusterStatus::Active);
+    harness.until("active", active).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_deletes_and_brings_back_from_a_copy_is_another_cluster() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let mut copy = objects.get("fred").await.unwrap();
     objects.delete("fred", &DeleteParams::default()).await.unwrap();
     copy.metadata.uid = None;
     copy.metadata.resource_version = None;
     let restored = async || objects.create(&PostParams::default(), &copy).await.ok();
-    let restored = house.until("that its name is free", restored).await;
+    let restored = harness.until("that its name is free", restored).await;
 
     let found = async || {
         let found = restored.metadata.uid.as_ref()?.parse().ok()?;
-        house.fresh.store.cluster(found).await.unwrap()
+        harness.fresh.store.cluster(found).await.unwrap()
     };
-    let found = house.until("found under an id of its own", found).await;
+    let found = harness.until("found under an id of its own", found).await;
     assert_eq!(found.name, "fred");
-    assert!(house.cluster(cluster.id).await.deleted_at.is_some(), "the first one is history");
-    let resized = house.resized(&found, 2).await;
+    assert!(harness.cluster(cluster.id).await.deleted_at.is_some(), "the first one is history");
+    let resized = harness.resized(&found, 2).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
-    let deleted = house.done(ActionKind::ClusterDelete, &found, json!({})).await;
+    let deleted = harness.done(ActionKind::ClusterDelete, &found, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_with_databases_of_their_own_change_the_same_cluster_in_turn() {
-    let Some(one) = Fixture::with(Operator::KubeRay).await else { return };
+    let Some(one) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = one.created(Framework::Ray, 1).await;
     assert_eq!(one.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let served = |_: &str| vec![one.namespace.name().to_owned()];
-    let Some(other) = Fixture::serving(kubernetes, served).await else { return };
+    let Some(other) = Harness::serving(kubernetes, served).await else { return };
     let found = other.discovered("fred").await;
     // Its fences have just begun, and say nothing about those of the other database.
     let resized = other.resized(&found, 3).await;

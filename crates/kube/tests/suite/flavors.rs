@@ -15,35 +15,35 @@ use rstest::rstest;
 use serde_json::{Map, Value, json};
 
 use crate::discovery::plain_ray;
-use crate::fixture::{Fixture, PATIENCE, exactly};
+use crate::harness::{Harness, PATIENCE, exactly};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
-    let Some(house) = Fixture::on((*own).clone()).await else { return };
-    let refused = house.try_create(&house.ask_for(Framework::Ray, 0)).await;
+    let Some(harness) = Harness::on((*own).clone()).await else { return };
+    let refused = harness.try_create(&harness.ask_for(Framework::Ray, 0)).await;
     assert!(matches!(refused, Err(SubmitError::Missing(_))), "{refused:?}");
 
     let Some(_) = own.operator(Operator::KubeRay).await else { return };
     let action = eventually("an operator that was started later", PATIENCE, async || {
-        match house.try_create(&house.ask_for(Framework::Ray, 0)).await {
+        match harness.try_create(&harness.ask_for(Framework::Ray, 0)).await {
             Ok(action) => Ok(action),
             Err(error @ SubmitError::Missing(_)) => Err(error),
             Err(error) => panic!("{error}"),
         }
     });
-    let action = house.ended(action.await).await;
+    let action = harness.ended(action.await).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
 
     // With its kind a cluster goes, too.
     let definitions: Api<CustomResourceDefinition> = Api::all(own.client());
     definitions.delete("rayclusters.ray.io", &DeleteParams::default()).await.unwrap();
     let id = action.cluster_id.unwrap();
-    let gone = async || Some(house.cluster(id).await).filter(|row| row.deleted_at.is_some());
-    house.until("history", gone).await;
+    let gone = async || Some(harness.cluster(id).await).filter(|row| row.deleted_at.is_some());
+    harness.until("history", gone).await;
     // The kind goes after its objects.
     eventually("a refusal because the operator is gone", PATIENCE, async || {
-        match house.try_create(&house.ask_for(Framework::Ray, 0)).await {
+        match harness.try_create(&harness.ask_for(Framework::Ray, 0)).await {
             Err(SubmitError::Missing(_)) => Ok(()),
             other => Err(format!("{other:?}")),
         }
@@ -53,22 +53,22 @@ async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_an_autoscaler_decides_only_its_bounds_are_written() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let mut theirs = plain_ray("theirs", 2);
     theirs.data["spec"]["enableInTreeAutoscaling"] = json!(true);
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     objects.create(&PostParams::default(), &theirs).await.unwrap();
-    let found = house.discovered("theirs").await;
+    let found = harness.discovered("theirs").await;
     let active =
-        async || Some(house.cluster(found.id).await).filter(|row| row.status == ClusterStatus::Active);
-    let found = house.until("active", active).await;
+        async || Some(harness.cluster(found.id).await).filter(|row| row.status == ClusterStatus::Active);
+    let found = harness.until("active", active).await;
 
-    let refused = house.try_submit(ActionKind::ClusterResize, &found, exactly(4)).await.unwrap_err();
+    let refused = harness.try_submit(ActionKind::ClusterResize, &found, exactly(4)).await.unwrap_err();
     let words = "group 'g' is scaled by its autoscaler: change its bounds, not its size";
     assert_eq!(refused.to_string(), words);
 
     let group = WorkerGroup { min: 1, max: Some(4), ..found.groups[0].clone() };
-    let action = house.done(ActionKind::ClusterUpdate, &found, json!({"groups": [group]})).await;
+    let action = harness.done(ActionKind::ClusterUpdate, &found, json!({"groups": [group]})).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     let written = objects.get("theirs").await.unwrap().data["spec"]["workerGroupSpecs"][0].clone();
     let numbers = (&written["replicas"], &written["minReplicas"], &written["maxReplicas"]);
@@ -85,18 +85,19 @@ async fn what_groups_say_of_their_pods_reaches_them(
     #[case] framework: Framework,
     #[case] operator: Option<Operator>,
 ) {
-    let house = match operator {
-        Some(operator) => Fixture::with(operator).await,
+    let harness = match operator {
+        Some(operator) => Harness::with(operator).await,
         None => match muster_testkit::kubernetes().await {
-            Some(kubernetes) => Fixture::on(kubernetes).await,
+            Some(kubernetes) => Harness::on(kubernetes).await,
             None => None,
         },
     };
-    let Some(house) = house else { return };
+    let Some(harness) = harness else { return };
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
-    let accounts: Api<ServiceAccount> = Api::namespaced(house.kubernetes.client(), house.namespace.name());
+    let accounts: Api<ServiceAccount> =
+        Api::namespaced(harness.kubernetes.client(), harness.namespace.name());
     accounts.create(&PostParams::default(), &serde_json::from_value(account).unwrap()).await.unwrap();
-    let (cluster, mut profile) = house.ask_for(framework, 1);
+    let (cluster, mut profile) = harness.ask_for(framework, 1);
     let mut pod = json!({
         "service_account": "robot",
         "image_pull_secret": "key",
@@ -110,10 +111,10 @@ async fn what_groups_say_of_their_pods_reaches_them(
     }
     let properties = json!({"environment": "TESTING", "head": {"pod": {"service_type": "NodePort"}}, "worker": {"pod": pod}});
     profile.properties = properties.as_object().unwrap().clone();
-    let created = house.try_create(&(cluster, profile)).await.unwrap();
-    let created = house.ended(created).await;
+    let created = harness.try_create(&(cluster, profile)).await.unwrap();
+    let created = harness.ended(created).await;
     assert_eq!(created.status_reason, "Cluster creation succeeded.");
-    let pods: Api<Pod> = Api::namespaced(house.kubernetes.client(), house.namespace.name());
+    let pods: Api<Pod> = Api::namespaced(harness.kubernetes.client(), harness.namespace.name());
     let pods = pods.list(&ListParams::default()).await.unwrap().items;
     let runs_as_robot = |pod: &&Pod| {
         pod.spec.as_ref().is_some_and(|spec| spec.service_account_name.as_deref() == Some("robot"))
@@ -131,7 +132,7 @@ async fn what_groups_say_of_their_pods_reaches_them(
     if framework != Framework::Dask {
         assert_eq!(worker["metadata"]["labels"]["cost"], "red");
     }
-    let services: Api<Service> = Api::namespaced(house.kubernetes.client(), house.namespace.name());
+    let services: Api<Service> = Api::namespaced(harness.kubernetes.client(), harness.namespace.name());
     let services = services.list(&ListParams::default()).await.unwrap().items;
     let of_type = |service: &Service| service.spec.as_ref().and_then(|spec| spec.type_.clone());
     assert!(services.iter().any(|service| of_type(service).as_deref() == Some("NodePort")), "{services:?}");
@@ -140,15 +141,15 @@ async fn what_groups_say_of_their_pods_reaches_them(
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_somebody_asks() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
-    let Some(house) = Fixture::on(kubernetes).await else { return };
-    let cluster = house.created(Framework::Spark, 1).await;
-    let (services, deployments) = (house.namespace.api::<Service>(), house.namespace.api::<Deployment>());
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let cluster = harness.created(Framework::Spark, 1).await;
+    let (services, deployments) = (harness.namespace.api::<Service>(), harness.namespace.api::<Deployment>());
     let is = async |status: ClusterStatus, words: &str| {
         let is = async || {
-            let row = house.cluster(cluster.id).await;
+            let row = harness.cluster(cluster.id).await;
             (row.status == status && row.status_reason.contains(words)).then_some(row)
         };
-        house.until(words, is).await
+        harness.until(words, is).await
     };
 
     services.delete("fred", &DeleteParams::default()).await.unwrap();
@@ -159,7 +160,7 @@ async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_
         row.status_reason
     );
     assert!(services.get_opt("fred").await.unwrap().is_none(), "nobody asked for it");
-    let recovered = house.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    let recovered = harness.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
     let owners = services.get("fred").await.unwrap().metadata.owner_references.unwrap();
     assert_eq!(owners[0].name, "fred-m", "it goes with its cluster");
@@ -169,14 +170,14 @@ async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_
     deployments.delete("fred-w", &foreground).await.unwrap();
     services.delete("fred-ui", &DeleteParams::default()).await.unwrap();
     let missed = async || {
-        let row = house.cluster(cluster.id).await;
+        let row = harness.cluster(cluster.id).await;
         let words = ["Deployment 'fred-w' (its workers)", "Service 'fred-ui' (its page)"];
         words.iter().all(|words| row.status_reason.contains(words)).then_some(row)
     };
-    house.until("both are missed", missed).await;
-    let scaled = house.resized(&cluster, 3).await;
+    harness.until("both are missed", missed).await;
+    let scaled = harness.resized(&cluster, 3).await;
     assert_eq!(scaled.status, ActionStatus::Succeeded, "{}", scaled.status_reason);
-    assert_eq!(house.workers(cluster.id).await.len(), 3);
+    assert_eq!(harness.workers(cluster.id).await.len(), 3);
     assert!(services.get_opt("fred-ui").await.unwrap().is_some());
 }
 
@@ -185,9 +186,9 @@ async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_
 #[case::variables(json!({"env": {"A": "1"}}))]
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_of_dask_that_keep_their_old_recipe_are_named(#[case] node: Value) {
-    let Some(house) = Fixture::with(Operator::Dask).await else { return };
-    let cluster = house.created(Framework::Dask, 2).await;
-    let deployments = house.namespace.api::<Deployment>();
+    let Some(harness) = Harness::with(Operator::Dask).await else { return };
+    let cluster = harness.created(Framework::Dask, 2).await;
+    let deployments = harness.namespace.api::<Deployment>();
     let generations = async || {
         let all = deployments.list(&ListParams::default()).await.unwrap().items;
         all.into_iter().map(|made| (made.metadata.name, made.metadata.generation)).collect::<BTreeMap<_, _>>()
@@ -195,11 +196,11 @@ async fn workers_of_dask_that_keep_their_old_recipe_are_named(#[case] node: Valu
     let before = generations().await;
     let spec = Map::from_iter([("node".to_owned(), node)]);
     let group = WorkerGroup { spec, ..cluster.groups[0].clone() };
-    let updated = house.done(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+    let updated = harness.done(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
     assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
-    let told = house.told(cluster.id, "RestartNeeded").await;
+    let told = harness.told(cluster.id, "RestartNeeded").await;
     assert_eq!(told.len(), 1, "{told:?}");
-    for worker in house.workers(cluster.id).await {
+    for worker in harness.workers(cluster.id).await {
         assert!(told[0].message.contains(&worker.name), "{} in {}", worker.name, told[0].message);
     }
     assert_eq!(generations().await, before, "they are as they were");

@@ -10,7 +10,7 @@ use muster_core::time::Span;
 use muster_testkit::{Operator, Python};
 use tempfile::TempDir;
 
-use crate::fixture::Fixture;
+use crate::harness::Harness;
 
 /// Where this test's scheduler answers, at the ports that every scheduler has on Kubernetes.
 const HERE: Ipv4Addr = Ipv4Addr::new(127, 66, 0, 1);
@@ -50,17 +50,17 @@ async fn a_cluster_that_nobody_uses_goes_once_its_scheduler_says_so() {
     let Some(python) = muster_testkit::python("dask").await else { return };
     let leads_here =
         |namespace: &str| HashMap::from([(format!("fred-scheduler.{namespace}.svc"), IpAddr::from(HERE))]);
-    let Some(house) = Fixture::knowing(kubernetes, leads_here).await else { return };
-    let (cluster, profile) = house.ask_for(Framework::Dask, 1);
+    let Some(harness) = Harness::knowing(kubernetes, leads_here).await else { return };
+    let (cluster, profile) = harness.ask_for(Framework::Dask, 1);
     let limits = Limits { idle_timeout: Some(Span::from_secs(1)), max_lifetime: None };
-    let action = house.try_create(&(Cluster { limits, ..cluster.clone() }, profile)).await.unwrap();
-    assert_eq!(house.ended(action).await.status_reason, "Cluster creation succeeded.");
+    let action = harness.try_create(&(Cluster { limits, ..cluster.clone() }, profile)).await.unwrap();
+    assert_eq!(harness.ended(action).await.status_reason, "Cluster creation succeeded.");
 
     // While nobody answers there, nobody can tell: it counts as used.
-    assert_eq!(house.cluster(cluster.id).await.status, ClusterStatus::Active);
+    assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
     let _scheduler = Scheduler::start(&python);
-    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
-    let gone = house.until("stopped as idle", gone).await;
+    let gone = async || Some(harness.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    let gone = harness.until("stopped as idle", gone).await;
     assert!(gone.status_reason.contains("deletion succeeded"), "{}", gone.status_reason);
-    assert_eq!(house.told(cluster.id, "IdleTimeout").await.len(), 1);
+    assert_eq!(harness.told(cluster.id, "IdleTimeout").await.len(), 1);
 }

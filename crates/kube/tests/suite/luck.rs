@@ -16,7 +16,7 @@ use muster_testkit::{Component, Operator, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, PATIENCE, caller, exactly};
+use crate::harness::{Harness, PATIENCE, caller, exactly};
 
 const RAY_CLUSTER: [&str; 3] = ["ray.io", "v1", "RayCluster"];
 const DEPLOYMENT: [&str; 3] = ["apps", "v1", "Deployment"];
@@ -29,41 +29,42 @@ async fn merge(objects: &Api<DynamicObject>, name: &str, body: &Value) {
 async fn an_api_server_that_is_away_in_the_middle_of_a_resize_delays_it() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
     let Some(_) = own.operator(Operator::KubeRay).await else { return };
-    let Some(house) = Fixture::on((*own).clone()).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
+    let Some(harness) = Harness::on((*own).clone()).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
 
     own.kill(Component::ApiServer).await;
-    let action = house.submit(ActionKind::ClusterResize, &cluster, None, exactly(3)).await;
-    let tried = async || house.engine.store().action(action).await.unwrap().filter(|action| action.tries > 0);
-    house.until("tried in vain", tried).await;
-    assert_eq!(house.workers(cluster.id).await.len(), 1, "what cannot be seen is not taken for gone");
+    let action = harness.submit(ActionKind::ClusterResize, &cluster, None, exactly(3)).await;
+    let tried =
+        async || harness.engine.store().action(action).await.unwrap().filter(|action| action.tries > 0);
+    harness.until("tried in vain", tried).await;
+    assert_eq!(harness.workers(cluster.id).await.len(), 1, "what cannot be seen is not taken for gone");
     own.start(Component::ApiServer).await;
 
-    let action = house.ended(action).await;
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    assert_eq!(house.workers(cluster.id).await.len(), 3);
-    assert_eq!(house.told(cluster.id, "NodeLost").await, []);
+    assert_eq!(harness.workers(cluster.id).await.len(), 3);
+    assert_eq!(harness.told(cluster.id, "NodeLost").await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_happens_while_the_watch_is_away_is_seen_afterwards() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
     let Some(_) = own.operator(Operator::KubeRay).await else { return };
-    let Some(house) = Fixture::on((*own).clone()).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
+    let Some(harness) = Harness::on((*own).clone()).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
     // After a restart every watch that goes on is told that its place is expired.
     own.kill(Component::ApiServer).await;
     own.start(Component::ApiServer).await;
-    house.objects(RAY_CLUSTER).delete("fred", &DeleteParams::default()).await.unwrap();
-    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
-    house.until("history", gone).await;
+    harness.objects(RAY_CLUSTER).delete("fred", &DeleteParams::default()).await.unwrap();
+    let gone = async || Some(harness.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    harness.until("history", gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_who_never_stops_is_overtaken_in_the_end() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let objects = house.objects(RAY_CLUSTER);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(RAY_CLUSTER);
     let others = objects.clone();
     let busy = tokio::spawn(async move {
         for round in 0_u32.. {
@@ -71,7 +72,7 @@ async fn a_writer_who_never_stops_is_overtaken_in_the_end() {
             drop(others.patch("fred", &PatchParams::default(), &Patch::Merge(body)).await);
         }
     });
-    let action = house.resized(&cluster, 3).await;
+    let action = harness.resized(&cluster, 3).await;
     busy.abort();
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     let spec = objects.get("fred").await.unwrap().data["spec"].clone();
@@ -81,13 +82,13 @@ async fn a_writer_who_never_stops_is_overtaken_in_the_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_words_of_whoever_refuses_reach_the_user() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let rule = AtMostThree::set(&house).await;
-    let action = house.resized(&cluster, 5).await;
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let rule = AtMostThree::set(&harness).await;
+    let action = harness.resized(&cluster, 5).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert!(action.status_reason.contains("three are enough, says the admin"), "{}", action.status_reason);
-    assert_eq!(house.cluster(cluster.id).await.desired(), 1, "the row says what the object says");
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 1, "the row says what the object says");
     rule.lift().await;
 }
 
@@ -99,8 +100,8 @@ struct AtMostThree {
 }
 
 impl AtMostThree {
-    async fn set(house: &Fixture) -> Self {
-        let (namespace, client) = (house.namespace.name(), house.kubernetes.client());
+    async fn set(harness: &Harness) -> Self {
+        let (namespace, client) = (harness.namespace.name(), harness.kubernetes.client());
         let (rules, bindings) = (Api::all(client.clone()), Api::all(client));
         let rule = json!({
             "metadata": {"name": namespace},
@@ -121,7 +122,7 @@ impl AtMostThree {
         rules.create(&PostParams::default(), &rule).await.unwrap();
         bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
         // It counts once the API server has heard of it.
-        let objects = house.objects(RAY_CLUSTER);
+        let objects = harness.objects(RAY_CLUSTER);
         let many = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 9}]);
         let many = Patch::<()>::Json(serde_json::from_value(many).unwrap());
         let dry = PatchParams { dry_run: true, ..PatchParams::default() };
@@ -143,20 +144,20 @@ impl AtMostThree {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_is_being_deleted_takes_nothing_new() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     // It stays as long as this pod does, which nobody removes.
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "stays", "labels": {"muster.test/driver": "true"}, "finalizers": ["example.test/stays"]},
         "spec": {"containers": [{"name": "c", "image": "example.test/it:1"}]},
     }))
     .unwrap();
-    let pods = house.namespace.api::<Pod>();
+    let pods = harness.namespace.api::<Pod>();
     pods.create(&PostParams::default(), &pod).await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(house.kubernetes.client());
-    namespaces.delete(house.namespace.name(), &DeleteParams::default()).await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(harness.kubernetes.client());
+    namespaces.delete(harness.namespace.name(), &DeleteParams::default()).await.unwrap();
 
-    let action = house.try_create(&house.ask_for(Framework::Ray, 1)).await.unwrap();
-    let action = house.ended(action).await;
+    let action = harness.try_create(&harness.ask_for(Framework::Ray, 1)).await.unwrap();
+    let action = harness.ended(action).await;
     pods.patch("stays", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}})))
         .await
         .unwrap();
@@ -165,35 +166,35 @@ async fn a_namespace_that_is_being_deleted_takes_nothing_new() {
 }
 
 /// A quota that allows no clusters.
-async fn no_clusters(house: &Fixture) {
+async fn no_clusters(harness: &Harness) {
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": {"name": "none"}, "spec": {"hard": {"count/rayclusters.ray.io": "0"}},
     }))
     .expect("a quota");
-    let quotas = house.namespace.api::<ResourceQuota>();
+    let quotas = harness.namespace.api::<ResourceQuota>();
     quotas.create(&PostParams::default(), &quota).await.expect("a quota");
     let counted = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.hard.is_some());
-    house.namespace.wait("the quota counts", &quotas, "none", Duration::from_mins(1), counted).await;
+    harness.namespace.wait("the quota counts", &quotas, "none", Duration::from_mins(1), counted).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_on_clusters_is_told_at_once() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    no_clusters(&house).await;
-    let action = house.try_create(&house.ask_for(Framework::Ray, 1)).await.unwrap();
-    let action = house.ended(action).await;
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    no_clusters(&harness).await;
+    let action = harness.try_create(&harness.ask_for(Framework::Ray, 1)).await.unwrap();
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert!(action.status_reason.contains("exceeded quota: none"), "{}", action.status_reason);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_is_too_large_is_refused_in_words() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let (cluster, mut profile) = house.ask_for(Framework::Ray, 1);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let (cluster, mut profile) = harness.ask_for(Framework::Ray, 1);
     let env = json!({"env": {"MUCH": "x".repeat(2 << 20)}});
     profile.properties.insert("head".to_owned(), env);
-    let action = house.try_create(&(cluster, profile)).await.unwrap();
-    let action = house.ended(action).await;
+    let action = harness.try_create(&(cluster, profile)).await.unwrap();
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert!(action.status_reason.contains("too large"), "{}", action.status_reason);
 }
@@ -208,9 +209,9 @@ async fn a_finalizer_that_never_ends_is_named(
     #[case] name: &str,
     #[case] what: &str,
 ) {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(framework, 1).await;
-    let objects = house.objects(kind);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(framework, 1).await;
+    let objects = harness.objects(kind);
     merge(&objects, name, &json!({"metadata": {"finalizers": ["example.test/never"]}})).await;
     let change = Change {
         kind: ActionKind::ClusterDelete,
@@ -220,79 +221,79 @@ async fn a_finalizer_that_never_ends_is_named(
         on_conflict: OnConflict::Queue,
         timeout: Some(Span::from_secs(5)),
     };
-    let action = house.engine.submit(change, caller()).await.unwrap().action.id;
+    let action = harness.engine.submit(change, caller()).await.unwrap().action.id;
     let words = format!("{what} waits for its finalizers: example.test/never");
     let named =
-        async || Some(house.cluster(cluster.id).await).filter(|row| row.status_reason.contains(&words));
-    let row = house.until("named", named).await;
+        async || Some(harness.cluster(cluster.id).await).filter(|row| row.status_reason.contains(&words));
+    let row = harness.until("named", named).await;
     assert_eq!(row.status, ClusterStatus::Deleting);
-    let action = house.ended(action).await;
+    let action = harness.ended(action).await;
     merge(&objects, name, &json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert!(action.status_reason.contains(&words), "{}", action.status_reason);
     // Once it ends the row follows, though nobody waits any more.
-    let gone = async || Some(house.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
-    house.until("history", gone).await;
+    let gone = async || Some(harness.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
+    harness.until("history", gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evicted_pod_does_not_count_and_stands_in_nobodys_way() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
-    let Some(house) = Fixture::on(kubernetes).await else { return };
-    let cluster = house.created(Framework::Spark, 2).await;
-    let victim = house.workers(cluster.id).await[0].name.clone();
-    let pods = house.namespace.api::<Pod>();
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let cluster = harness.created(Framework::Spark, 2).await;
+    let victim = harness.workers(cluster.id).await[0].name.clone();
+    let pods = harness.namespace.api::<Pod>();
     let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": null}});
     pods.patch_status(&victim, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-    let action = house.resized(&cluster, 3).await;
+    let action = harness.resized(&cluster, 3).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    assert_eq!(house.workers(cluster.id).await.len(), 3);
+    assert_eq!(harness.workers(cluster.id).await.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_is_deleted_while_it_is_made_leaves_nothing_for_the_next_of_its_name() {
-    let Some(house) = Fixture::with(Operator::Dask).await else { return };
+    let Some(harness) = Harness::with(Operator::Dask).await else { return };
     for workers in [2, 1, 3, 1] {
-        let new = house.ask_for(Framework::Dask, workers);
-        house.try_create(&new).await.unwrap();
+        let new = harness.ask_for(Framework::Dask, workers);
+        harness.try_create(&new).await.unwrap();
         let change = Change {
             kind: ActionKind::ClusterDelete,
-            cluster: house.cluster(new.0.id).await,
+            cluster: harness.cluster(new.0.id).await,
             node: None,
             inputs: json!({}),
             on_conflict: OnConflict::Preempt,
             timeout: None,
         };
-        let deleted = house.engine.submit(change, caller()).await.unwrap().action.id;
-        let deleted = house.ended(deleted).await;
+        let deleted = harness.engine.submit(change, caller()).await.unwrap().action.id;
+        let deleted = harness.ended(deleted).await;
         assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
     }
-    let cluster = house.created(Framework::Dask, 1).await;
-    assert_eq!((cluster.desired(), house.workers(cluster.id).await.len()), (1, 1));
+    let cluster = harness.created(Framework::Dask, 1).await;
+    assert_eq!((cluster.desired(), harness.workers(cluster.id).await.len()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_not_be_made_says_so_and_is_made_once_it_can() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let quotas = house.namespace.api::<ResourceQuota>();
-    no_clusters(&house).await;
-    let new = house.ask_for(Framework::Ray, 1);
-    let created = house.try_create(&new).await.unwrap();
-    assert_eq!(house.ended(created).await.status, ActionStatus::Failed);
-    let scaled = house.resized(&new.0, 2).await;
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let quotas = harness.namespace.api::<ResourceQuota>();
+    no_clusters(&harness).await;
+    let new = harness.ask_for(Framework::Ray, 1);
+    let created = harness.try_create(&new).await.unwrap();
+    assert_eq!(harness.ended(created).await.status, ActionStatus::Failed);
+    let scaled = harness.resized(&new.0, 2).await;
     let words = "it was never made, because its creation failed: recover or delete it";
     assert_eq!(scaled.status_reason, words);
 
     quotas.delete("none", &DeleteParams::default()).await.unwrap();
-    let objects = house.objects(RAY_CLUSTER);
+    let objects = harness.objects(RAY_CLUSTER);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     // The quota controller observes the deletion a moment later.
     eventually("a namespace without a quota", PATIENCE, async || {
         objects.create(&dry, &super::discovery::plain_ray("barney", 0)).await
     })
     .await;
-    let recovered = house.done(ActionKind::ClusterRecover, &new.0, json!({})).await;
+    let recovered = harness.done(ActionKind::ClusterRecover, &new.0, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
-    let row = house.cluster(new.0.id).await;
-    assert_eq!((row.status, house.nodes(row.id).await.len()), (ClusterStatus::Active, 2));
+    let row = harness.cluster(new.0.id).await;
+    assert_eq!((row.status, harness.nodes(row.id).await.len()), (ClusterStatus::Active, 2));
 }

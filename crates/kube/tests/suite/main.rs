@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
 
 mod discovery;
-mod fixture;
 mod flavors;
+mod harness;
 mod idle;
 mod life;
 mod luck;

@@ -10,10 +10,10 @@ use muster_core::profile::{Profile, ProfileType};
 use muster_testkit::Operator;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, exactly};
+use crate::harness::{Harness, exactly};
 
-fn of_pods(house: &Fixture, workers: u32) -> (Cluster, Profile) {
-    let (cluster, profile) = house.ask_for(muster_core::cluster::Framework::Ray, workers);
+fn of_pods(harness: &Harness, workers: u32) -> (Cluster, Profile) {
+    let (cluster, profile) = harness.ask_for(muster_core::cluster::Framework::Ray, workers);
     let kind = ProfileType::new("kubernetes.pod", "1.0");
     let container = json!({"name": "main", "image": "example.test/it:1"});
     let properties = json!({"template": {"spec": {"containers": [container]}}});
@@ -22,8 +22,8 @@ fn of_pods(house: &Fixture, workers: u32) -> (Cluster, Profile) {
     (cluster, Profile { kind, properties, ..profile })
 }
 
-async fn pods(house: &Fixture) -> Vec<String> {
-    let all = house.namespace.api::<Pod>().list(&ListParams::default()).await.unwrap();
+async fn pods(harness: &Harness) -> Vec<String> {
+    let all = harness.namespace.api::<Pod>().list(&ListParams::default()).await.unwrap();
     let mut names: Vec<String> = all.items.into_iter().filter_map(|pod| pod.metadata.name).collect();
     names.sort_unstable();
     names
@@ -31,118 +31,118 @@ async fn pods(house: &Fixture) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let new = of_pods(&house, 2);
-    let action = house.try_create(&new).await.unwrap();
-    let action = house.ended(action).await;
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let new = of_pods(&harness, 2);
+    let action = harness.try_create(&new).await.unwrap();
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    let cluster = house.cluster(new.0.id).await;
+    let cluster = harness.cluster(new.0.id).await;
     assert_eq!(cluster.status, ClusterStatus::Active);
-    let action = house.resized(&cluster, 3).await;
+    let action = harness.resized(&cluster, 3).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    assert_eq!(pods(&house).await.len(), 3);
+    assert_eq!(pods(&harness).await.len(), 3);
 
     // Somebody deletes one: it is lost, and comes back when somebody asks for it.
-    let nodes = house.workers(cluster.id).await;
+    let nodes = harness.workers(cluster.id).await;
     let lost = nodes[0].clone();
     let name = lost.physical_id.as_deref().unwrap().split('/').nth(1).unwrap();
-    house.namespace.api::<Pod>().delete(name, &DeleteParams::default()).await.unwrap();
+    harness.namespace.api::<Pod>().delete(name, &DeleteParams::default()).await.unwrap();
     let is_lost = async || {
-        let nodes = house.workers(cluster.id).await;
+        let nodes = harness.workers(cluster.id).await;
         nodes.into_iter().find(|node| node.id == lost.id && node.status == NodeStatus::Error)
     };
-    house.until("lost", is_lost).await;
-    let recovered = house.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    harness.until("lost", is_lost).await;
+    let recovered = harness.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
-    let nodes = house.workers(cluster.id).await;
+    let nodes = harness.workers(cluster.id).await;
     assert!(nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
     assert!(nodes.iter().any(|node| node.id == lost.id), "the same node");
 
     // The chosen one goes.
     let mut inputs = exactly(2);
     inputs["candidates"] = json!([lost.id]);
-    let action = house.done(ActionKind::ClusterResize, &cluster, inputs).await;
+    let action = harness.done(ActionKind::ClusterResize, &cluster, inputs).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    assert!(house.workers(cluster.id).await.iter().all(|node| node.id != lost.id));
-    assert_eq!(pods(&house).await.len(), 2);
+    assert!(harness.workers(cluster.id).await.iter().all(|node| node.id != lost.id));
+    assert_eq!(pods(&harness).await.len(), 2);
 
-    let action = house.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let action = harness.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
-    assert_eq!(pods(&house).await, Vec::<String>::new());
+    assert_eq!(pods(&harness).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_without_its_label_stays_its_node_and_is_labelled_by_actions_only() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
-    let Some(house) = Fixture::on(kubernetes).await else { return };
-    let new = of_pods(&house, 1);
-    let action = house.try_create(&new).await.unwrap();
-    assert_eq!(house.ended(action).await.status, ActionStatus::Succeeded);
-    let before = house.workers(new.0.id).await.remove(0);
-    let (api, name) = (house.namespace.api::<Pod>(), pods(&house).await.remove(0));
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let new = of_pods(&harness, 1);
+    let action = harness.try_create(&new).await.unwrap();
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
+    let before = harness.workers(new.0.id).await.remove(0);
+    let (api, name) = (harness.namespace.api::<Pod>(), pods(&harness).await.remove(0));
     let unlabel = Patch::Merge(json!({"metadata": {"labels": {"muster.dev/node": null}}}));
     api.patch(&name, &PatchParams::default(), &unlabel).await.unwrap();
 
     // The new node's pod comes after the lost label in the watch: from here on that is known.
-    let resized = house.resized(&new.0, 2).await;
+    let resized = harness.resized(&new.0, 2).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
-    let checked = house.done(ActionKind::ClusterCheck, &new.0, json!({})).await;
+    let checked = harness.done(ActionKind::ClusterCheck, &new.0, json!({})).await;
     assert_eq!(checked.status, ActionStatus::Succeeded, "{}", checked.status_reason);
-    let after = house.workers(new.0.id).await;
+    let after = harness.workers(new.0.id).await;
     let same = after.iter().find(|node| node.id == before.id).expect("it is a member");
     assert_eq!((same.status, &same.physical_id), (NodeStatus::Active, &before.physical_id));
-    assert_eq!((after.len(), pods(&house).await.len()), (2, 2));
+    assert_eq!((after.len(), pods(&harness).await.len()), (2, 2));
     let labels = api.get(&name).await.unwrap().metadata.labels.unwrap_or_default();
     assert_eq!(labels.get("muster.dev/node"), None, "observing writes nothing");
-    assert_eq!(house.told(new.0.id, "NodeLost").await, []);
+    assert_eq!(harness.told(new.0.id, "NodeLost").await, []);
 
-    let deleted = house.done(ActionKind::ClusterDelete, &new.0, json!({})).await;
+    let deleted = harness.done(ActionKind::ClusterDelete, &new.0, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
-    assert_eq!(pods(&house).await, Vec::<String>::new());
+    assert_eq!(pods(&harness).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_misspelt_in_a_template_is_named_and_makes_no_pod() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
-    let Some(house) = Fixture::on(kubernetes).await else { return };
-    let (cluster, mut profile) = of_pods(&house, 1);
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let (cluster, mut profile) = of_pods(&harness, 1);
     profile.properties["template"]["spec"]["restartPolize"] = json!("Never");
-    let action = house.try_create(&(cluster.clone(), profile)).await.unwrap();
-    let action = house.ended(action).await;
+    let action = harness.try_create(&(cluster.clone(), profile)).await.unwrap();
+    let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed, "{}", action.status_reason);
-    let nodes = house.workers(cluster.id).await;
+    let nodes = harness.workers(cluster.id).await;
     assert!(nodes[0].status_reason.contains(r#"unknown field "spec.restartPolize""#), "{nodes:?}");
-    assert_eq!(pods(&house).await, Vec::<String>::new());
+    assert_eq!(pods(&harness).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_fits_nowhere_says_so_until_there_is_room() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let mut new = of_pods(&house, 1);
-    let label = format!("muster.dev/{}", house.namespace.name());
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let mut new = of_pods(&harness, 1);
+    let label = format!("muster.dev/{}", harness.namespace.name());
     new.1.properties["template"]["spec"]["nodeSelector"] = json!({&label: "here"});
-    let action = house.try_create(&new).await.unwrap();
+    let action = harness.try_create(&new).await.unwrap();
     let says = async || {
-        let row = house.cluster(new.0.id).await;
-        let node = house.workers(row.id).await.into_iter().next()?;
+        let row = harness.cluster(new.0.id).await;
+        let node = harness.workers(row.id).await.into_iter().next()?;
         let words = "Unschedulable: 0/3 nodes are available";
         (node.status_reason.starts_with(words) && row.status_reason.contains(words)).then_some((row, node))
     };
-    let (row, node) = house.until("why the node does not start", says).await;
+    let (row, node) = harness.until("why the node does not start", says).await;
     assert_eq!((row.status, node.status), (ClusterStatus::Creating, NodeStatus::Creating));
     assert!(row.status_reason.starts_with(&format!("{}: ", node.name)), "{}", row.status_reason);
 
-    let machines: Api<Machine> = Api::all(house.kubernetes.client());
+    let machines: Api<Machine> = Api::all(harness.kubernetes.client());
     let machine = machines.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
     let labelled = async |value: Value| {
         let patch = Patch::Merge(json!({"metadata": {"labels": {&label: value}}}));
         machines.patch(&machine, &PatchParams::default(), &patch).await.unwrap();
     };
     labelled(json!("here")).await;
-    let action = house.ended(action).await;
+    let action = harness.ended(action).await;
     labelled(Value::Null).await;
     assert_eq!(action.status_reason, "Cluster creation succeeded.");
-    let row = house.cluster(new.0.id).await;
+    let row = harness.cluster(new.0.id).await;
     assert!(!row.status_reason.contains("Unschedulable"), "{}", row.status_reason);
-    assert_eq!(house.workers(new.0.id).await[0].status_reason, "Creation succeeded");
+    assert_eq!(harness.workers(new.0.id).await[0].status_reason, "Creation succeeded");
 }

@@ -4,7 +4,7 @@ use muster_engine::ports::provider::Provider as _;
 use muster_kube::{Kubernetes, Options};
 use muster_testkit::{ClosedPort, Operator, eventually};
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::harness::{Harness, PATIENCE};
 
 /// A kubeconfig of a server that does not answer.
 fn of_nobody(closed: &ClosedPort) -> tempfile::NamedTempFile {
@@ -35,9 +35,9 @@ async fn a_server_is_not_ready_before_it_knows_which_operators_there_are() {
         if why.contains("Kubernetes does not answer") { Ok(()) } else { Err(why) }
     })
     .await;
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     eventually("a server that is ready", PATIENCE, async || {
-        house.engine.readiness().inspect_err(|why| assert!(why.starts_with(words), "{why}"))
+        harness.engine.readiness().inspect_err(|why| assert!(why.starts_with(words), "{why}"))
     })
     .await;
 }

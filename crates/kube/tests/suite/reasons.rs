@@ -7,41 +7,42 @@ use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_testkit::Operator;
 use serde_json::json;
 
-use crate::fixture::Fixture;
+use crate::harness::Harness;
 
 /// The row of a cluster once its reason has these words.
-async fn until_it_says(house: &Fixture, cluster: &Cluster, words: &str) -> Cluster {
-    let says = async || Some(house.cluster(cluster.id).await).filter(|row| row.status_reason.contains(words));
-    house.until(words, says).await
+async fn until_it_says(harness: &Harness, cluster: &Cluster, words: &str) -> Cluster {
+    let says =
+        async || Some(harness.cluster(cluster.id).await).filter(|row| row.status_reason.contains(words));
+    harness.until(words, says).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_fits_nowhere_is_told_with_the_schedulers_arithmetic() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let mut new = house.ask_for(Framework::Ray, 1);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let mut new = harness.ask_for(Framework::Ray, 1);
     new.0.groups[0].shape.cpu = "1000".parse().ok();
-    house.try_create(&new).await.unwrap();
+    harness.try_create(&new).await.unwrap();
     let cluster =
-        until_it_says(&house, &new.0, "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu").await;
+        until_it_says(&harness, &new.0, "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu").await;
     assert_eq!(cluster.status, ClusterStatus::Creating);
     let told =
-        async || Some(house.told(cluster.id, "FailedScheduling").await).filter(|told| !told.is_empty());
-    let told = house.until("what Kubernetes says", told).await;
+        async || Some(harness.told(cluster.id, "FailedScheduling").await).filter(|told| !told.is_empty());
+    let told = harness.until("what Kubernetes says", told).await;
     assert!(told[0].message.contains("3 Insufficient cpu"), "{told:?}");
     assert_eq!(told[0].object_kind.as_str(), "NODE");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_is_named_with_its_numbers() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}},
     }))
     .unwrap();
-    house.namespace.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.unwrap();
-    let new = house.ask_for(Framework::Ray, 3);
-    house.try_create(&new).await.unwrap();
-    let cluster = until_it_says(&house, &new.0, "exceeded quota: few").await;
+    harness.namespace.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.unwrap();
+    let new = harness.ask_for(Framework::Ray, 3);
+    harness.try_create(&new).await.unwrap();
+    let cluster = until_it_says(&harness, &new.0, "exceeded quota: few").await;
     assert!(cluster.status_reason.contains("limited: pods=2"), "{}", cluster.status_reason);
     // Where only the first line has room, it is still the one with the numbers.
     assert!(!cluster.status_reason.contains('\n'), "{}", cluster.status_reason);
@@ -49,33 +50,33 @@ async fn a_quota_is_named_with_its_numbers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_its_operator_refuses_is_told_in_its_words_until_it_is_mended() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let mut new = house.ask_for(Framework::Ray, 1);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let mut new = harness.ask_for(Framework::Ray, 1);
     let recipe = json!({"head": {"env": {"REDIS_USERNAME": "fred"}}});
     new.1.properties = recipe.as_object().cloned().unwrap();
-    let created = house.try_create(&new).await.unwrap();
-    let created = house.ended(created).await;
+    let created = harness.try_create(&new).await.unwrap();
+    let created = harness.ended(created).await;
     let words = "cannot set redis username in rayStartParams or environment variables";
     assert_eq!(created.status, ActionStatus::Failed);
     assert!(created.status_reason.contains(words), "{}", created.status_reason);
-    until_it_says(&house, &new.0, words).await;
+    until_it_says(&harness, &new.0, words).await;
 
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let mut object = objects.get("fred").await.unwrap();
     let container = &mut object.data["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0];
     container["env"] = json!([]);
     objects.replace("fred", &PostParams::default(), &object).await.unwrap();
     let active =
-        async || Some(house.cluster(new.0.id).await).filter(|row| row.status == ClusterStatus::Active);
-    let row = house.until("that it works", active).await;
+        async || Some(harness.cluster(new.0.id).await).filter(|row| row.status == ClusterStatus::Active);
+    let row = harness.until("that it works", active).await;
     assert!(!row.status_reason.contains(words), "{}", row.status_reason);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_in_a_crash_loop_says_how_it_ended() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 1).await;
-    let pods = house.namespace.api::<Pod>();
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let pods = harness.namespace.api::<Pod>();
     let workers = pods.list(&ListParams::default().labels("ray.io/node-type=worker")).await.unwrap();
     let name = workers.items[0].metadata.name.clone().unwrap();
     let container = json!({
@@ -87,7 +88,8 @@ async fn a_worker_in_a_crash_loop_says_how_it_ended() {
     let status = json!({"status": {"conditions": [ready], "containerStatuses": [container]}});
     pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     let row =
-        until_it_says(&house, &cluster, "CrashLoopBackOff: container 'ray-worker' was started 5 times").await;
+        until_it_says(&harness, &cluster, "CrashLoopBackOff: container 'ray-worker' was started 5 times")
+            .await;
     assert!(row.status_reason.contains("exit code 137 (OOMKilled)"), "{}", row.status_reason);
     assert_eq!(row.status, ClusterStatus::Warning);
 }
@@ -96,9 +98,9 @@ async fn a_worker_in_a_crash_loop_says_how_it_ended() {
 async fn an_operator_that_does_not_run_is_missed() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
     let Some(()) = own.custom_resources(Operator::KubeRay).await else { return };
-    let Some(house) = Fixture::on((*own).clone()).await else { return };
-    let new = house.ask_for(Framework::Ray, 1);
-    house.try_create(&new).await.unwrap();
+    let Some(harness) = Harness::on((*own).clone()).await else { return };
+    let new = harness.ask_for(Framework::Ray, 1);
+    harness.try_create(&new).await.unwrap();
     let words = "the KubeRay operator (rayclusters.ray.io) has not taken note of it within 30 seconds";
-    until_it_says(&house, &new.0, words).await;
+    until_it_says(&harness, &new.0, words).await;
 }

@@ -11,13 +11,13 @@ use muster_testkit::Operator;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::fixture::Fixture;
+use crate::harness::Harness;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_needs_an_operator_that_is_not_there_says_which_one() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
-    let Some(house) = Fixture::on((*own).clone()).await else { return };
-    let refused = house.try_create(&house.ask_for(Framework::Ray, 1)).await;
+    let Some(harness) = Harness::on((*own).clone()).await else { return };
+    let refused = harness.try_create(&harness.ask_for(Framework::Ray, 1)).await;
     let Err(SubmitError::Missing(missing)) = refused else { panic!("{refused:?}") };
     assert_eq!(
         missing.message,
@@ -28,10 +28,10 @@ async fn what_needs_an_operator_that_is_not_there_says_which_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flavor_that_nobody_knows_is_refused_with_those_there_are() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let (cluster, profile) = house.ask_for(Framework::Ray, 1);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let (cluster, profile) = harness.ask_for(Framework::Ray, 1);
     let cluster = Cluster { flavor: Some("rey".to_owned()), ..cluster };
-    let refused = house.try_create(&(cluster, profile)).await;
+    let refused = harness.try_create(&(cluster, profile)).await;
     let Err(SubmitError::Missing(missing)) = refused else { panic!("{refused:?}") };
     assert!(
         missing.message.starts_with("there is no flavor 'rey' of ray: there is kuberay"),
@@ -42,34 +42,34 @@ async fn a_flavor_that_nobody_knows_is_refused_with_those_there_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_others_have_is_not_taken_over() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let objects = house.objects(["ray.io", "v1", "RayCluster"]);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let theirs = super::discovery::plain_ray("fred", 0);
     objects.create(&PostParams::default(), &theirs).await.unwrap();
     // Once their cluster has a row, its name is taken; before that the object itself would be in the way.
-    house.discovered("fred").await;
-    let refused = house.try_create(&house.ask_for(Framework::Ray, 1)).await;
+    harness.discovered("fred").await;
+    let refused = harness.try_create(&harness.ask_for(Framework::Ray, 1)).await;
     assert!(matches!(refused, Err(SubmitError::Store(StoreError::NameTaken { .. }))), "{refused:?}");
     assert_eq!(objects.get("fred").await.unwrap().data["spec"]["workerGroupSpecs"][0]["replicas"], json!(0));
 }
 
 /// That a refused cluster left nothing behind.
-async fn nothing_is_stored(house: &Fixture) {
+async fn nothing_is_stored(harness: &Harness) {
     let query = ClusterQuery { deleted: Deleted::Include, ..ClusterQuery::default() };
-    let rows = house.fresh.store.clusters(&query).await.expect("rows").items;
+    let rows = harness.fresh.store.clusters(&query).await.expect("rows").items;
     assert!(rows.is_empty(), "{rows:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_is_not_served_is_named() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let (cluster, profile) = house.ask_for(Framework::Ray, 1);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let (cluster, profile) = harness.ask_for(Framework::Ray, 1);
     let cluster = Cluster { namespace: "nowhere".to_owned(), ..cluster };
-    let refused = house.try_create(&(cluster, profile)).await;
+    let refused = harness.try_create(&(cluster, profile)).await;
     let Err(SubmitError::Missing(missing)) = refused else { panic!("{refused:?}") };
-    let words = format!("namespace 'nowhere' is not served here: choose {}", house.namespace.name());
+    let words = format!("namespace 'nowhere' is not served here: choose {}", harness.namespace.name());
     assert!(missing.message.starts_with(&words), "{}", missing.message);
-    nothing_is_stored(&house).await;
+    nothing_is_stored(&harness).await;
 }
 
 #[rstest]
@@ -82,25 +82,25 @@ async fn a_namespace_that_is_not_there_is_refused_until_it_is(#[case] pods: Opti
         return;
     }
     let other = |own: &str| format!("{own}-other");
-    let Some(house) = Fixture::serving(kubernetes, |own| vec![own.to_owned(), other(own)]).await else {
+    let Some(harness) = Harness::serving(kubernetes, |own| vec![own.to_owned(), other(own)]).await else {
         return;
     };
-    let (cluster, mut profile) = house.ask_for(Framework::Ray, 0);
-    let missing = other(house.namespace.name());
+    let (cluster, mut profile) = harness.ask_for(Framework::Ray, 0);
+    let missing = other(harness.namespace.name());
     let mut cluster = Cluster { namespace: missing.clone(), ..cluster };
     if let Some(Value::Object(properties)) = pods {
         profile = Profile { kind: ProfileType::new("kubernetes.pod", "1.0"), properties, ..profile };
         cluster = Cluster { framework: None, profile_type: profile.kind.clone(), ..cluster };
     }
-    let refused = house.try_create(&(cluster.clone(), profile.clone())).await;
+    let refused = harness.try_create(&(cluster.clone(), profile.clone())).await;
     let Err(SubmitError::NoNamespace(why)) = refused else { panic!("{refused:?}") };
     let words = "on this Kubernetes: create it, or choose another";
     assert_eq!(why, format!("there is no namespace '{missing}' {words}"));
-    nothing_is_stored(&house).await;
+    nothing_is_stored(&harness).await;
 
-    let here = Cluster { namespace: house.namespace.name().to_owned(), ..cluster };
-    let created = house.try_create(&(here, profile)).await.expect("this one is there");
-    assert_eq!(house.ended(created).await.status, ActionStatus::Succeeded);
+    let here = Cluster { namespace: harness.namespace.name().to_owned(), ..cluster };
+    let created = harness.try_create(&(here, profile)).await.expect("this one is there");
+    assert_eq!(harness.ended(created).await.status, ActionStatus::Succeeded);
 }
 
 #[rstest]
@@ -121,21 +121,21 @@ async fn what_could_never_be_made_is_refused_at_the_request(
     #[case] spoil: fn(&mut Cluster),
     #[case] words: &str,
 ) {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let mut new = house.ask_for(framework, 1);
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let mut new = harness.ask_for(framework, 1);
     spoil(&mut new.0);
-    let refused = house.try_create(&new).await;
+    let refused = harness.try_create(&new).await;
     let Err(SubmitError::Invalid(why)) = refused else { panic!("{refused:?}") };
     assert!(why.starts_with(words), "{why}");
-    nothing_is_stored(&house).await;
+    nothing_is_stored(&harness).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_that_no_object_can_carry_are_refused_in_a_change_too() {
-    let Some(house) = Fixture::with(Operator::KubeRay).await else { return };
-    let cluster = house.created(Framework::Ray, 0).await;
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 0).await;
     let refused =
-        house.try_submit(ActionKind::ClusterUpdate, &cluster, json!({"labels": {"team": "-"}})).await;
+        harness.try_submit(ActionKind::ClusterUpdate, &cluster, json!({"labels": {"team": "-"}})).await;
     let Err(SubmitError::Invalid(why)) = refused else { panic!("{refused:?}") };
     assert!(why.starts_with("label 'team' cannot be '-'"), "{why}");
 }

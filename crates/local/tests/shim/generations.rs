@@ -7,7 +7,7 @@ use muster_core::action::Fence;
 use muster_local::shim::{CommandError, Launch, Refused, StartError, Stop, StopError};
 use rustix::process::Signal;
 
-use crate::fixture::{FIRST, PATIENCE, World, outcome, signal, stop};
+use crate::harness::{FIRST, Harness, PATIENCE, outcome, signal, stop};
 
 fn at(generation: Fence, launch: Launch) -> Launch {
     Launch { generation, ..launch }
@@ -22,10 +22,10 @@ fn refused(error: StartError) -> Refused {
 
 #[tokio::test]
 async fn a_running_node_is_found_by_its_own_and_by_a_higher_generation() {
-    let world = World::new();
-    let first = world.start_sleeper().await;
-    let again = world.start_sleeper().await;
-    let higher = world.start(&at(Fence(9), world.script("exit 1"))).await;
+    let harness = Harness::new();
+    let first = harness.start_sleeper().await;
+    let again = harness.start_sleeper().await;
+    let higher = harness.start(&at(Fence(9), harness.script("exit 1"))).await;
     assert_eq!((again.process(), higher.process()), (first.process(), first.process()));
     assert_eq!(first.status().await.unwrap().highest, Fence(9));
     higher.stop(Fence(9), Stop::within(PATIENCE)).await.unwrap();
@@ -34,49 +34,51 @@ async fn a_running_node_is_found_by_its_own_and_by_a_higher_generation() {
 
 #[tokio::test]
 async fn a_lower_generation_neither_starts_nor_stops_nor_adopts_nor_removes() {
-    let world = World::new();
-    let running = world.start_sleeper().await;
+    let harness = Harness::new();
+    let running = harness.start_sleeper().await;
     let (given, too_late) = (Fence(6), Refused { given: Fence(6), highest: FIRST });
-    let start = world.shims.start(&world.node, &at(given, world.script("true"))).await.unwrap_err();
+    let start = harness.shims.start(&harness.node, &at(given, harness.script("true"))).await.unwrap_err();
     assert_eq!(refused(start), too_late);
     let stopped = running.stop(given, Stop::within(PATIENCE)).await.unwrap_err();
     assert!(matches!(stopped, CommandError::Refused(refused) if refused == too_late), "{stopped}");
-    let stopped = world.shims.stop(&world.node, given, Stop::within(PATIENCE)).await.unwrap_err();
+    let stopped = harness.shims.stop(&harness.node, given, Stop::within(PATIENCE)).await.unwrap_err();
     assert!(matches!(stopped, StopError::Refused(refused) if refused == too_late), "{stopped}");
     assert!(running.adopt(given).await.is_err());
     assert!(!running.status().await.unwrap().stopping);
     stop(&running).await;
-    assert!(world.shims.remove(&world.node, given, false).await.unwrap_err().to_string().contains("refused"));
+    assert!(
+        harness.shims.remove(&harness.node, given, false).await.unwrap_err().to_string().contains("refused")
+    );
     let words = "generation 6 is refused: generation 7 was there before";
     assert_eq!(too_late.to_string(), words);
 }
 
 #[tokio::test]
 async fn the_highest_generation_outlives_a_shim_that_was_killed() {
-    let world = World::new();
-    let running = world.start_sleeper().await;
+    let harness = Harness::new();
+    let running = harness.start_sleeper().await;
     running.adopt(Fence(40)).await.unwrap();
     signal(running.state().shim.pid, Signal::KILL);
     outcome(&running).await;
-    let start = world.shims.start(&world.node, &at(Fence(39), world.script("true"))).await.unwrap_err();
+    let start = harness.shims.start(&harness.node, &at(Fence(39), harness.script("true"))).await.unwrap_err();
     assert_eq!(refused(start), Refused { given: Fence(39), highest: Fence(40) });
-    world.shims.clean_up_lost(&world.node).await.unwrap();
+    harness.shims.clean_up_lost(&harness.node).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_start_that_comes_after_the_stop_is_refused() {
-    let world = World::new();
-    world.node.make().unwrap();
-    world.shims.stop(&world.node, Fence(8), Stop::within(PATIENCE)).await.unwrap();
-    let start = world.shims.start(&world.node, &world.script("true")).await.unwrap_err();
+    let harness = Harness::new();
+    harness.node.make().unwrap();
+    harness.shims.stop(&harness.node, Fence(8), Stop::within(PATIENCE)).await.unwrap();
+    let start = harness.shims.start(&harness.node, &harness.script("true")).await.unwrap_err();
     assert_eq!(refused(start), Refused { given: FIRST, highest: Fence(8) });
 }
 
 #[tokio::test]
 async fn starts_that_meet_find_the_same_node() {
-    let world = World::new();
-    let launch = world.script("exec sleep 1000");
-    let start = || world.shims.start(&world.node, &launch);
+    let harness = Harness::new();
+    let launch = harness.script("exec sleep 1000");
+    let start = || harness.shims.start(&harness.node, &launch);
     let (a, b, c) = tokio::join!(start(), start(), start());
     let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
     assert_eq!((b.process(), c.process()), (a.process(), a.process()));
@@ -85,13 +87,13 @@ async fn starts_that_meet_find_the_same_node() {
 
 #[tokio::test]
 async fn a_second_shim_says_that_the_node_is_taken() {
-    let world = World::new();
-    let running = world.start_sleeper().await;
+    let harness = Harness::new();
+    let running = harness.start_sleeper().await;
     let order = serde_json::json!({
-        "node": world.node.node(),
-        "folder": world.node.path(),
-        "runtime": world.path().join("run"),
-        "launch": at(Fence(99), world.script("true")),
+        "node": harness.node.node(),
+        "folder": harness.node.path(),
+        "runtime": harness.path().join("run"),
+        "launch": at(Fence(99), harness.script("true")),
     });
     let mut second = Command::new(env!("CARGO_BIN_EXE_muster-test-shim"))
         .arg("shim")

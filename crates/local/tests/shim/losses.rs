@@ -3,7 +3,7 @@
 use muster_local::shim::{Found, Outcome, Stop};
 use rustix::process::Signal;
 
-use crate::fixture::{FIRST, PATIENCE, World, outcome, signal, stop};
+use crate::harness::{FIRST, Harness, PATIENCE, outcome, signal, stop};
 
 /// A node with a daemon that has its own session and outlives it.
 const WITH_DAEMON: &str =
@@ -11,51 +11,51 @@ const WITH_DAEMON: &str =
 
 #[tokio::test]
 async fn a_node_dies_with_its_shim_and_the_rest_is_found_by_its_mark() {
-    let world = World::new();
-    let gate = world.gate();
-    let running = world.start(&world.script(WITH_DAEMON)).await;
+    let harness = Harness::new();
+    let gate = harness.gate();
+    let running = harness.start(&harness.script(WITH_DAEMON)).await;
     let daemon = gate.number().await;
     signal(running.state().shim.pid, Signal::KILL);
     assert_eq!(outcome(&running).await, Outcome::Lost);
-    assert!(matches!(world.shims.find(&world.node).unwrap(), Found::Lost));
-    assert!(world.processes().contains(&daemon));
+    assert!(matches!(harness.shims.find(&harness.node).unwrap(), Found::Lost));
+    assert!(harness.processes().contains(&daemon));
     // The daemon and its sleep; the node's own process may not be quite gone yet.
-    assert!(world.shims.clean_up_lost(&world.node).await.unwrap() >= 2);
-    world.has_no_process();
-    world.has_no_socket();
-    assert_eq!(world.shims.clean_up_lost(&world.node).await.unwrap(), 0);
+    assert!(harness.shims.clean_up_lost(&harness.node).await.unwrap() >= 2);
+    harness.has_no_process();
+    harness.has_no_socket();
+    assert_eq!(harness.shims.clean_up_lost(&harness.node).await.unwrap(), 0);
 }
 
 #[tokio::test]
 async fn what_has_lost_its_mark_is_found_by_its_session() {
-    let world = World::new();
-    let gate = world.gate();
-    let running = world
-        .start(&world.script("env -i sh -c 'echo $$ > \"$0\"; exec sleep 1000' $GATE & exec sleep 1000"))
+    let harness = Harness::new();
+    let gate = harness.gate();
+    let running = harness
+        .start(&harness.script("env -i sh -c 'echo $$ > \"$0\"; exec sleep 1000' $GATE & exec sleep 1000"))
         .await;
     let unmarked = gate.number().await;
     signal(running.state().shim.pid, Signal::KILL);
     assert_eq!(outcome(&running).await, Outcome::Lost);
     assert!(rustix::process::test_kill_process(rustix::process::Pid::from_raw(unmarked).unwrap()).is_ok());
-    assert!(world.shims.clean_up_lost(&world.node).await.unwrap() >= 1);
+    assert!(harness.shims.clean_up_lost(&harness.node).await.unwrap() >= 1);
     let gone = async {
         while std::path::Path::new(&format!("/proc/{unmarked}")).exists() {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.expect("it was killed");
-    world.has_no_socket();
+    harness.has_no_socket();
 }
 
 #[tokio::test]
 async fn a_nodes_process_needs_no_cleaning_when_its_shim_is_killed() {
-    let world = World::new();
-    let running = world.start_sleeper().await;
+    let harness = Harness::new();
+    let running = harness.start_sleeper().await;
     let process = running.process().unwrap().pid;
     signal(running.state().shim.pid, Signal::KILL);
     outcome(&running).await;
     let gone = async {
-        while world.processes().contains(&process) {
+        while harness.processes().contains(&process) {
             tokio::task::yield_now().await;
         }
     };
@@ -64,9 +64,9 @@ async fn a_nodes_process_needs_no_cleaning_when_its_shim_is_killed() {
 
 #[tokio::test]
 async fn a_living_nodes_processes_are_not_cleaned_up() {
-    let world = World::new();
-    let running = world.start_sleeper().await;
-    let refusal = world.shims.clean_up_lost(&world.node).await.unwrap_err();
+    let harness = Harness::new();
+    let running = harness.start_sleeper().await;
+    let refusal = harness.shims.clean_up_lost(&harness.node).await.unwrap_err();
     assert_eq!(refusal.kind(), std::io::ErrorKind::ResourceBusy);
     assert!(refusal.to_string().starts_with("the node's shim lives"), "{refusal}");
     stop(&running).await;
@@ -74,27 +74,27 @@ async fn a_living_nodes_processes_are_not_cleaned_up() {
 
 #[tokio::test]
 async fn a_lost_node_is_started_anew_without_what_was_left_of_it() {
-    let world = World::new();
-    let gate = world.gate();
-    let lost = world.start(&world.script(WITH_DAEMON)).await;
+    let harness = Harness::new();
+    let gate = harness.gate();
+    let lost = harness.start(&harness.script(WITH_DAEMON)).await;
     let daemon = gate.number().await;
     signal(lost.state().shim.pid, Signal::KILL);
     outcome(&lost).await;
-    let running = world.start_sleeper().await;
-    assert!(!world.processes().contains(&daemon));
+    let running = harness.start_sleeper().await;
+    assert!(!harness.processes().contains(&daemon));
     assert_eq!(outcome(&lost).await, Outcome::Replaced);
     stop(&running).await;
 }
 
 #[tokio::test]
 async fn a_lost_node_is_stopped_by_cleaning_up() {
-    let world = World::new();
-    let gate = world.gate();
-    let running = world.start(&world.script(WITH_DAEMON)).await;
+    let harness = Harness::new();
+    let gate = harness.gate();
+    let running = harness.start(&harness.script(WITH_DAEMON)).await;
     gate.line().await;
     signal(running.state().shim.pid, Signal::KILL);
     outcome(&running).await;
-    let stopped = world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE)).await.unwrap();
+    let stopped = harness.shims.stop(&harness.node, FIRST, Stop::within(PATIENCE)).await.unwrap();
     assert_eq!(stopped, Some(Outcome::Lost));
-    world.has_no_process();
+    harness.has_no_process();
 }

@@ -1,7 +1,7 @@
 //! Real processes under real shims.
 
-mod fixture;
 mod generations;
+mod harness;
 mod losses;
 mod output;
 mod restarts;

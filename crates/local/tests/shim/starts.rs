@@ -8,7 +8,7 @@ use std::task::Poll;
 use muster_local::shim::{Ending, Found, NODE_MARKER, OomKills, StartError, Stop};
 use rstest::rstest;
 
-use crate::fixture::{FIRST, Go, PATIENCE, World, end, stop};
+use crate::harness::{FIRST, Go, Harness, PATIENCE, end, stop};
 
 #[rstest]
 #[case::well("exit 0", Ending::Exited { code: 0 })]
@@ -17,58 +17,58 @@ use crate::fixture::{FIRST, Go, PATIENCE, World, end, stop};
 #[case::with_127("exit 127", Ending::Exited { code: 127 })]
 #[tokio::test]
 async fn how_a_node_ended_is_written_down(#[case] script: &str, #[case] how: Ending) {
-    let world = World::new();
-    let running = world.start(&world.script(script)).await;
+    let harness = Harness::new();
+    let running = harness.start(&harness.script(script)).await;
     let end = end(&running).await;
     assert_eq!((end.how.clone(), end.stopped), (how, None));
     assert!(end.at >= running.state().started_at);
-    assert!(matches!(world.shims.find(&world.node).unwrap(), Found::Ended(found) if found == end));
-    world.has_no_socket();
+    assert!(matches!(harness.shims.find(&harness.node).unwrap(), Found::Ended(found) if found == end));
+    harness.has_no_socket();
 }
 
 #[tokio::test]
 async fn a_node_that_ended_can_be_started_again() {
-    let world = World::new();
+    let harness = Harness::new();
     for code in [4, 5] {
-        let running = world.start(&world.script(&format!("echo {code}; exit {code}"))).await;
+        let running = harness.start(&harness.script(&format!("echo {code}; exit {code}"))).await;
         assert_eq!(end(&running).await.how, Ending::Exited { code });
     }
-    assert_eq!(world.node.tail(9).unwrap(), ["4", "5"]);
+    assert_eq!(harness.node.tail(9).unwrap(), ["4", "5"]);
 }
 
 #[tokio::test]
 async fn a_missing_command_is_told_in_words() {
-    let world = World::new();
-    let mut launch = world.script("");
+    let harness = Harness::new();
+    let mut launch = harness.script("");
     launch.command = vec!["no-such-command".into()];
-    let error = world.shims.start(&world.node, &launch).await.unwrap_err();
+    let error = harness.shims.start(&harness.node, &launch).await.unwrap_err();
     assert!(matches!(error, StartError::CannotRun { code: 127, .. }), "{error:?}");
     let words = "there is no command 'no-such-command', or what its first line names is missing";
     assert_eq!(error.to_string(), words);
-    let Found::Ended(end) = world.shims.find(&world.node).unwrap() else { panic!("it did not end") };
+    let Found::Ended(end) = harness.shims.find(&harness.node).unwrap() else { panic!("it did not end") };
     assert_eq!(end.how, Ending::NotStarted { code: 127, message: words.into() });
     assert_eq!(end.to_string(), words);
-    world.has_no_socket();
+    harness.has_no_socket();
 }
 
 #[tokio::test]
 async fn a_command_that_is_no_program_is_told_in_words() {
-    let world = World::new();
-    let file = world.path().join("notes.txt");
+    let harness = Harness::new();
+    let file = harness.path().join("notes.txt");
     fs::write(&file, "x").unwrap();
-    let mut launch = world.script("");
+    let mut launch = harness.script("");
     launch.command = vec![file.display().to_string()];
-    let error = world.shims.start(&world.node, &launch).await.unwrap_err();
+    let error = harness.shims.start(&harness.node, &launch).await.unwrap_err();
     assert!(matches!(error, StartError::CannotRun { code: 126, .. }), "{error:?}");
     assert!(error.to_string().ends_with("may not be run: it is not executable"), "{error}");
 }
 
 #[tokio::test]
 async fn a_missing_working_folder_is_told_in_words() {
-    let world = World::new();
-    let mut launch = world.script("true");
+    let harness = Harness::new();
+    let mut launch = harness.script("true");
     launch.working_folder = "/no/such/folder".into();
-    let error = world.shims.start(&world.node, &launch).await.unwrap_err();
+    let error = harness.shims.start(&harness.node, &launch).await.unwrap_err();
     assert!(
         error.to_string().starts_with("the working folder '/no/such/folder' cannot be entered"),
         "{error}"
@@ -77,26 +77,27 @@ async fn a_missing_working_folder_is_told_in_words() {
 
 #[tokio::test]
 async fn a_command_has_the_launchs_environment_and_the_mark_and_nothing_else() {
-    let world = World::new();
-    let mut launch = world.script("");
+    let harness = Harness::new();
+    let mut launch = harness.script("");
     launch.environment = [("A".to_owned(), "b c".to_owned())].into();
     launch.command = vec!["/usr/bin/env".into()];
-    end(&world.start(&launch).await).await;
-    let mut lines = world.node.tail(9).unwrap();
+    end(&harness.start(&launch).await).await;
+    let mut lines = harness.node.tail(9).unwrap();
     lines.sort();
-    assert_eq!(lines, ["A=b c".to_owned(), format!("{NODE_MARKER}={}", world.node.node())]);
+    assert_eq!(lines, ["A=b c".to_owned(), format!("{NODE_MARKER}={}", harness.node.node())]);
 }
 
 #[tokio::test]
 async fn secrets_of_a_launch_are_for_its_owner_only() {
-    let world = World::new();
-    let running = world.start_sleeper().await;
-    let mode = |name: &str| fs::metadata(world.node.path().join(name)).unwrap().permissions().mode() & 0o777;
+    let harness = Harness::new();
+    let running = harness.start_sleeper().await;
+    let mode =
+        |name: &str| fs::metadata(harness.node.path().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(""), 0o700);
     for file in ["launch.json", "state.json", "log", "lock"] {
         assert_eq!(mode(file), 0o600, "{file}");
     }
-    let socket = world.sockets().pop().unwrap();
+    let socket = harness.sockets().pop().unwrap();
     assert_eq!(fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
     stop(&running).await;
 }
@@ -111,14 +112,14 @@ async fn whether_memory_ran_out_is_told(
     #[case] after: &str,
     #[case] expected: OomKills,
 ) {
-    let world = World::new();
-    let gate = world.gate();
-    let counter = world.path().join("memory.events");
+    let harness = Harness::new();
+    let gate = harness.gate();
+    let counter = harness.path().join("memory.events");
     fs::write(&counter, before).unwrap();
-    let go = Go::new(&world);
-    let mut launch = world.script("echo > $GATE; read x < $GATE.go; kill -9 $$");
+    let go = Go::new(&harness);
+    let mut launch = harness.script("echo > $GATE; read x < $GATE.go; kill -9 $$");
     launch.oom_counter = Some(counter.clone());
-    let running = world.start(&launch).await;
+    let running = harness.start(&launch).await;
     gate.line().await;
     fs::write(&counter, after).unwrap();
     go.go().await;
@@ -128,12 +129,12 @@ async fn whether_memory_ran_out_is_told(
 
 #[tokio::test]
 async fn what_a_start_that_was_given_up_leaves_on_its_way_is_stopped_too() {
-    let world = World::new();
-    let launch = world.script("exec sleep 1000");
-    let mut start = Box::pin(world.shims.start(&world.node, &launch));
+    let harness = Harness::new();
+    let launch = harness.script("exec sleep 1000");
+    let mut start = Box::pin(harness.shims.start(&harness.node, &launch));
     let begins = poll_fn(|context| {
         let started = start.as_mut().poll(context).is_ready();
-        if started || !world.processes().is_empty() {
+        if started || !harness.processes().is_empty() {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -141,6 +142,6 @@ async fn what_a_start_that_was_given_up_leaves_on_its_way_is_stopped_too() {
     });
     tokio::time::timeout(PATIENCE, begins).await.expect("a shim begins in time");
     drop(start);
-    world.shims.stop(&world.node, FIRST, Stop::within(PATIENCE)).await.expect("it is stopped");
-    world.has_no_process();
+    harness.shims.stop(&harness.node, FIRST, Stop::within(PATIENCE)).await.expect("it is stopped");
+    harness.has_no_process();
 }

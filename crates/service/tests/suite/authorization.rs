@@ -4,18 +4,18 @@ use muster_core::principal::Role;
 use muster_service::ErrorKind;
 use muster_service::find::{ClusterRef, FindError};
 
-use crate::fixture::{Fixture, changing};
+use crate::harness::{Harness, changing};
 
 #[tokio::test]
 async fn a_cluster_of_another_project_does_not_exist_and_readers_may_not_change_theirs() {
-    let fixture = Fixture::open().await;
-    let cluster = fixture.cluster("fred").await;
+    let harness = Harness::open().await;
+    let cluster = harness.cluster("fred").await;
     let named =
         ClusterRef { namespace: &cluster.namespace, name: "fred", framework: "", provider: "", id: None };
     let by_id = ClusterRef { namespace: "-", name: "-", id: Some(cluster.id), ..named };
     for named in [named, by_id] {
         let find = async |project, role| {
-            let found = fixture.service.find_cluster(&changing(project, role), &named).await;
+            let found = harness.service.find_cluster(&changing(project, role), &named).await;
             found.map(|found| found.id)
         };
         assert_eq!(find("demo", Role::Member).await, Ok(cluster.id));
@@ -30,8 +30,8 @@ async fn a_cluster_of_another_project_does_not_exist_and_readers_may_not_change_
 
 #[tokio::test]
 async fn an_id_with_the_name_of_another_cluster_is_refused() {
-    let fixture = Fixture::open().await;
-    let cluster = fixture.cluster("fred").await;
+    let harness = Harness::open().await;
+    let cluster = harness.cluster("fred").await;
     let named = ClusterRef {
         namespace: &cluster.namespace,
         name: "bob",
@@ -39,17 +39,17 @@ async fn an_id_with_the_name_of_another_cluster_is_refused() {
         provider: "",
         id: Some(cluster.id),
     };
-    let found = fixture.service.find_cluster(&changing("demo", Role::Member), &named).await;
+    let found = harness.service.find_cluster(&changing("demo", Role::Member), &named).await;
     assert!(matches!(found, Err(FindError::OtherCluster(_))), "{found:?}");
 }
 
 #[tokio::test]
 async fn identifying_by_a_name_sees_the_callers_project_only() {
-    let fixture = Fixture::open().await;
-    let cluster = fixture.cluster("fred").await;
+    let harness = Harness::open().await;
+    let cluster = harness.cluster("fred").await;
     let identify = async |project| {
         let access = changing(project, Role::Member);
-        fixture.service.identify_cluster(&access, "fred").await.map(|found| found.map(|found| found.id))
+        harness.service.identify_cluster(&access, "fred").await.map(|found| found.map(|found| found.id))
     };
     assert_eq!(identify("demo").await, Ok(Some(cluster.id)));
     assert_eq!(identify("other").await, Ok(None));

@@ -1,6 +1,6 @@
 //! What the use cases promise, over a real engine and a real database.
 
-mod fixture;
+mod harness;
 
 mod authorization;
 mod receivers;

@@ -11,9 +11,9 @@ use muster_store::commands::PutReceiver;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use crate::fixture::Fixture;
+use crate::harness::Harness;
 
-async fn receiver(fixture: &Fixture, cluster: &Cluster, project: &str) -> ReceiverId {
+async fn receiver(harness: &Harness, cluster: &Cluster, project: &str) -> ReceiverId {
     let receiver = Receiver {
         id: ReceiverId::from_uuid(Uuid::now_v7()),
         name: "r".to_owned(),
@@ -24,32 +24,32 @@ async fn receiver(fixture: &Fixture, cluster: &Cluster, project: &str) -> Receiv
         action: ActionKind::ClusterScaleOut,
         actor: Map::new(),
         params: Map::from_iter([("count".to_owned(), json!(1))]),
-        created_at: fixture.service.now(),
+        created_at: harness.service.now(),
         updated_at: None,
     };
     let id = receiver.id;
-    fixture.service.store().put_receiver(PutReceiver { receiver }).await.expect("stored");
+    harness.service.store().put_receiver(PutReceiver { receiver }).await.expect("stored");
     id
 }
 
 #[tokio::test]
 async fn a_receiver_acts_with_its_own_parameters_unless_others_are_given() {
-    let fixture = Fixture::open().await;
-    let cluster = fixture.cluster("fred").await;
-    let id = receiver(&fixture, &cluster, "demo").await;
+    let harness = Harness::open().await;
+    let cluster = harness.cluster("fred").await;
+    let id = receiver(&harness, &cluster, "demo").await;
     let given = Map::from_iter([("count".to_owned(), json!(3))]);
-    let action = fixture.service.trigger(id, given).await.expect("triggered");
+    let action = harness.service.trigger(id, given).await.expect("triggered");
     assert_eq!((action.door, action.kind), (Door::Webhook, ActionKind::ClusterScaleOut));
     assert_eq!(action.inputs, json!({"count": 3}));
 }
 
 #[tokio::test]
 async fn a_receiver_whose_creator_may_not_change_the_cluster_does_nothing() {
-    let fixture = Fixture::open().await;
-    let cluster = fixture.cluster("fred").await;
-    let id = receiver(&fixture, &cluster, "other").await;
-    let refused = fixture.service.trigger(id, Map::new()).await;
+    let harness = Harness::open().await;
+    let cluster = harness.cluster("fred").await;
+    let id = receiver(&harness, &cluster, "other").await;
+    let refused = harness.service.trigger(id, Map::new()).await;
     assert_eq!(refused.map(|action| action.id), Err(TriggerError::NoCluster(cluster.id)));
-    let unknown = fixture.service.trigger(ReceiverId::from_uuid(Uuid::now_v7()), Map::new()).await;
+    let unknown = harness.service.trigger(ReceiverId::from_uuid(Uuid::now_v7()), Map::new()).await;
     assert_eq!(unknown.map(|action| action.id), Err(TriggerError::NoReceiver));
 }

@@ -4,12 +4,12 @@ use muster_core::principal::{Door, Role};
 use muster_core::resize::{Adjustment, AdjustmentType, Resize};
 use muster_service::{Caller, Mutation, ServiceError};
 
-use crate::fixture::{Fixture, REACHED, caller, changing};
+use crate::harness::{Harness, REACHED, caller, changing};
 
 #[tokio::test]
 async fn a_repeated_request_is_answered_by_its_first_action_and_not_submitted_again() {
-    let fixture = Fixture::open().await;
-    let (service, cluster) = (&fixture.service, fixture.cluster("fred").await);
+    let harness = Harness::open().await;
+    let (service, cluster) = (&harness.service, harness.cluster("fred").await);
     let request = Some(("my-request".to_owned(), "digest".to_owned()));
     let caller = Caller { request, ..caller(Door::Core) };
     let mutation = Mutation { access: changing("demo", Role::Member), caller, wait: REACHED };

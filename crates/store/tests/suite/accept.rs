@@ -1,52 +1,40 @@
 //! Accepting actions: names, quotas, conflicts, requests that come twice.
 
-use crate::fixture::{self, Fixture, Kind, claim, creation, living, request};
+use crate::harness::{self, Harness, claim, creation, living, request};
 use muster_core::action::{ActionKind, ActionStatus, Cause, Control, OnConflict};
 use muster_store::StoreError;
 use muster_store::commands::{Accept, End, Record, RequestKey};
-use rstest::rstest;
+use muster_testkit::database_test;
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_was_accepted_is_read_back(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let accepted = world.create(1).await;
-    assert_eq!(world.store.action(accepted.id).await.unwrap(), Some(accepted));
-    let cluster = fixture::cluster(1);
-    assert_eq!(world.store.cluster(cluster.id).await.unwrap(), Some(cluster));
+#[database_test]
+async fn what_was_accepted_is_read_back(harness: Harness) {
+    let accepted = harness.create(1).await;
+    assert_eq!(harness.store.action(accepted.id).await.unwrap(), Some(accepted));
+    let cluster = harness::cluster(1);
+    assert_eq!(harness.store.cluster(cluster.id).await.unwrap(), Some(cluster));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_name_that_is_taken_is_refused_and_nothing_is_stored(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    world.create(1).await;
+#[database_test]
+async fn a_name_that_is_taken_is_refused_and_nothing_is_stored(harness: Harness) {
+    harness.create(1).await;
     let mut second = creation(2);
     second.cluster.as_mut().unwrap().cluster.name = "c1".to_owned();
     let action = second.action.id;
-    let error = world.store.accept(second).await.unwrap_err();
+    let error = harness.store.accept(second).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "a cluster named 'c1' exists already in namespace 'demo': choose another name, or delete it first"
     );
-    assert_eq!(world.store.action(action).await.unwrap(), None);
-    assert_eq!(world.store.cluster(fixture::cluster(2).id).await.unwrap(), None);
+    assert_eq!(harness.store.action(action).await.unwrap(), None);
+    assert_eq!(harness.store.cluster(harness::cluster(2).id).await.unwrap(), None);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn of_many_that_want_one_name_at_once_one_gets_it(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn of_many_that_want_one_name_at_once_one_gets_it(harness: Harness) {
     let tries = (1..=8).map(|number| {
         let mut accept = creation(number);
         accept.cluster.as_mut().unwrap().cluster.name = "same".to_owned();
-        world.store.accept(accept)
+        harness.store.accept(accept)
     });
     let results = futures::future::join_all(tries).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
@@ -54,67 +42,51 @@ async fn of_many_that_want_one_name_at_once_one_gets_it(#[case] kind: Kind) {
     assert_eq!(results.iter().filter(|result| refused(result)).count(), 7);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_project_has_no_more_clusters_than_its_quota(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    world.create(1).await;
+#[database_test]
+async fn a_project_has_no_more_clusters_than_its_quota(harness: Harness) {
+    harness.create(1).await;
     let mut second = creation(2);
     second.cluster.as_mut().unwrap().quota = Some(1);
-    let error = world.store.accept(second).await.unwrap_err();
+    let error = harness.store.accept(second).await.unwrap_err();
     assert!(matches!(error, StoreError::OverQuota { count: 1, limit: 1, .. }), "{error}");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn the_same_request_gets_the_first_answer_and_another_body_is_refused(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn the_same_request_gets_the_first_answer_and_another_body_is_refused(harness: Harness) {
     let key = |digest: &str| RequestKey {
         principal: "sample/ann".to_owned(),
         request_id: "r1".to_owned(),
         digest: digest.to_owned(),
     };
-    let first = world.store.accept(Accept { request: Some(key("x")), ..creation(1) }).await.unwrap();
+    let first = harness.store.accept(Accept { request: Some(key("x")), ..creation(1) }).await.unwrap();
     assert!(!first.replayed);
-    let again = world.store.accept(Accept { request: Some(key("x")), ..creation(2) }).await.unwrap();
+    let again = harness.store.accept(Accept { request: Some(key("x")), ..creation(2) }).await.unwrap();
     assert!(again.replayed);
     assert_eq!(again.action.id, first.action.id);
-    let other = world.store.accept(Accept { request: Some(key("y")), ..creation(3) }).await;
+    let other = harness.store.accept(Accept { request: Some(key("y")), ..creation(3) }).await;
     assert!(matches!(other, Err(StoreError::RequestIdReused(_))), "{other:?}");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn rejecting_names_the_users_action_that_is_in_the_way(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let holder = world.create(1).await;
-    let cluster = fixture::cluster(1).id;
+#[database_test]
+async fn rejecting_names_the_users_action_that_is_in_the_way(harness: Harness) {
+    let holder = harness.create(1).await;
+    let cluster = harness::cluster(1).id;
     let second = request(2, ActionKind::ClusterResize, cluster, OnConflict::Reject);
-    let StoreError::Conflict(actions) = world.store.accept(second).await.unwrap_err() else {
+    let StoreError::Conflict(actions) = harness.store.accept(second).await.unwrap_err() else {
         panic!("no conflict")
     };
     assert_eq!(actions.iter().map(|action| action.id).collect::<Vec<_>>(), [holder.id]);
     let queued = request(3, ActionKind::ClusterResize, cluster, OnConflict::Queue);
-    assert_eq!(world.store.accept(queued).await.unwrap().action.status, ActionStatus::Ready);
+    assert_eq!(harness.store.accept(queued).await.unwrap().action.status, ActionStatus::Ready);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn preempting_ends_what_has_not_begun_and_tells_what_has(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    let running = world.create(1).await;
+#[database_test]
+async fn preempting_ends_what_has_not_begun_and_tells_what_has(harness: Harness) {
+    let store = &harness.store;
+    let running = harness.create(1).await;
     let engine = living(store, 9).await;
     assert_eq!(store.claim(claim(engine)).await.unwrap().len(), 1);
-    let cluster = fixture::cluster(1).id;
+    let cluster = harness::cluster(1).id;
     let waiting =
         store.accept(request(2, ActionKind::ClusterResize, cluster, OnConflict::Queue)).await.unwrap().action;
     store.accept(request(3, ActionKind::ClusterDelete, cluster, OnConflict::Preempt)).await.unwrap();
@@ -124,29 +96,25 @@ async fn preempting_ends_what_has_not_begun_and_tells_what_has(#[case] kind: Kin
     assert_eq!((running.status, running.control), (ActionStatus::Running, Some(Control::Cancel)));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn healing_yields_to_users_and_is_never_beside_them(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn healing_yields_to_users_and_is_never_beside_them(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
     let engine = living(store, 9).await;
     let created = store.claim(claim(engine)).await.unwrap().remove(0);
     let healing = |number| {
         let mut accept =
-            request(number, ActionKind::ClusterRecover, fixture::cluster(1).id, OnConflict::Queue);
+            request(number, ActionKind::ClusterRecover, harness::cluster(1).id, OnConflict::Queue);
         accept.action.cause = Cause::Healing;
         accept
     };
     let beside = store.accept(healing(2)).await;
     assert!(matches!(beside, Err(StoreError::Conflict(_))), "{beside:?}");
     let end = End { status: ActionStatus::Succeeded, reason: String::new() };
-    store.record(Record { end: Some(end), ..fixture::record(&created) }).await.unwrap();
+    store.record(Record { end: Some(end), ..harness::record(&created) }).await.unwrap();
     let first = store.accept(healing(3)).await.unwrap().action;
     assert!(matches!(store.accept(healing(4)).await, Err(StoreError::Conflict(_))), "two healings at once");
-    let user = request(5, ActionKind::ClusterResize, fixture::cluster(1).id, OnConflict::Reject);
+    let user = request(5, ActionKind::ClusterResize, harness::cluster(1).id, OnConflict::Reject);
     store.accept(user).await.expect("healing causes no refusal");
     assert_eq!(store.action(first.id).await.unwrap().unwrap().status, ActionStatus::Cancelled);
 }

@@ -1,21 +1,18 @@
 //! Callers that go away in the middle.
 
-use rstest::rstest;
+use muster_testkit::database_test;
 
-use crate::fixture::{self, Fixture, Kind};
+use crate::harness::{self, Harness, Kind};
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_read_that_is_dropped_half_way_leaves_its_connection_as_it_was(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    world.create(1).await;
-    let id = fixture::cluster(1).id;
+#[database_test]
+async fn a_read_that_is_dropped_half_way_leaves_its_connection_as_it_was(kind: Kind) {
+    let Some(harness) = Harness::open(kind).await else { return };
+    harness.create(1).await;
+    let id = harness::cluster(1).id;
     // Dropped at every point at which it may be waiting; a write on the same connection shows what it left.
     let mut dropped_half_way = 0;
     for polls in 0..150 {
-        let mut read = Box::pin(world.store.cluster(id));
+        let mut read = Box::pin(harness.store.cluster(id));
         let mut ended = false;
         for _ in 0..polls {
             ended = futures::poll!(read.as_mut()).is_ready();
@@ -26,7 +23,7 @@ async fn a_read_that_is_dropped_half_way_leaves_its_connection_as_it_was(#[case]
         }
         drop(read);
         dropped_half_way += u32::from(polls > 0 && !ended);
-        world.create(2 + polls).await;
+        harness.create(2 + polls).await;
     }
     match kind {
         Kind::Sqlite => assert_eq!(dropped_half_way, 0, "a read of a file ends at its first poll"),

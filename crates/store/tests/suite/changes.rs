@@ -7,9 +7,9 @@ use muster_core::cluster::Cluster;
 use muster_store::Store;
 use muster_store::commands::Purge;
 use muster_store::reads::{Changed, ChangesQuery, Position};
-use rstest::rstest;
+use muster_testkit::database_test;
 
-use crate::fixture::{self, Fixture, Kind};
+use crate::harness::{self, Harness, Kind};
 use crate::lists::deleted;
 
 /// Longer than anything here takes; only a hang reaches it.
@@ -47,96 +47,80 @@ fn names(changed: &[Changed]) -> Vec<&str> {
     changed.iter().map(|changed| changed.cluster.name.as_str()).collect()
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn whoever_follows_changes_sees_each_and_the_deletion_too(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let start = newest(&world.store).await;
-    world.create(1).await;
-    world.create(2).await;
-    let (changed, upto) = follow(&world.store, start, 10, |changed| changed.len() == 2).await;
+#[database_test]
+async fn whoever_follows_changes_sees_each_and_the_deletion_too(harness: Harness) {
+    let start = newest(&harness.store).await;
+    harness.create(1).await;
+    harness.create(2).await;
+    let (changed, upto) = follow(&harness.store, start, 10, |changed| changed.len() == 2).await;
     assert_eq!(names(&changed), ["c1", "c2"]);
     assert!(changed.iter().all(|changed| changed.born > start.heard && changed.born <= upto.heard));
-    assert_eq!(world.store.clusters_changed(everything(upto, 10)).await.unwrap().clusters, []);
-    deleted(&world, 1).await;
+    assert_eq!(harness.store.clusters_changed(everything(upto, 10)).await.unwrap().clusters, []);
+    deleted(&harness, 1).await;
     let is_gone = |cluster: &Cluster| cluster.name == "c1" && cluster.deleted_at.is_some();
     let gone = |changed: &[Changed]| changed.iter().any(|changed| is_gone(&changed.cluster));
-    let (changed, _) = follow(&world.store, upto, 10, gone).await;
+    let (changed, _) = follow(&harness.store, upto, 10, gone).await;
     assert!(changed.iter().all(|changed| changed.born <= upto.heard), "it seems to be new");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn changes_come_in_batches_and_go_on_behind_any_of_them(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let start = newest(&world.store).await;
+#[database_test]
+async fn changes_come_in_batches_and_go_on_behind_any_of_them(harness: Harness) {
+    let start = newest(&harness.store).await;
     for number in 1..=5 {
-        world.create(number).await;
+        harness.create(number).await;
     }
-    let (seen, _) = follow(&world.store, start, 2, |changed| changed.len() == 5).await;
+    let (seen, _) = follow(&harness.store, start, 2, |changed| changed.len() == 5).await;
     assert_eq!(names(&seen), ["c1", "c2", "c3", "c4", "c5"]);
     for (place, changed) in seen.iter().enumerate() {
-        let rest = world.store.clusters_changed(everything(changed.position, 10)).await.unwrap();
+        let rest = harness.store.clusters_changed(everything(changed.position, 10)).await.unwrap();
         assert_eq!(names(&rest.clusters), names(&seen)[place + 1..], "behind {}", changed.cluster.name);
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn only_changes_of_a_project_or_namespace_are_told(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let start = newest(&world.store).await;
-    world.create(1).await;
-    follow(&world.store, start, 10, |changed| changed.len() == 1).await;
+#[database_test]
+async fn only_changes_of_a_project_or_namespace_are_told(harness: Harness) {
+    let start = newest(&harness.store).await;
+    harness.create(1).await;
+    follow(&harness.store, start, 10, |changed| changed.len() == 1).await;
     let found = async |project, namespace| {
         let query = ChangesQuery { project, namespace, ..everything(start, 10) };
-        world.store.clusters_changed(query).await.unwrap().clusters.len()
+        harness.store.clusters_changed(query).await.unwrap().clusters.len()
     };
-    let Cluster { project, namespace, .. } = fixture::cluster(1);
+    let Cluster { project, namespace, .. } = harness::cluster(1);
     assert_eq!(found(Some(&*project), Some(&*namespace)).await, 1);
     assert_eq!(found(Some("other"), None).await, 0);
     assert_eq!(found(None, Some("other")).await, 0);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn changes_reach_back_to_what_was_purged(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn changes_reach_back_to_what_was_purged(harness: Harness) {
     let purge = || {
-        let before = fixture::now(1_000_000);
-        world.store.purge(Purge { history_before: before, requests_before: before, limit: 100 })
+        let before = harness::now(1_000_000);
+        harness.store.purge(Purge { history_before: before, requests_before: before, limit: 100 })
     };
-    world.create(1).await;
+    harness.create(1).await;
     purge().await.unwrap();
-    assert_eq!(world.store.reach_of_changes().await.unwrap().oldest, 0, "nothing is forgotten");
-    let start = newest(&world.store).await;
-    deleted(&world, 1).await;
+    assert_eq!(harness.store.reach_of_changes().await.unwrap().oldest, 0, "nothing is forgotten");
+    let start = newest(&harness.store).await;
+    deleted(&harness, 1).await;
     let is_gone = |changed: &[Changed]| changed.iter().any(|changed| changed.cluster.deleted_at.is_some());
-    let (_, upto) = follow(&world.store, start, 10, is_gone).await;
+    let (_, upto) = follow(&harness.store, start, 10, is_gone).await;
     purge().await.unwrap();
-    let oldest = world.store.reach_of_changes().await.unwrap().oldest;
+    let oldest = harness.store.reach_of_changes().await.unwrap().oldest;
     assert!(start.change < oldest && oldest <= upto.change, "{} {oldest} {}", start.change, upto.change);
 }
 
 #[tokio::test]
 async fn a_change_that_commits_late_is_not_missed() {
-    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
-    let other = world.replica().await.expect("PostgreSQL has replicas");
-    let start = newest(&world.store).await;
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let other = harness.replica().await.expect("PostgreSQL has replicas");
+    let start = newest(&harness.store).await;
     let writes = (1..=30).map(|number| {
-        let store = if number % 2 == 0 { world.store.clone() } else { other.clone() };
-        async move { store.accept(fixture::creation(number)).await.unwrap() }
+        let store = if number % 2 == 0 { harness.store.clone() } else { other.clone() };
+        async move { store.accept(harness::creation(number)).await.unwrap() }
     });
     let distinct =
         |changed: &[Changed]| changed.iter().map(|changed| changed.cluster.id).collect::<BTreeSet<_>>();
-    let follow = follow(&world.store, start, 4, |changed| distinct(changed).len() == 30);
+    let follow = follow(&harness.store, start, 4, |changed| distinct(changed).len() == 30);
     futures::future::join(futures::future::join_all(writes), follow).await;
 }

@@ -1,7 +1,7 @@
 //! Claiming, locks, fences, take-over.
 
-use crate::fixture::{
-    self, Fixture, Kind, action_id, claim, creation, engine, living, record, registration, request, ticket,
+use crate::harness::{
+    self, Harness, Kind, action_id, claim, creation, engine, living, record, registration, request, ticket,
 };
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use muster_core::ids::{InstanceId, NodeId};
 use muster_core::time::Span;
 use muster_store::commands::{Claim, End, Heartbeat, PutBack, Record, Retire};
 use muster_store::{Store, StoreError};
-use rstest::rstest;
+use muster_testkit::database_test;
 use uuid::Uuid;
 
 fn succeeded() -> End {
@@ -23,21 +23,17 @@ async fn claimed_ids(store: &Store, command: Claim) -> Vec<u128> {
     claimed.iter().map(|claimed| claimed.action.id.as_uuid().as_u128()).collect()
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_claimed_action_shows_on_its_cluster_and_has_a_fence(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    let first = world.create(1).await;
-    world.create(2).await;
+#[database_test]
+async fn a_claimed_action_shows_on_its_cluster_and_has_a_fence(harness: Harness) {
+    let store = &harness.store;
+    let first = harness.create(1).await;
+    harness.create(2).await;
     let engine = living(store, 9).await;
     let claimed = store.claim(claim(engine)).await.unwrap();
     assert_eq!(claimed.len(), 2);
     assert!(claimed[0].action.fence < claimed[1].action.fence, "fences rise");
     assert_eq!(store.action(first.id).await.unwrap().unwrap(), claimed[0].action);
-    let cluster = store.cluster(fixture::cluster(1).id).await.unwrap().unwrap();
+    let cluster = store.cluster(harness::cluster(1).id).await.unwrap().unwrap();
     assert_eq!(cluster.status, ClusterStatus::Creating);
     for claimed in claimed {
         let subject = claimed.subject.expect("what it is about");
@@ -47,15 +43,11 @@ async fn a_claimed_action_shows_on_its_cluster_and_has_a_fence(#[case] kind: Kin
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn one_action_has_a_cluster_at_a_time_oldest_first_deletion_before_all(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
-    let cluster = fixture::cluster(1).id;
+#[database_test]
+async fn one_action_has_a_cluster_at_a_time_oldest_first_deletion_before_all(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let cluster = harness::cluster(1).id;
     store.accept(request(2, ActionKind::ClusterResize, cluster, OnConflict::Queue)).await.unwrap();
     store.accept(request(3, ActionKind::ClusterDelete, cluster, OnConflict::Queue)).await.unwrap();
     store.accept(request(4, ActionKind::ClusterDelete, cluster, OnConflict::Queue)).await.unwrap();
@@ -68,18 +60,14 @@ async fn one_action_has_a_cluster_at_a_time_oldest_first_deletion_before_all(#[c
     assert_eq!(claimed_ids(store, claim(engine)).await, [4]);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
     let engine = living(store, 9).await;
     let created = store.claim(claim(engine)).await.unwrap().remove(0);
     store.record(Record { end: Some(succeeded()), ..record(&created) }).await.unwrap();
-    let cluster = fixture::cluster(1).id;
+    let cluster = harness::cluster(1).id;
     let of_node = |number: u128, node: u128| {
         let mut accept = request(number, ActionKind::NodeCheck, cluster, OnConflict::Queue);
         accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(node)));
@@ -99,34 +87,27 @@ async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(#[case]
     assert_eq!(next.len(), 1, "a node's and the cluster's action at once: {next:?}");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn only_known_kinds_versions_and_instances_are_claimed(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
+#[database_test]
+async fn only_known_kinds_versions_and_instances_are_claimed(harness: Harness) {
+    let store = &harness.store;
     let mut newer = creation(1);
     newer.action.version = 2;
     store.accept(newer).await.unwrap();
     let engine = living(store, 9).await;
     assert!(store.claim(claim(engine)).await.unwrap().is_empty(), "a newer version");
     let elsewhere = Claim { instances: vec![InstanceId::new("local", "other")], ..claim(engine) };
-    world.create(2).await;
+    harness.create(2).await;
     assert!(store.claim(elsewhere).await.unwrap().is_empty(), "another instance");
     let kinds = Claim { kinds: vec![(ActionKind::ClusterDelete, 1)], ..claim(engine) };
     assert!(store.claim(kinds).await.unwrap().is_empty(), "another kind");
     assert_eq!(claimed_ids(store, claim(engine)).await, [2]);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(kind: Kind) {
+    let Some(harness) = Harness::open(kind).await else { return };
+    let store = &harness.store;
+    harness.create(1).await;
     let dead = engine(8);
     store.register(registration(dead, Span::from_secs(3600))).await.unwrap();
     let before = store.claim(claim(dead)).await.unwrap().remove(0);
@@ -150,46 +131,42 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(#[case] k
     assert!(matches!(again, Err(StoreError::Fenced(_))), "an ended action was written: {again:?}");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
-    let cluster = fixture::cluster(1).id;
+#[database_test]
+async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let cluster = harness::cluster(1).id;
     store.accept(request(2, ActionKind::ClusterDelete, cluster, OnConflict::Queue)).await.unwrap();
     let engine = living(store, 9).await;
     let kinds = vec![(ActionKind::ClusterCreate, 1)];
     let mine = store.claim(Claim { kinds, ..claim(engine) }).await;
     assert!(mine.unwrap().is_empty(), "the deletion goes first");
     let deletion = store.claim(claim(engine)).await.unwrap().remove(0);
-    let others = fixture::cluster(2).id;
+    let others = harness::cluster(2).id;
     assert_eq!(store.held(&[cluster, others]).await.unwrap(), HashSet::from([cluster]));
     assert!(store.held(&[others]).await.unwrap().is_empty());
     let back = PutBack {
         ticket: ticket(&deletion),
-        not_before: Some(fixture::now(5_000)),
+        not_before: Some(harness::now(5_000)),
         suspend: false,
         count: true,
         reason: "later".to_owned(),
-        now: fixture::now(2_000),
+        now: harness::now(2_000),
     };
     store.put_back(back).await.unwrap();
     assert!(store.claim(claim(engine)).await.unwrap().is_empty(), "too early, and still locked");
-    let later = store.claim(Claim { now: fixture::now(5_000), ..claim(engine) }).await.unwrap();
+    let later = store.claim(Claim { now: harness::now(5_000), ..claim(engine) }).await.unwrap();
     assert_eq!((later[0].action.id, later[0].action.tries), (action_id(2), 1));
 }
 
 #[tokio::test]
 async fn two_replicas_never_claim_the_same_action() {
-    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
-    let other = world.replica().await.expect("PostgreSQL has replicas");
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let other = harness.replica().await.expect("PostgreSQL has replicas");
     for number in 1..=40 {
-        world.create(number).await;
+        harness.create(number).await;
     }
-    let (here, there) = (living(&world.store, 90).await, living(&other, 91).await);
+    let (here, there) = (living(&harness.store, 90).await, living(&other, 91).await);
     let drain = async |store: &Store, engine| {
         let mut ids = Vec::new();
         for _ in 0..20 {
@@ -197,7 +174,7 @@ async fn two_replicas_never_claim_the_same_action() {
         }
         ids
     };
-    let (mine, theirs) = tokio::join!(drain(&world.store, here), drain(&other, there));
+    let (mine, theirs) = tokio::join!(drain(&harness.store, here), drain(&other, there));
     let mut all = [mine, theirs].concat();
     all.sort_unstable();
     assert_eq!(all, (1..=40).collect::<Vec<u128>>());

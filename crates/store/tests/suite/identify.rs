@@ -2,18 +2,14 @@
 
 use muster_core::policy::Policy;
 use muster_store::reads::{Found, Thing};
-use rstest::rstest;
+use muster_testkit::database_test;
 
-use crate::fixture::{Fixture, Kind};
+use crate::harness::Harness;
 use crate::policies::{create, policy};
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn many_are_found_at_once_each_as_if_it_were_alone(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
+#[database_test]
+async fn many_are_found_at_once_each_as_if_it_were_alone(harness: Harness) {
+    let store = &harness.store;
     let one = policy(0x1234_0000, "one", "a-1.0");
     let two = policy(0x1235_0000, "two", "a-1.0");
     let twins = [policy(0x4000_0000, "twin", "a-1.0"), policy(0x4100_0000, "twin", "a-1.0")];
@@ -55,16 +51,12 @@ async fn many_are_found_at_once_each_as_if_it_were_alone(#[case] kind: Kind) {
     assert_eq!(store.identify_all(Thing::Policy, None, &[]).await.unwrap(), []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_has_no_name_is_found_by_its_id_and_how_that_begins(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let action = world.create(1).await;
+#[database_test]
+async fn what_has_no_name_is_found_by_its_id_and_how_that_begins(harness: Harness) {
+    let action = harness.create(1).await;
     let given = [action.id.to_string(), action.id.to_string()[..35].to_owned(), action.kind.to_string()];
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let found = world.store.identify_all(Thing::Action, None, &given).await.unwrap();
+    let found = harness.store.identify_all(Thing::Action, None, &given).await.unwrap();
     let one = Found::One(*action.id.as_uuid());
     assert_eq!(found, [one, one, Found::Nothing]);
 }

@@ -7,9 +7,9 @@ use muster_core::limits::{Limits, Watched};
 use muster_core::sample;
 use muster_core::time::Span;
 use muster_store::commands::{End, Expire, Expired, NewCluster, NoteWatched, TakeDuty};
-use rstest::rstest;
+use muster_testkit::database_test;
 
-use crate::fixture::{self, Fixture, Kind, claim, creation, living, now, record, request};
+use crate::harness::{self, Harness, claim, creation, living, now, record, request};
 
 const DUTY: &str = "limits";
 
@@ -18,27 +18,27 @@ fn limits() -> Limits {
 }
 
 /// Stores a cluster with limits, or without, that this engine created and that last changed at 2000.
-async fn created(world: &Fixture, engine: EngineId, number: u128, limits: Limits) -> Cluster {
+async fn created(harness: &Harness, engine: EngineId, number: u128, limits: Limits) -> Cluster {
     let mut accept = creation(number);
     let new = accept.cluster.take().expect("a cluster");
     accept.cluster = Some(NewCluster { cluster: Cluster { limits, ..new.cluster.clone() }, ..new });
-    Box::pin(world.store.accept(accept)).await.expect("a new cluster");
-    let claimed = world.store.claim(claim(engine)).await.expect("a claim").remove(0);
+    Box::pin(harness.store.accept(accept)).await.expect("a new cluster");
+    let claimed = harness.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut end = record(&claimed);
-    let cluster = stored(world, number).await;
+    let cluster = stored(harness, number).await;
     end.cluster = Some(Cluster { updated_at: Some(now(2_000)), ..cluster });
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
-    Box::pin(world.store.record(end)).await.expect("an end");
-    stored(world, number).await
+    Box::pin(harness.store.record(end)).await.expect("an end");
+    stored(harness, number).await
 }
 
-async fn stored(world: &Fixture, number: u128) -> Cluster {
-    let found = world.store.cluster(fixture::cluster(number).id).await;
+async fn stored(harness: &Harness, number: u128) -> Cluster {
+    let found = harness.store.cluster(harness::cluster(number).id).await;
     found.expect("the store answers").expect("a cluster")
 }
 
-async fn take_duty(world: &Fixture, engine: EngineId) {
-    let taken = world.store.take_duty(TakeDuty { name: DUTY.into(), engine }).await;
+async fn take_duty(harness: &Harness, engine: EngineId) {
+    let taken = harness.store.take_duty(TakeDuty { name: DUTY.into(), engine }).await;
     assert!(taken.expect("the store answers"));
 }
 
@@ -53,38 +53,30 @@ fn expire(cluster: &Cluster, number: u128, engine: EngineId) -> Expire {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn those_with_a_limit_are_found_with_their_recipes(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let engine = living(&world.store, 9).await;
+#[database_test]
+async fn those_with_a_limit_are_found_with_their_recipes(harness: Harness) {
+    let engine = living(&harness.store, 9).await;
     let lifetime = Limits { idle_timeout: None, max_lifetime: Some(Span::from_secs(7)) };
     for (number, limits) in [(1, limits()), (2, Limits::default()), (3, lifetime)] {
-        let stored = created(&world, engine, number, limits).await;
+        let stored = created(&harness, engine, number, limits).await;
         assert_eq!(stored.limits, limits, "they are kept");
     }
-    let ids = [1, 2, 3].map(|number| fixture::cluster(number).id);
-    let found = world.store.limited(&sample::instance()).await.unwrap();
+    let ids = [1, 2, 3].map(|number| harness::cluster(number).id);
+    let found = harness.store.limited(&sample::instance()).await.unwrap();
     assert_eq!(found, [ids[0], ids[2]]);
-    let among = world.store.limited_among(&sample::instance(), &ids[..2]).await.unwrap();
+    let among = harness.store.limited_among(&sample::instance(), &ids[..2]).await.unwrap();
     let among: Vec<(ClusterId, bool)> =
         among.iter().map(|(cluster, profile)| (cluster.id, profile.id == cluster.profile_id)).collect();
     assert_eq!(among, [(ids[0], true)]);
     let elsewhere = InstanceId::new("elsewhere", "1");
-    assert!(world.store.limited(&elsewhere).await.unwrap().is_empty());
-    assert!(world.store.limited_among(&elsewhere, &ids).await.unwrap().is_empty());
+    assert!(harness.store.limited(&elsewhere).await.unwrap().is_empty());
+    assert!(harness.store.limited_among(&elsewhere, &ids).await.unwrap().is_empty());
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let engine = living(&world.store, 9).await;
-    let cluster = created(&world, engine, 1, limits()).await;
+#[database_test]
+async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(harness: Harness) {
+    let engine = living(&harness.store, 9).await;
+    let cluster = created(&harness, engine, 1, limits()).await;
     let watched =
         Watched { idle_since: Some(now(5)), idle_warned_at: Some(now(6)), lifetime_warned_at: Some(now(7)) };
     let note = |engine| NoteWatched {
@@ -93,30 +85,26 @@ async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(#[case] kind: Kind
         notes: vec![(cluster.id, watched)],
         events: Vec::new(),
     };
-    assert!(!world.store.note_watched(note(engine)).await.unwrap(), "the duty is nobody's yet");
-    take_duty(&world, engine).await;
-    assert!(world.store.note_watched(note(engine)).await.unwrap());
-    world.store.accept(request(5, ActionKind::ClusterUpdate, cluster.id, OnConflict::Queue)).await.unwrap();
-    let claimed = world.store.claim(claim(engine)).await.unwrap().remove(0);
+    assert!(!harness.store.note_watched(note(engine)).await.unwrap(), "the duty is nobody's yet");
+    take_duty(&harness, engine).await;
+    assert!(harness.store.note_watched(note(engine)).await.unwrap());
+    harness.store.accept(request(5, ActionKind::ClusterUpdate, cluster.id, OnConflict::Queue)).await.unwrap();
+    let claimed = harness.store.claim(claim(engine)).await.unwrap().remove(0);
     let mut update = record(&claimed);
     update.cluster = Some(Cluster { limits: Limits::default(), ..cluster.clone() });
-    world.store.record(update).await.unwrap();
-    let row = world.store.cluster(cluster.id).await.unwrap().unwrap();
+    harness.store.record(update).await.unwrap();
+    let row = harness.store.cluster(cluster.id).await.unwrap().unwrap();
     assert_eq!((row.watched, row.limits), (watched, Limits::default()));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn one_is_ended_only_if_it_was_left_alone_since_it_was_looked_at(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let engine = living(&world.store, 9).await;
-    let cluster = created(&world, engine, 1, limits()).await;
-    let store = &world.store;
+#[database_test]
+async fn one_is_ended_only_if_it_was_left_alone_since_it_was_looked_at(harness: Harness) {
+    let engine = living(&harness.store, 9).await;
+    let cluster = created(&harness, engine, 1, limits()).await;
+    let store = &harness.store;
     let not_ours = store.expire(expire(&cluster, 20, engine)).await.unwrap();
     assert!(matches!(not_ours, Expired::NotOurs), "{not_ours:?}");
-    take_duty(&world, engine).await;
+    take_duty(&harness, engine).await;
     let spared = async |looked_at: &Cluster, why: &str| {
         let expired = store.expire(expire(looked_at, 21, engine)).await.unwrap();
         assert!(matches!(expired, Expired::Spared), "{why}: {expired:?}");
@@ -128,8 +116,8 @@ async fn one_is_ended_only_if_it_was_left_alone_since_it_was_looked_at(#[case] k
     spared(&cluster, "somebody is about to change it").await;
     let lifetime = Expire { unused: None, ..expire(&cluster, 23, engine) };
     let Expired::Deleting(action) = store.expire(lifetime).await.unwrap() else { panic!("it is ended") };
-    assert_eq!(action.id, fixture::action_id(23));
-    let waiting = store.action(fixture::action_id(22)).await.unwrap().unwrap();
+    assert_eq!(action.id, harness::action_id(23));
+    let waiting = store.action(harness::action_id(22)).await.unwrap().unwrap();
     assert_eq!(waiting.status, ActionStatus::Cancelled, "it would have found nothing");
     let again = Expire { unused: None, ..expire(&cluster, 24, engine) };
     let Expired::Deleting(joined) = store.expire(again).await.unwrap() else { panic!("it is being ended") };

@@ -12,11 +12,11 @@ use muster_store::reads::{
     ActionQuery, ActionSort, ClusterQuery, ClusterSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort,
 };
 use muster_store::{Direction, Store};
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use crate::fixture::{self, Fixture, Kind, claim, living, record};
+use crate::harness::{self, Harness, Kind, claim, living, record};
 
 /// More clusters than any test here makes.
 const MOST: usize = 100;
@@ -39,60 +39,48 @@ async fn all_pages(store: &Store, mut query: ClusterQuery, size: u32) -> Vec<Str
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn pages_hold_every_cluster_once_in_any_order(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn pages_hold_every_cluster_once_in_any_order(harness: Harness) {
     for number in 1..=7 {
-        world.create(number).await;
+        harness.create(number).await;
     }
     let names: Vec<String> = (1..=7).map(|number| format!("c{number}")).collect();
     let reversed: Vec<String> = names.iter().rev().cloned().collect();
     for size in [1, 2, 3, 7, 100] {
         for sort in [ClusterSort::InitAt, ClusterSort::Name, ClusterSort::CreatedAt, ClusterSort::Framework] {
             let query = ClusterQuery { sort: vec![(sort, Direction::Ascending)], ..ClusterQuery::default() };
-            assert_eq!(all_pages(&world.store, query, size).await, names, "{sort:?} by {size}");
+            assert_eq!(all_pages(&harness.store, query, size).await, names, "{sort:?} by {size}");
         }
         let query = ClusterQuery {
             sort: vec![(ClusterSort::Name, Direction::Descending)],
             ..ClusterQuery::default()
         };
-        assert_eq!(all_pages(&world.store, query, size).await, reversed);
+        assert_eq!(all_pages(&harness.store, query, size).await, reversed);
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn names_are_compared_bytewise(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn names_are_compared_bytewise(harness: Harness) {
     for (number, name) in [(1, "b"), (2, "B"), (3, "a-b"), (4, "a.b"), (5, "ä")] {
-        let mut accept = fixture::creation(number);
+        let mut accept = harness::creation(number);
         accept.cluster.as_mut().unwrap().cluster.name = name.to_owned();
-        world.store.accept(accept).await.unwrap();
+        harness.store.accept(accept).await.unwrap();
     }
     let query =
         ClusterQuery { sort: vec![(ClusterSort::Name, Direction::Ascending)], ..ClusterQuery::default() };
-    assert_eq!(all_pages(&world.store, query, 2).await, ["B", "a-b", "a.b", "b", "ä"]);
+    assert_eq!(all_pages(&harness.store, query, 2).await, ["B", "a-b", "a.b", "b", "ä"]);
     let prefix = ClusterQuery { name_prefix: Some("a".to_owned()), ..ClusterQuery::default() };
-    assert_eq!(world.store.clusters(&prefix).await.unwrap().items.len(), 2);
+    assert_eq!(harness.store.clusters(&prefix).await.unwrap().items.len(), 2);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_total_is_counted_only_when_asked_or_known_anyway(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
+#[database_test]
+async fn a_total_is_counted_only_when_asked_or_known_anyway(harness: Harness) {
     for number in 1..=3 {
-        world.create(number).await;
+        harness.create(number).await;
     }
     let total = async |limit, with_total| {
         let query = ClusterQuery { limit, with_total, ..ClusterQuery::default() };
-        world.store.clusters(&query).await.unwrap().total
+        harness.store.clusters(&query).await.unwrap().total
     };
     assert_eq!(total(Some(2), false).await, None);
     assert_eq!(total(Some(2), true).await, Some(3));
@@ -100,24 +88,20 @@ async fn a_total_is_counted_only_when_asked_or_known_anyway(#[case] kind: Kind) 
     assert_eq!(total(None, false).await, Some(3));
     assert_eq!(total(Some(0), true).await, Some(3));
     let first = ClusterQuery { limit: Some(2), ..ClusterQuery::default() };
-    let after = world.store.clusters(&first).await.unwrap().next;
-    let last = world.store.clusters(&ClusterQuery { after, ..first }).await.unwrap();
+    let after = harness.store.clusters(&first).await.unwrap().next;
+    let last = harness.store.clusters(&ClusterQuery { after, ..first }).await.unwrap();
     assert_eq!((last.items.len(), last.total), (1, Some(3)), "the last page");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn nodes_actions_and_events_are_listed_by_what_is_asked(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn nodes_actions_and_events_are_listed_by_what_is_asked(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
     let engine = living(store, 9).await;
     let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
     let node = |index: u32, status| Node {
         id: NodeId::from_uuid(Uuid::from_u128(u128::from(index))),
-        cluster_id: Some(fixture::cluster(1).id),
+        cluster_id: Some(harness::cluster(1).id),
         status,
         ..sample::node(index)
     };
@@ -127,7 +111,7 @@ async fn nodes_actions_and_events_are_listed_by_what_is_asked(#[case] kind: Kind
     writes.events = vec![event(1, Level::Info), event(2, Level::Error)];
     store.record(writes).await.unwrap();
     let by_index = NodeQuery {
-        cluster: Some(fixture::cluster(1).id),
+        cluster: Some(harness::cluster(1).id),
         sort: vec![(NodeSort::Index, Direction::Descending)],
         limit: Some(2),
         ..NodeQuery::default()
@@ -155,25 +139,22 @@ async fn nodes_actions_and_events_are_listed_by_what_is_asked(#[case] kind: Kind
     let other = ActionQuery { project: Some("other".to_owned()), ..running };
     assert_eq!(store.actions(&other).await.unwrap().items, []);
     let namespace = |name: &str| ActionQuery { namespace: Some(name.to_owned()), ..ActionQuery::default() };
-    let place = fixture::cluster(1).namespace;
+    let place = harness::cluster(1).namespace;
     assert_eq!(store.actions(&namespace(&place)).await.unwrap().items.len(), 1);
     assert_eq!(store.actions(&namespace("nowhere")).await.unwrap().items, []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn actions_are_found_and_sorted_by_the_names_that_they_show(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
+#[database_test]
+async fn actions_are_found_and_sorted_by_the_names_that_they_show(kind: Kind) {
+    let Some(harness) = Harness::open(kind).await else { return };
+    let store = &harness.store;
     let mut all = Vec::new();
     for (number, kind) in (1..).zip(ActionKind::ALL) {
         // A cluster for each: a deletion would be in the way of the others.
-        all.push(world.create(number).await);
+        all.push(harness.create(number).await);
         for (offset, inputs) in [(1_000, json!({})), (2_000, json!({"operation": "reboot"}))] {
             let mut accept =
-                fixture::request(offset + number, *kind, fixture::cluster(number).id, OnConflict::Queue);
+                harness::request(offset + number, *kind, harness::cluster(number).id, OnConflict::Queue);
             accept.action.inputs = inputs;
             all.push(store.accept(accept).await.unwrap().action);
         }
@@ -195,12 +176,12 @@ async fn actions_are_found_and_sorted_by_the_names_that_they_show(#[case] kind: 
 fn event(number: u32, level: Level) -> Event {
     Event {
         id: EventId::from_uuid(Uuid::from_u128(u128::from(number))),
-        at: fixture::now(i64::from(number)),
+        at: harness::now(i64::from(number)),
         level,
         object_kind: ObjectKind::Cluster,
-        object_id: fixture::cluster(1).id.to_string(),
+        object_id: harness::cluster(1).id.to_string(),
         object_name: "c1".to_owned(),
-        cluster_id: Some(fixture::cluster(1).id),
+        cluster_id: Some(harness::cluster(1).id),
         action_id: None,
         reason: "Tested".to_owned(),
         phase: String::new(),
@@ -213,39 +194,35 @@ fn event(number: u32, level: Level) -> Event {
 }
 
 /// Ends a cluster's creation by deleting it.
-pub(crate) async fn deleted(world: &Fixture, number: u128) {
-    let engine = living(&world.store, 100 + number).await;
-    let claimed = world.store.claim(claim(engine)).await.expect("a claim").remove(0);
+pub(crate) async fn deleted(harness: &Harness, number: u128) {
+    let engine = living(&harness.store, 100 + number).await;
+    let claimed = harness.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut writes = record(&claimed);
-    writes.cluster = Some(Cluster { deleted_at: Some(fixture::now(2_000)), ..fixture::cluster(number) });
+    writes.cluster = Some(Cluster { deleted_at: Some(harness::now(2_000)), ..harness::cluster(number) });
     writes.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     writes.events = vec![event(1, Level::Info)];
-    world.store.record(writes).await.expect("the deletion");
+    harness.store.record(writes).await.expect("the deletion");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn history_stays_until_it_is_purged(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    world.create(1).await;
-    deleted(&world, 1).await;
+#[database_test]
+async fn history_stays_until_it_is_purged(harness: Harness) {
+    harness.create(1).await;
+    deleted(&harness, 1).await;
     let only = ClusterQuery { deleted: Deleted::Only, ..ClusterQuery::default() };
-    assert_eq!(world.store.clusters(&only).await.unwrap().items.len(), 1);
-    assert_eq!(world.store.clusters(&ClusterQuery::default()).await.unwrap().items, []);
-    world.create(2).await;
+    assert_eq!(harness.store.clusters(&only).await.unwrap().items.len(), 1);
+    assert_eq!(harness.store.clusters(&ClusterQuery::default()).await.unwrap().items, []);
+    harness.create(2).await;
     let purge = |before| Purge {
-        history_before: fixture::now(before),
-        requests_before: fixture::now(before),
+        history_before: harness::now(before),
+        requests_before: harness::now(before),
         limit: 100,
     };
-    assert_eq!(world.store.purge(purge(1)).await.unwrap().rows, 0, "too young");
-    let purged = world.store.purge(purge(1_000_000)).await.unwrap();
+    assert_eq!(harness.store.purge(purge(1)).await.unwrap().rows, 0, "too young");
+    let purged = harness.store.purge(purge(1_000_000)).await.unwrap();
     assert_eq!(purged.rows, 3, "a cluster, an action, an event");
-    assert_eq!(world.store.clusters(&only).await.unwrap().items, []);
+    assert_eq!(harness.store.clusters(&only).await.unwrap().items, []);
     assert_eq!(
-        world.store.clusters(&ClusterQuery::default()).await.unwrap().items.len(),
+        harness.store.clusters(&ClusterQuery::default()).await.unwrap().items.len(),
         1,
         "what lives stays"
     );

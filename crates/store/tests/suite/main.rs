@@ -5,7 +5,7 @@ mod cancelled;
 mod changes;
 mod children;
 mod claim;
-mod fixture;
+mod harness;
 mod identify;
 mod limits;
 mod lists;

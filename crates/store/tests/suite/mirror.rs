@@ -5,15 +5,15 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::EngineId;
 use muster_core::sample;
 use muster_store::commands::{End, Mirror, Mirrored, TakeDuty};
-use rstest::rstest;
+use muster_testkit::database_test;
 use uuid::Uuid;
 
-use crate::fixture::{self, Fixture, Kind, claim, living, record};
+use crate::harness::{self, Harness, claim, living, record};
 
 fn seen(engine: EngineId, cluster: &Cluster) -> Mirror {
     let mut after = cluster.clone();
     after.groups[0].desired = 7;
-    after.updated_at = Some(fixture::now(9_000));
+    after.updated_at = Some(harness::now(9_000));
     Mirror {
         duty: "observer".into(),
         engine,
@@ -26,21 +26,17 @@ fn seen(engine: EngineId, cluster: &Cluster) -> Mirror {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn it_is_written_only_by_whoever_has_the_duty_while_nobody_has_the_cluster(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
-    let (id, engine) = (fixture::cluster(1).id, living(store, 9).await);
+#[database_test]
+async fn it_is_written_only_by_whoever_has_the_duty_while_nobody_has_the_cluster(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let (id, engine) = (harness::cluster(1).id, living(store, 9).await);
     assert!(store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap());
     let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
     let present = store.cluster(id).await.unwrap().unwrap();
     assert_eq!(store.mirror(seen(engine, &present)).await.unwrap(), Mirrored::Busy, "an action has it");
     let mut end = record(&claimed);
-    let ended = Cluster { updated_at: Some(fixture::now(5_000)), ..present.clone() };
+    let ended = Cluster { updated_at: Some(harness::now(5_000)), ..present.clone() };
     end.cluster = Some(ended.clone());
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();

@@ -5,10 +5,10 @@ use muster_core::ids::ActionId;
 use muster_core::string_enum::Stored as _;
 use muster_store::commands::{Claim, Record, Signal, SignalKind};
 use muster_store::reads::{ActionQuery, ClusterQuery};
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::{Value, json};
 
-use crate::fixture::{self, Kind, living};
+use crate::harness::{self, Kind, living};
 use crate::raw::{RawDatabase, Row, TABLES, Table, set};
 use crate::rewrite::{rewrite, take_over};
 use crate::versions::{compare, version_1};
@@ -77,12 +77,8 @@ async fn newer(kind: Kind) -> Option<RawDatabase> {
     Some(database)
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_a_newer_version_wrote_survives_being_read_and_written(#[case] kind: Kind) {
-    let Some(database) = newer(kind).await else { return };
+#[database_test(newer)]
+async fn what_a_newer_version_wrote_survives_being_read_and_written(database: RawDatabase) {
     let store = database.open().await;
     let ticket = take_over(&store).await;
     let mut before: Vec<(&str, Table)> = Vec::new();
@@ -95,12 +91,8 @@ async fn what_a_newer_version_wrote_survives_being_read_and_written(#[case] kind
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(#[case] kind: Kind) {
-    let Some(database) = newer(kind).await else { return };
+#[database_test(newer)]
+async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(database: RawDatabase) {
     let store = database.open().await;
     let ticket = take_over(&store).await;
     let clusters = store.clusters(&ClusterQuery::default()).await.unwrap().items;
@@ -108,7 +100,7 @@ async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(#[case] ki
     cluster.groups.reverse();
     cluster.groups[0].desired += 1;
     let write =
-        Record { cluster: Some(cluster.clone()), ..Record::new(ticket, fixture::now(1_800_000_000_000_002)) };
+        Record { cluster: Some(cluster.clone()), ..Record::new(ticket, harness::now(1_800_000_000_000_002)) };
     store.record(write).await.unwrap();
     let read = store.cluster(cluster.id).await.unwrap().unwrap();
     assert_eq!(read.groups, cluster.groups);
@@ -119,11 +111,8 @@ async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(#[case] ki
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_of_an_unknown_kind_is_never_claimed(#[case] kind: Kind) {
+#[database_test]
+async fn an_action_of_an_unknown_kind_is_never_claimed(kind: Kind) {
     let Some(database) = version_1(kind).await else { return };
     database.execute("UPDATE actions SET kind = 'CLUSTER_MIGRATE', version = 1 WHERE status = 'READY'").await;
     let store = database.open().await;
@@ -137,18 +126,15 @@ async fn an_action_of_an_unknown_kind_is_never_claimed(#[case] kind: Kind) {
         instances: clusters.into_iter().map(|cluster| cluster.instance).collect(),
         kinds: ActionKind::ALL.iter().map(|kind| (*kind, u32::MAX)).collect(),
         limit: 1_000,
-        now: fixture::now(1_800_000_000_000_000),
+        now: harness::now(1_800_000_000_000_000),
     };
     let claimed = store.claim(claim).await.unwrap();
     assert!(!claimed.is_empty(), "those of a dead engine are taken over");
     assert!(claimed.iter().all(|claimed| claimed.action.kind != migrate), "{claimed:?}");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_action_of_an_unknown_status_is_told_and_not_ended(#[case] kind: Kind) {
+#[database_test]
+async fn an_action_of_an_unknown_status_is_told_and_not_ended(kind: Kind) {
     let Some(database) = version_1(kind).await else { return };
     let sql = "UPDATE actions SET status = 'POSTPONED', control = NULL, started_at = NULL \
                WHERE status = 'READY' AND parent_id IS NULL";
@@ -162,7 +148,7 @@ async fn an_action_of_an_unknown_status_is_told_and_not_ended(#[case] kind: Kind
         (SignalKind::Resume, None),
         (SignalKind::Cancel, Some(Control::Cancel)),
     ] {
-        let told = store.signal(Signal { id, kind, now: fixture::now(1_800_000_000_000_000) }).await.unwrap();
+        let told = store.signal(Signal { id, kind, now: harness::now(1_800_000_000_000_000) }).await.unwrap();
         assert_eq!((told.status, told.control, told.ended_at), (postponed, control, None), "{kind:?}");
     }
 }

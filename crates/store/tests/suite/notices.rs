@@ -6,11 +6,11 @@ use std::time::Duration;
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_store::commands::End;
 use muster_store::{Listener, Store, Touched};
+use muster_testkit::database_test;
 use parking_lot::Mutex;
-use rstest::rstest;
 use tokio::sync::broadcast::Receiver;
 
-use crate::fixture::{self, Fixture, Kind, action_id, claim, living, record, request};
+use crate::harness::{self, Harness, Kind, action_id, claim, living, record, request};
 
 /// Longer than anything here takes; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,8 +24,8 @@ async fn hears(commits: &mut Receiver<Touched>, expected: Touched) {
 }
 
 /// A replica that is certainly listening, with what it is told from then on.
-async fn listening(fixture: &Fixture) -> (Store, Receiver<Touched>) {
-    let replica = fixture.replica().await.expect("PostgreSQL has replicas");
+async fn listening(harness: &Harness) -> (Store, Receiver<Touched>) {
+    let replica = harness.replica().await.expect("PostgreSQL has replicas");
     let mut commits = replica.subscribe();
     hears(&mut commits, Touched::Everything).await;
     (replica, commits)
@@ -33,15 +33,15 @@ async fn listening(fixture: &Fixture) -> (Store, Receiver<Touched>) {
 
 #[tokio::test]
 async fn a_commit_that_touches_too_much_for_a_notice_makes_other_replicas_read_everything_again() {
-    let Some(fixture) = Fixture::open(Kind::Postgres).await else { return };
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     for number in 1..=MANY {
-        fixture.create(number).await;
+        harness.create(number).await;
     }
-    let engine = living(&fixture.store, 1).await;
-    let (replica, mut commits) = listening(&fixture).await;
+    let engine = living(&harness.store, 1).await;
+    let (replica, mut commits) = listening(&harness).await;
     let mut all = claim(engine);
     all.limit = u32::try_from(MANY).unwrap();
-    let claimed = fixture.store.claim(all).await.unwrap();
+    let claimed = harness.store.claim(all).await.unwrap();
     assert_eq!(claimed.len(), usize::try_from(MANY).unwrap());
     hears(&mut commits, Touched::Everything).await;
     replica.close().await;
@@ -49,11 +49,11 @@ async fn a_commit_that_touches_too_much_for_a_notice_makes_other_replicas_read_e
 
 #[tokio::test]
 async fn whoever_was_cut_off_reads_everything_again() {
-    let Some(fixture) = Fixture::open(Kind::Postgres).await else { return };
-    let (replica, mut commits) = listening(&fixture).await;
-    fixture.cut_listeners().await;
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let (replica, mut commits) = listening(&harness).await;
+    harness.cut_listeners().await;
     hears(&mut commits, Touched::Everything).await;
-    fixture.create(1).await;
+    harness.create(1).await;
     hears(&mut commits, Touched::Action(action_id(1))).await;
     replica.close().await;
 }
@@ -81,35 +81,27 @@ impl Listener for Heard {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn whoever_listens_knows_of_a_commit_before_whoever_asked_for_it_has_an_answer(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let heard = Heard::of(&world.store);
+#[database_test]
+async fn whoever_listens_knows_of_a_commit_before_whoever_asked_for_it_has_an_answer(harness: Harness) {
+    let heard = Heard::of(&harness.store);
     for number in 1..=3 {
-        world.create(number).await;
+        harness.create(number).await;
         let told = heard.take();
         assert!(told.contains(&Touched::Action(action_id(number))), "{told:?}");
         assert!(told.contains(&Touched::Work), "{told:?}");
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_end_tells_whoever_looks_for_work_only_if_something_waits(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
+#[database_test]
+async fn an_end_tells_whoever_looks_for_work_only_if_something_waits(harness: Harness) {
+    let store = &harness.store;
     let heard = Heard::of(store);
     let engine = living(store, 9).await;
     for (number, waiting) in [(1, false), (3, true)] {
-        world.create(number).await;
+        harness.create(number).await;
         let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
         if waiting {
-            let cluster = fixture::cluster(number).id;
+            let cluster = harness::cluster(number).id;
             let behind = request(number + 1, ActionKind::ClusterDelete, cluster, OnConflict::Queue);
             store.accept(behind).await.unwrap();
         }

@@ -6,11 +6,11 @@ use muster_core::policy::{Binding, Policy};
 use muster_store::commands::{BindingChange, CreatePolicy, DeletePolicy, End, Removed, RenamePolicy};
 use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort};
 use muster_store::{Direction, Store};
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use crate::fixture::{self, Fixture, Kind, claim, living, record};
+use crate::harness::{self, Harness, claim, living, record};
 
 /// A policy whose id begins with its number.
 pub(crate) fn policy(number: u128, name: &str, kind: &str) -> Policy {
@@ -22,7 +22,7 @@ pub(crate) fn policy(number: u128, name: &str, kind: &str) -> Policy {
         user: "ann".to_owned(),
         spec: Map::new(),
         data: Map::new(),
-        created_at: fixture::now(i64::try_from(number).expect("a small number")),
+        created_at: harness::now(i64::try_from(number).expect("a small number")),
         updated_at: None,
     }
 }
@@ -35,7 +35,7 @@ pub(crate) async fn create(store: &Store, policy: &Policy) {
 fn binding(number: u128, policy: &Policy) -> Binding {
     Binding {
         id: BindingId::from_uuid(Uuid::from_u128(number)),
-        cluster_id: fixture::cluster(1).id,
+        cluster_id: harness::cluster(1).id,
         policy: policy.clone(),
         enabled: true,
         priority: 400,
@@ -48,13 +48,9 @@ fn put(binding: &Binding) -> BindingChange {
     BindingChange::Put(Box::new(binding.clone()))
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn policies_are_listed_by_what_is_asked(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
+#[database_test]
+async fn policies_are_listed_by_what_is_asked(harness: Harness) {
+    let store = &harness.store;
     let all =
         [policy(1, "c", "x-1.0"), policy(2, "a", "y-1.0"), policy(3, "b", "x-1.0"), policy(4, "a", "x-1.0")];
     for policy in &all {
@@ -92,17 +88,13 @@ async fn policies_are_listed_by_what_is_asked(#[case] kind: Kind) {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policy_is_renamed_and_removed_unless_a_cluster_has_it(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn a_policy_is_renamed_and_removed_unless_a_cluster_has_it(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
     let policy = policy(1, "one", "a-1.0");
     create(store, &policy).await;
-    let now = fixture::now(5);
+    let now = harness::now(5);
     let rename = RenamePolicy { id: policy.id, name: "uno".to_owned(), now, events: Vec::new() };
     let renamed = store.rename_policy(rename.clone()).await.unwrap();
     let expected = Policy { name: "uno".to_owned(), updated_at: Some(now), ..policy.clone() };
@@ -110,20 +102,16 @@ async fn a_policy_is_renamed_and_removed_unless_a_cluster_has_it(#[case] kind: K
     store.bind(binding(1, &policy)).await.unwrap();
     let delete = DeletePolicy { id: policy.id, events: Vec::new() };
     assert_eq!(store.delete_policy(delete.clone()).await.unwrap(), Removed::InUse);
-    crate::lists::deleted(&world, 1).await;
+    crate::lists::deleted(&harness, 1).await;
     assert_eq!(store.delete_policy(delete.clone()).await.unwrap(), Removed::Done, "its cluster is history");
     assert_eq!(store.delete_policy(delete).await.unwrap(), Removed::Missing);
     assert_eq!(store.rename_policy(rename).await.unwrap(), None);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn bindings_change_with_the_action_that_changes_them(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn bindings_change_with_the_action_that_changes_them(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
     let (one, two) = (policy(1, "one", "a-1.0"), policy(2, "two", "b-1.0"));
     create(store, &one).await;
     create(store, &two).await;
@@ -133,12 +121,12 @@ async fn bindings_change_with_the_action_that_changes_them(#[case] kind: Kind) {
     let mut writes = record(&claimed);
     writes.bindings = vec![put(&first), put(&second)];
     store.record(writes).await.unwrap();
-    let cluster = fixture::cluster(1).id;
+    let cluster = harness::cluster(1).id;
     assert_eq!(store.bindings(cluster).await.unwrap(), [second.clone(), first.clone()], "by priority");
     let changed = Binding {
         enabled: false,
         data: json!({"a": 1}).as_object().unwrap().clone(),
-        last_op: Some(fixture::now(7)),
+        last_op: Some(harness::now(7)),
         ..first.clone()
     };
     let mut writes = record(&claimed);

@@ -6,21 +6,17 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::sample;
 use muster_store::Store;
 use muster_store::commands::{Accept, End, Observe, RequestKey, SeenCluster, TakeDuty};
-use rstest::rstest;
+use muster_testkit::database_test;
 
-use crate::fixture::{self, Fixture, Kind, claim, creation, living, record, request};
+use crate::harness::{self, Harness, Kind, claim, creation, living, record, request};
 
 fn key(name: &str) -> RequestKey {
     RequestKey { principal: "sample/ann".into(), request_id: name.into(), digest: "x".into() }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn one_request_sent_many_times_at_once_is_done_once_and_answered_alike(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let other = world.replica().await.unwrap_or_else(|| world.store.clone());
+#[database_test]
+async fn one_request_sent_many_times_at_once_is_done_once_and_answered_alike(harness: Harness) {
+    let other = harness.replica().await.unwrap_or_else(|| harness.store.clone());
     let key = key("r1");
     let send = |number: u128, store: Store| {
         let mut accept = Accept { request: Some(key.clone()), ..creation(number) };
@@ -28,56 +24,48 @@ async fn one_request_sent_many_times_at_once_is_done_once_and_answered_alike(#[c
         async move { store.accept(accept).await.expect("an answer").action.id }
     };
     let sent = (1..=12)
-        .map(|number| send(number, if number % 2 == 0 { other.clone() } else { world.store.clone() }));
+        .map(|number| send(number, if number % 2 == 0 { other.clone() } else { harness.store.clone() }));
     let answers = futures::future::join_all(sent).await;
     assert!(answers.iter().all(|id| *id == answers[0]), "{answers:?}");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_deletion_joins_the_one_that_is_under_way(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    world.create(1).await;
+#[database_test]
+async fn a_deletion_joins_the_one_that_is_under_way(harness: Harness) {
+    harness.create(1).await;
     let delete =
-        |number| request(number, ActionKind::ClusterDelete, fixture::cluster(1).id, OnConflict::Preempt);
-    let first = world.store.accept(delete(2)).await.unwrap();
+        |number| request(number, ActionKind::ClusterDelete, harness::cluster(1).id, OnConflict::Preempt);
+    let first = harness.store.accept(delete(2)).await.unwrap();
     let named = || Accept { request: Some(key("again")), ..delete(3) };
-    let second = world.store.accept(named()).await.unwrap();
+    let second = harness.store.accept(named()).await.unwrap();
     assert!(second.replayed);
     assert_eq!(second.action.id, first.action.id);
-    let third = world.store.accept(named()).await.unwrap();
+    let third = harness.store.accept(named()).await.unwrap();
     assert_eq!(third.action.id, first.action.id, "the request's name stands for what it joined");
-    assert_eq!(world.store.action(first.action.id).await.unwrap().unwrap().status, ActionStatus::Ready);
+    assert_eq!(harness.store.action(first.action.id).await.unwrap().unwrap().status, ActionStatus::Ready);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_was_seen_too_late_brings_nothing_back(#[case] kind: Kind) {
-    let Some(world) = Fixture::open(kind).await else { return };
-    let store = &world.store;
-    world.create(1).await;
+#[database_test]
+async fn what_was_seen_too_late_brings_nothing_back(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
     let engine = living(store, 9).await;
     let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
     let node =
-        Node { cluster_id: Some(fixture::cluster(1).id), status: NodeStatus::Active, ..sample::node(1) };
+        Node { cluster_id: Some(harness::cluster(1).id), status: NodeStatus::Active, ..sample::node(1) };
     let mut writes = record(&claimed);
     writes.new_nodes = vec![node.clone()];
     store.record(writes).await.unwrap();
     let mut end = record(&claimed);
     end.cluster = Some(Cluster {
-        deleted_at: Some(fixture::now(3_000)),
+        deleted_at: Some(harness::now(3_000)),
         status: ClusterStatus::Deleted,
-        ..fixture::cluster(1)
+        ..harness::cluster(1)
     });
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();
     store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap();
     let seen = SeenCluster {
-        id: fixture::cluster(1).id,
+        id: harness::cluster(1).id,
         observed: ObservedSummary::default(),
         status: Some((ClusterStatus::Warning, "late".into())),
         nodes: vec![Node { status: NodeStatus::Error, ..node }],
@@ -89,28 +77,28 @@ async fn what_was_seen_too_late_brings_nothing_back(#[case] kind: Kind) {
         orphans: Vec::new(),
         events: Vec::new(),
         healing: Vec::new(),
-        now: fixture::now(4_000),
+        now: harness::now(4_000),
     };
     store.observe(late).await.unwrap();
-    assert_eq!(store.members(fixture::cluster(1).id).await.unwrap(), []);
-    assert_eq!(store.cluster(fixture::cluster(1).id).await.unwrap().unwrap().status, ClusterStatus::Deleted);
+    assert_eq!(store.members(harness::cluster(1).id).await.unwrap(), []);
+    assert_eq!(store.cluster(harness::cluster(1).id).await.unwrap().unwrap().status, ClusterStatus::Deleted);
 }
 
 #[tokio::test]
 async fn preempting_from_another_replica_while_the_holder_writes_never_deadlocks() {
-    let Some(world) = Fixture::open(Kind::Postgres).await else { return };
-    let other = world.replica().await.expect("PostgreSQL has replicas");
-    let engine = living(&world.store, 99).await;
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let other = harness.replica().await.expect("PostgreSQL has replicas");
+    let engine = living(&harness.store, 99).await;
     for number in (1..40).step_by(2) {
-        world.create(number).await;
-        let claimed = world.store.claim(claim(engine)).await.unwrap().remove(0);
+        harness.create(number).await;
+        let claimed = harness.store.claim(claim(engine)).await.unwrap().remove(0);
         let mut writes = record(&claimed);
-        writes.cluster = Some(fixture::cluster(number));
+        writes.cluster = Some(harness::cluster(number));
         let delete =
-            request(number + 1, ActionKind::ClusterDelete, fixture::cluster(number).id, OnConflict::Preempt);
-        let (written, accepted) = tokio::join!(world.store.record(writes), other.accept(delete));
+            request(number + 1, ActionKind::ClusterDelete, harness::cluster(number).id, OnConflict::Preempt);
+        let (written, accepted) = tokio::join!(harness.store.record(writes), other.accept(delete));
         written.unwrap();
         accepted.unwrap();
     }
-    assert_eq!(world.deadlocks().await, 0);
+    assert_eq!(harness.deadlocks().await, 0);
 }

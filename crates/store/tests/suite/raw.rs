@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sqlx::Connection as _;
 use tempfile::TempDir;
 
-use crate::fixture::Kind;
+use crate::harness::Kind;
 
 /// A row by the names of its columns; JSON is parsed, so that the order of keys does not matter.
 pub(crate) type Row = Map<String, Value>;

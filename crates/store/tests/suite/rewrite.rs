@@ -18,7 +18,7 @@ use muster_store::reads::{
 };
 use uuid::Uuid;
 
-use crate::fixture::{self, living};
+use crate::harness::{self, living};
 
 /// Everything that the store's reads give.
 pub(crate) struct Everything {
@@ -62,10 +62,10 @@ pub(crate) async fn take_over(store: &Store) -> Ticket {
         instances: instances.into_iter().map(|cluster| cluster.instance).collect(),
         kinds: ActionKind::ALL.iter().map(|kind| (*kind, 1)).collect(),
         limit: 1,
-        now: fixture::now(1_800_000_000_000_000),
+        now: harness::now(1_800_000_000_000_000),
     };
     let claimed = store.claim(claim).await.expect("a claim").pop().expect("an action of a dead engine");
-    fixture::ticket(&claimed)
+    harness::ticket(&claimed)
 }
 
 /// The id that the copy of an action or event gets.

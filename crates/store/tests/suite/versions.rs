@@ -13,10 +13,10 @@ use muster_core::principal::{Door, Role};
 use muster_core::profile_types::TYPES;
 use muster_core::receiver::ReceiverKind;
 use muster_store::commands::RequestKey;
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::Value;
 
-use crate::fixture::Kind;
+use crate::harness::Kind;
 use crate::raw::{RawDatabase, Row, TABLES, Table};
 use crate::rewrite::{Everything, copied, rewrite, take_over};
 
@@ -29,12 +29,8 @@ pub(crate) async fn version_1(kind: Kind) -> Option<RawDatabase> {
     RawDatabase::load(kind, script).await
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn version_1_has_rows_in_every_table(#[case] kind: Kind) {
-    let Some(database) = version_1(kind).await else { return };
+#[database_test(version_1)]
+async fn version_1_has_rows_in_every_table(database: RawDatabase) {
     let tables: BTreeSet<String> = database.tables().await.into_iter().collect();
     let known: BTreeSet<String> = TABLES.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(tables, known);
@@ -43,12 +39,8 @@ async fn version_1_has_rows_in_every_table(#[case] kind: Kind) {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn every_row_of_version_1_is_read(#[case] kind: Kind) {
-    let Some(database) = version_1(kind).await else { return };
+#[database_test(version_1)]
+async fn every_row_of_version_1_is_read(database: RawDatabase) {
     let store = database.open().await;
     let read = Everything::read(&store).await;
     let groups = read.clusters.iter().map(|cluster| cluster.groups.len()).sum();
@@ -85,11 +77,8 @@ async fn every_row_of_version_1_is_read(#[case] kind: Kind) {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn version_1_has_every_known_word(#[case] kind: Kind) {
+#[database_test]
+async fn version_1_has_every_known_word(kind: Kind) {
     let Some(database) = version_1(kind).await else { return };
     macro_rules! expect_all {
         ($($type:ty: $table:literal . $column:literal),+ $(,)?) => {$(
@@ -139,12 +128,8 @@ async fn version_1_has_every_known_word(#[case] kind: Kind) {
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn version_1_is_written_as_it_was_read(#[case] kind: Kind) {
-    let Some(database) = version_1(kind).await else { return };
+#[database_test(version_1)]
+async fn version_1_is_written_as_it_was_read(database: RawDatabase) {
     let store = database.open().await;
     let ticket = take_over(&store).await;
     let mut before = Vec::new();

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::deed::{NodeDeed, Place};
 use super::made;
 use crate::facts;
-use crate::ground::{Ground, created, succeeded};
+use crate::harness::{Harness, created, succeeded};
 
 const NEW_NAME: &str = "renamed";
 
@@ -25,7 +25,7 @@ pub(super) struct NodeTask {
 }
 
 impl NodeTask {
-    pub(super) async fn prepare(deed: NodeDeed, place: Place, ground: &Ground, engine: &Replica) -> Self {
+    pub(super) async fn prepare(deed: NodeDeed, place: Place, harness: &Harness, engine: &Replica) -> Self {
         let cluster = match place {
             Place::Alone => None,
             Place::Member => Some(made::plain(engine, 2).await),
@@ -33,11 +33,11 @@ impl NodeTask {
         };
         let node = match (cluster, place) {
             _ if deed == NodeDeed::Create => None,
-            (None, _) => Some(made::alone(ground, engine).await),
-            (Some(cluster), Place::Head) => Some(made::one(ground, cluster, NodeRole::Head).await),
-            (Some(cluster), _) => Some(made::one(ground, cluster, NodeRole::Worker).await),
+            (None, _) => Some(made::alone(harness, engine).await),
+            (Some(cluster), Place::Head) => Some(made::one(harness, cluster, NodeRole::Head).await),
+            (Some(cluster), _) => Some(made::one(harness, cluster, NodeRole::Worker).await),
         };
-        let profile = made::recipe(ground, WORLD_NODE).await;
+        let profile = made::recipe(harness, WORLD_NODE).await;
         Self { deed, place, cluster, node, profile }
     }
 
@@ -54,19 +54,19 @@ impl NodeTask {
         engine.change_node(node, kind, inputs).await.id
     }
 
-    pub(super) async fn finish(&self, ground: &Ground, engine: &Replica, begun: ActionId) {
+    pub(super) async fn finish(&self, harness: &Harness, engine: &Replica, begun: ActionId) {
         let action = engine.end(begun).await;
         succeeded(&action);
         let (node, expected) = (made::node_of(action.target), self.deed.expected(self.place));
         match self.cluster {
-            Some(cluster) => facts::agree(ground, cluster, expected).await,
-            None => facts::alone(ground, node, expected).await,
+            Some(cluster) => facts::agree(harness, cluster, expected).await,
+            None => facts::alone(harness, node, expected).await,
         }
-        self.is_as_asked(ground, node).await;
+        self.is_as_asked(harness, node).await;
     }
 
-    async fn is_as_asked(&self, ground: &Ground, node: NodeId) {
-        let store = ground.store().await;
+    async fn is_as_asked(&self, harness: &Harness, node: NodeId) {
+        let store = harness.store().await;
         let row = store.node(node).await.expect("the store answers");
         store.close().await;
         assert_eq!(row.is_none(), self.deed == NodeDeed::Delete);

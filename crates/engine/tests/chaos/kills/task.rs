@@ -12,7 +12,7 @@ use super::deed::Deed;
 use super::made;
 use super::node::NodeTask;
 use crate::facts;
-use crate::ground::{Ground, by, created, new_cluster, succeeded};
+use crate::harness::{Harness, by, created, new_cluster, succeeded};
 
 /// A deed, and what it is done to.
 pub(super) enum Task {
@@ -28,26 +28,26 @@ pub(super) enum Begun {
 
 impl Task {
     /// Makes what the deed is done to.
-    pub(super) async fn prepare(deed: Deed, ground: &Ground, engine: &Replica) -> Self {
+    pub(super) async fn prepare(deed: Deed, harness: &Harness, engine: &Replica) -> Self {
         match deed {
-            Deed::Node(deed, place) => Self::Node(NodeTask::prepare(deed, place, ground, engine).await),
-            deed => Self::Cluster(ClusterTask::prepare(deed, ground, engine).await),
+            Deed::Node(deed, place) => Self::Node(NodeTask::prepare(deed, place, harness, engine).await),
+            deed => Self::Cluster(ClusterTask::prepare(deed, harness, engine).await),
         }
     }
 
     /// Asks for the deed.
-    pub(super) async fn begin(&self, ground: &Ground, engine: &Replica) -> Begun {
+    pub(super) async fn begin(&self, harness: &Harness, engine: &Replica) -> Begun {
         match self {
-            Self::Cluster(task) => task.begin(ground, engine).await,
+            Self::Cluster(task) => task.begin(harness, engine).await,
             Self::Node(task) => Begun::Action(task.begin(engine).await),
         }
     }
 
     /// Another engine has done it, and everything agrees.
-    pub(super) async fn finish(&self, ground: &Ground, engine: &Replica, begun: Begun) {
+    pub(super) async fn finish(&self, harness: &Harness, engine: &Replica, begun: Begun) {
         match (self, begun) {
-            (Self::Cluster(task), begun) => task.finish(ground, engine, begun).await,
-            (Self::Node(task), Begun::Action(action)) => task.finish(ground, engine, action).await,
+            (Self::Cluster(task), begun) => task.finish(harness, engine, begun).await,
+            (Self::Node(task), Begun::Action(action)) => task.finish(harness, engine, action).await,
             (Self::Node(_), Begun::Lost(node)) => panic!("nobody asked for the loss of {node}"),
         }
     }
@@ -71,7 +71,7 @@ enum About {
 }
 
 impl ClusterTask {
-    async fn prepare(deed: Deed, ground: &Ground, engine: &Replica) -> Self {
+    async fn prepare(deed: Deed, harness: &Harness, engine: &Replica) -> Self {
         let (before, _) = deed.sizes();
         if deed == Deed::Create {
             return Self { deed, cluster: new_cluster(), about: About::Nothing };
@@ -79,24 +79,24 @@ impl ClusterTask {
         let with_head = deed.kind() == muster_testkit::world::WORLD_CLUSTER;
         let cluster =
             if with_head { created(engine, before).await } else { made::plain(engine, before).await };
-        let runs = ground.world.running(cluster).await.len();
+        let runs = harness.world.running(cluster).await.len();
         assert_eq!(runs, before as usize + usize::from(with_head));
         let about = match deed {
-            Deed::Remove => About::Nodes(made::workers(ground, cluster, 3).await),
-            Deed::Add => About::Nodes(made::leavers(ground, engine, 3).await),
+            Deed::Remove => About::Nodes(made::workers(harness, cluster, 3).await),
+            Deed::Add => About::Nodes(made::leavers(harness, engine, 3).await),
             Deed::Replace => {
                 let (go, come) =
-                    (made::workers(ground, cluster, 2).await, made::leavers(ground, engine, 2).await);
+                    (made::workers(harness, cluster, 2).await, made::leavers(harness, engine, 2).await);
                 About::Pairs(go.into_iter().zip(come).collect())
             }
             Deed::Roll => {
-                made::attach(engine, cluster, made::batches_of_two(ground).await).await;
-                About::Recipe(made::recipe(ground, deed.kind()).await)
+                made::attach(engine, cluster, made::batches_of_two(harness).await).await;
+                About::Recipe(made::recipe(harness, deed.kind()).await)
             }
-            Deed::RollWithHead => About::Recipe(made::recipe(ground, deed.kind()).await),
-            Deed::Attach => About::Policy(made::batches_of_two(ground).await),
+            Deed::RollWithHead => About::Recipe(made::recipe(harness, deed.kind()).await),
+            Deed::Attach => About::Policy(made::batches_of_two(harness).await),
             Deed::Detach => {
-                let policy = made::batches_of_two(ground).await;
+                let policy = made::batches_of_two(harness).await;
                 made::attach(engine, cluster, policy).await;
                 About::Policy(policy)
             }
@@ -105,14 +105,14 @@ impl ClusterTask {
         Self { deed, cluster, about }
     }
 
-    async fn begin(&self, ground: &Ground, engine: &Replica) -> Begun {
+    async fn begin(&self, harness: &Harness, engine: &Replica) -> Begun {
         let cluster = self.cluster;
         if self.deed == Deed::Create {
             return Begun::Action(engine.create(cluster, self.deed.kind(), 3).await.id);
         }
         if matches!(self.deed, Deed::Heal | Deed::Recover) {
-            let lost = made::one(ground, cluster, NodeRole::Worker).await;
-            ground.world.tell(Control::Lose(lost)).await;
+            let lost = made::one(harness, cluster, NodeRole::Worker).await;
+            harness.world.tell(Control::Lose(lost)).await;
             if self.deed == Deed::Heal {
                 return Begun::Lost(lost);
             }
@@ -152,7 +152,7 @@ impl ClusterTask {
         }
     }
 
-    async fn finish(&self, ground: &Ground, engine: &Replica, begun: Begun) {
+    async fn finish(&self, harness: &Harness, engine: &Replica, begun: Begun) {
         match begun {
             Begun::Action(action) => succeeded(&engine.end(action).await),
             Begun::Lost(node) => {
@@ -160,24 +160,24 @@ impl ClusterTask {
                     entry.verb == Verb::Start && entry.node == Some(node) && entry.outcome == Outcome::Made
                 };
                 let what = "the lost node to be started again";
-                ground.world.until_log(what, |log| log.iter().filter(starts).count() == 2).await;
+                harness.world.until_log(what, |log| log.iter().filter(starts).count() == 2).await;
                 engine.rest(self.cluster).await;
             }
         }
-        self.is_as_asked(ground).await;
+        self.is_as_asked(harness).await;
         self.tell_whose(engine).await;
-        facts::agree(ground, self.cluster, self.deed.sizes().1).await;
+        facts::agree(harness, self.cluster, self.deed.sizes().1).await;
     }
 
     /// What no count of nodes tells.
-    async fn is_as_asked(&self, ground: &Ground) {
-        let nodes = made::members(ground, self.cluster).await;
+    async fn is_as_asked(&self, harness: &Harness) {
+        let nodes = made::members(harness, self.cluster).await;
         match (&self.about, self.deed) {
             (About::Recipe(profile), _) => {
                 assert!(nodes.iter().all(|node| node.profile_id == *profile), "{nodes:?}");
             }
             (About::Policy(policy), deed) => {
-                let store = ground.store().await;
+                let store = harness.store().await;
                 let bound = store.bindings(self.cluster).await.expect("the store answers");
                 store.close().await;
                 let bound: Vec<_> = bound.into_iter().map(|binding| binding.policy.id).collect();
@@ -189,9 +189,9 @@ impl ClusterTask {
             }
             (_, Deed::Operate) => {
                 // Twice where nobody heard how it went the first time.
-                let times = operated(ground, self.cluster);
-                assert_eq!(times.len(), nodes.len(), "{}", ground.world.tail());
-                assert!(times.values().all(|times| *times <= 2), "{}", ground.world.tail());
+                let times = operated(harness, self.cluster);
+                assert_eq!(times.len(), nodes.len(), "{}", harness.world.tail());
+                assert!(times.values().all(|times| *times <= 2), "{}", harness.world.tail());
             }
             _ => {}
         }
@@ -214,9 +214,9 @@ impl ClusterTask {
 }
 
 /// How often each node of a cluster was operated.
-fn operated(ground: &Ground, cluster: ClusterId) -> BTreeMap<NodeId, usize> {
+fn operated(harness: &Harness, cluster: ClusterId) -> BTreeMap<NodeId, usize> {
     let mut times = BTreeMap::new();
-    let log = ground.world.log();
+    let log = harness.world.log();
     let done = |entry: &&Entry| {
         entry.cluster == cluster && entry.verb == Verb::Operate && entry.outcome == Outcome::Done
     };

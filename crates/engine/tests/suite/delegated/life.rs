@@ -6,172 +6,145 @@ use muster_core::node::{NodeRole, NodeStatus};
 use muster_engine::Change;
 use muster_engine::ports::provider::{Bounds, ProviderError, SeenGroup};
 use muster_store::reads::ActionQuery;
+use muster_testkit::database_test;
 use muster_testkit::operator::{OPERATED_CLUSTER, PLAIN_OPERATED, ROLLING, Verb};
 use rstest::rstest;
 use serde_json::json;
 
 use super::{created, ids, names, open, operated, restarted, told, workers};
-use crate::fixture::{Kind, caller, exactly};
+use crate::harness::{Harness, Kind, caller, exactly};
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn nodes_that_were_asked_for_keep_their_ids_when_their_members_come(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    world.operators.stop();
+#[database_test(open)]
+async fn nodes_that_were_asked_for_keep_their_ids_when_their_members_come(harness: Harness) {
+    harness.operators.stop();
     let cluster = operated(OPERATED_CLUSTER, 3);
-    let create = world.create(&cluster).await;
-    world.applied(create).await;
-    let asked = world.nodes(cluster.id).await;
+    let create = harness.create(&cluster).await;
+    harness.applied(create).await;
+    let asked = harness.nodes(cluster.id).await;
     assert_eq!(asked.len(), 4, "a head and three workers");
     assert!(asked.iter().all(|node| node.status == NodeStatus::Init && node.physical_id.is_none()));
-    world.operators.go_on();
-    assert_eq!(world.ended(create).await.status, ActionStatus::Succeeded);
-    let nodes = world.nodes(cluster.id).await;
+    harness.operators.go_on();
+    assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
+    let nodes = harness.nodes(cluster.id).await;
     assert_eq!(ids(&nodes), ids(&asked));
     assert!(nodes.iter().all(|node| node.status == NodeStatus::Active && node.physical_id.is_some()));
-    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
-    let row = world.cluster(cluster.id).await;
+    assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.status, row.observed.ready_workers), (ClusterStatus::Active, Some(3)));
     assert_eq!((row.observed.head_ready, row.observed.endpoints.len()), (Some(true), 1));
-    assert_eq!((world.operators.count(Verb::Create), world.operators.objects()), (1, 1));
+    assert_eq!((harness.operators.count(Verb::Create), harness.operators.objects()), (1, 1));
     let children = ActionQuery { parent: Some(create), ..ActionQuery::default() };
-    assert_eq!(world.store().actions(&children).await.unwrap().items, []);
+    assert_eq!(harness.store().actions(&children).await.unwrap().items, []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn it_grows_and_shrinks_by_one_call_each_and_the_chosen_ones_go(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 2).await;
-    let before = workers(world.nodes(cluster.id).await);
-    assert_eq!(world.resized(&cluster, 5).await.status, ActionStatus::Succeeded);
-    let grown = workers(world.nodes(cluster.id).await);
+#[database_test(open)]
+async fn it_grows_and_shrinks_by_one_call_each_and_the_chosen_ones_go(harness: Harness) {
+    let cluster = created(&harness, 2).await;
+    let before = workers(harness.nodes(cluster.id).await);
+    assert_eq!(harness.resized(&cluster, 5).await.status, ActionStatus::Succeeded);
+    let grown = workers(harness.nodes(cluster.id).await);
     assert_eq!(grown.len(), 5);
     assert!(ids(&before).iter().all(|id| ids(&grown).contains(id)), "a node lost its id");
     let victims = [grown[1].id, grown[3].id];
     let mut inputs = exactly(3);
     inputs["candidates"] = json!(victims);
-    let shrink = world.submit(ActionKind::ClusterResize, &cluster, inputs).await;
-    assert_eq!(world.ended(shrink).await.status, ActionStatus::Succeeded);
-    let left = workers(world.nodes(cluster.id).await);
+    let shrink = harness.submit(ActionKind::ClusterResize, &cluster, inputs).await;
+    assert_eq!(harness.ended(shrink).await.status, ActionStatus::Succeeded);
+    let left = workers(harness.nodes(cluster.id).await);
     assert_eq!(ids(&left), [grown[0].id, grown[2].id, grown[4].id]);
-    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
-    assert_eq!(world.operators.victims(cluster.id), Vec::<String>::new(), "they were not taken away again");
-    assert_eq!(world.operators.count(Verb::Update), 2);
-    let row = world.cluster(cluster.id).await;
+    assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
+    assert_eq!(harness.operators.victims(cluster.id), Vec::<String>::new(), "they were not taken away again");
+    assert_eq!(harness.operators.count(Verb::Update), 2);
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.generation, row.status), (3, 3, ClusterStatus::Active));
-    assert_eq!(told(&world, cluster.id, "NodeLost").await, []);
-    assert_eq!(told(&world, cluster.id, "ChangedElsewhere").await, []);
+    assert_eq!(told(&harness, cluster.id, "NodeLost").await, []);
+    assert_eq!(told(&harness, cluster.id, "ChangedElsewhere").await, []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn the_row_changes_when_the_write_is_acknowledged_and_not_before(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 3).await;
-    world.operators.hold(Verb::Update);
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
-    world.operators.begun(Verb::Update, 1).await;
-    assert_eq!(world.cluster(cluster.id).await.desired(), 3);
-    assert_eq!(world.action(resize).await.applied_at, None);
-    world.operators.release();
-    world.applied(resize).await;
-    assert_eq!(world.cluster(cluster.id).await.desired(), 5);
-    world.ended(resize).await;
+#[database_test(open)]
+async fn the_row_changes_when_the_write_is_acknowledged_and_not_before(harness: Harness) {
+    let cluster = created(&harness, 3).await;
+    harness.operators.hold(Verb::Update);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
+    harness.operators.begun(Verb::Update, 1).await;
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 3);
+    assert_eq!(harness.action(resize).await.applied_at, None);
+    harness.operators.release();
+    harness.applied(resize).await;
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 5);
+    harness.ended(resize).await;
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn size_and_bounds_are_one_write(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 2).await;
+#[database_test(open)]
+async fn size_and_bounds_are_one_write(harness: Harness) {
+    let cluster = created(&harness, 2).await;
     let inputs = json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 2, "min_size": 1, "max_size": 6});
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, inputs).await;
-    assert_eq!(world.ended(resize).await.status, ActionStatus::Succeeded);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, inputs).await;
+    assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     let bounds = Some(Bounds { min: 1, max: Some(6) });
     let group = SeenGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false, made: None };
-    assert_eq!(world.operators.group(cluster.id), Some(group));
-    let row = world.cluster(cluster.id).await;
+    assert_eq!(harness.operators.group(cluster.id), Some(group));
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.min_size(), row.max_size()), (4, 1, Some(6)));
-    assert_eq!(world.operators.count(Verb::Update), 1);
-    let beyond = world.submit(ActionKind::ClusterResize, &cluster, exactly(7)).await;
-    let beyond = world.ended(beyond).await;
+    assert_eq!(harness.operators.count(Verb::Update), 1);
+    let beyond = harness.submit(ActionKind::ClusterResize, &cluster, exactly(7)).await;
+    let beyond = harness.ended(beyond).await;
     assert_eq!(beyond.status, ActionStatus::Failed);
     assert!(
         beyond.status_reason.contains("greater than the cluster's max_size (6)"),
         "{}",
         beyond.status_reason
     );
-    assert_eq!(world.operators.count(Verb::Update), 1, "it was written all the same");
+    assert_eq!(harness.operators.count(Verb::Update), 1, "it was written all the same");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_restarted_head_keeps_its_id_and_takes_the_workers_along_that_cannot_rejoin(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 2).await;
-    let before = world.nodes(cluster.id).await;
+#[database_test(open)]
+async fn a_restarted_head_keeps_its_id_and_takes_the_workers_along_that_cannot_rejoin(harness: Harness) {
+    let cluster = created(&harness, 2).await;
+    let before = harness.nodes(cluster.id).await;
     let head = before.iter().find(|node| node.role == NodeRole::Head).unwrap();
-    assert_eq!(restarted(&world, &cluster, head.id).await.status, ActionStatus::Succeeded);
-    let after = world.nodes(cluster.id).await;
+    assert_eq!(restarted(&harness, &cluster, head.id).await.status, ActionStatus::Succeeded);
+    let after = harness.nodes(cluster.id).await;
     let head_now = after.iter().find(|node| node.role == NodeRole::Head).unwrap();
     assert_eq!(head_now.id, head.id);
     assert_ne!(head_now.name, head.name, "it was not replaced");
     assert!(after.iter().all(|node| node.status == NodeStatus::Active && node.incarnation == 2), "{after:?}");
-    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+    assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
     assert!(before.iter().all(|old| after.iter().all(|new| new.name != old.name)));
-    assert_eq!(world.operators.count(Verb::RestartHead), 1);
-    assert_eq!(told(&world, cluster.id, "NodeLost").await, []);
-    assert_eq!(world.cluster(cluster.id).await.incarnation, 2);
+    assert_eq!(harness.operators.count(Verb::RestartHead), 1);
+    assert_eq!(told(&harness, cluster.id, "NodeLost").await, []);
+    assert_eq!(harness.cluster(cluster.id).await.incarnation, 2);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn workers_stay_where_the_object_says_that_its_head_remembers_them(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 2).await;
-    world.operators.remember(cluster.id);
-    let before = names(&world, cluster.id).await;
-    let head = world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
-    assert_eq!(restarted(&world, &cluster, head.id).await.status, ActionStatus::Succeeded);
-    let now = world.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
+#[database_test(open)]
+async fn workers_stay_where_the_object_says_that_its_head_remembers_them(harness: Harness) {
+    let cluster = created(&harness, 2).await;
+    harness.operators.remember(cluster.id);
+    let before = names(&harness, cluster.id).await;
+    let head = harness.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
+    assert_eq!(restarted(&harness, &cluster, head.id).await.status, ActionStatus::Succeeded);
+    let now = harness.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Head).unwrap();
     assert_ne!(now.name, head.name, "it was not replaced");
-    assert_eq!(names(&world, cluster.id).await, before);
+    assert_eq!(names(&harness, cluster.id).await, before);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_was_never_made_is_made_by_a_recovery_and_by_nothing_else(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
+#[database_test(open)]
+async fn what_was_never_made_is_made_by_a_recovery_and_by_nothing_else(harness: Harness) {
     let refused = ProviderError::permanent("QuotaExceeded", "exceeded quota: few");
-    world.operators.fail_next(Verb::Create, refused);
+    harness.operators.fail_next(Verb::Create, refused);
     let cluster = operated(OPERATED_CLUSTER, 2);
-    let create = world.create(&cluster).await;
-    assert_eq!(world.ended(create).await.status, ActionStatus::Failed);
-    let resize = world.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    let create = harness.create(&cluster).await;
+    assert_eq!(harness.ended(create).await.status, ActionStatus::Failed);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     let words = "it was never made, because its creation failed: recover or delete it";
-    assert_eq!(world.ended(resize).await.status_reason, words);
-    assert_eq!(world.operators.objects(), 0);
+    assert_eq!(harness.ended(resize).await.status_reason, words);
+    assert_eq!(harness.operators.objects(), 0);
 
-    let recover = world.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
-    assert_eq!(world.ended(recover).await.status, ActionStatus::Succeeded);
-    let nodes = world.nodes(cluster.id).await;
+    let recover = harness.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    assert_eq!(harness.ended(recover).await.status, ActionStatus::Succeeded);
+    let nodes = harness.nodes(cluster.id).await;
     assert!(nodes.len() == 3 && nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
-    assert_eq!(world.operators.objects(), 1);
+    assert_eq!(harness.operators.objects(), 1);
 }
 
 #[rstest]
@@ -181,18 +154,18 @@ async fn what_was_never_made_is_made_by_a_recovery_and_by_nothing_else(#[case] k
 #[case::postgres_rolling(Kind::Postgres, Some(ROLLING))]
 #[tokio::test]
 async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] flavor: Option<&str>) {
-    let Some(world) = open(kind).await else { return };
+    let Some(harness) = open(kind).await else { return };
     let cluster = Cluster { flavor: flavor.map(str::to_owned), ..operated(OPERATED_CLUSTER, 2) };
-    let create = world.create(&cluster).await;
-    world.ended(create).await;
-    let before = names(&world, cluster.id).await;
+    let create = harness.create(&cluster).await;
+    harness.ended(create).await;
+    let before = names(&harness, cluster.id).await;
     let mut group = cluster.groups[0].clone();
     group.spec.insert("image".to_owned(), json!("ray:2"));
-    let update = world.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
-    assert_eq!(world.ended(update).await.status, ActionStatus::Succeeded);
-    assert_eq!(world.cluster(cluster.id).await.groups[0].spec["image"], "ray:2");
-    let told = told(&world, cluster.id, "RestartNeeded").await;
-    let after = names(&world, cluster.id).await;
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+    assert_eq!(harness.ended(update).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.cluster(cluster.id).await.groups[0].spec["image"], "ray:2");
+    let told = told(&harness, cluster.id, "RestartNeeded").await;
+    let after = names(&harness, cluster.id).await;
     if flavor.is_some() {
         assert!(before.iter().all(|name| !after.contains(name)), "{after:?}");
         assert_eq!(told, []);
@@ -201,126 +174,102 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
         let words = format!("made from an older recipe until they are restarted: {}", before.join(", "));
         assert_eq!(told.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
     }
-    assert_eq!(world.operators.count(Verb::Update), 1);
+    assert_eq!(harness.operators.count(Verb::Update), 1);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_only_rows_know_is_changed_without_a_call(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 1).await;
+#[database_test(open)]
+async fn what_only_rows_know_is_changed_without_a_call(harness: Harness) {
+    let cluster = created(&harness, 1).await;
     let inputs = json!({"metadata": {"team": "red"}, "timeout_seconds": 60});
-    let update = world.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
-    assert_eq!(world.ended(update).await.status, ActionStatus::Succeeded);
-    assert_eq!(world.cluster(cluster.id).await.metadata["team"], "red");
-    assert_eq!(world.operators.count(Verb::Update), 0);
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(harness.ended(update).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.cluster(cluster.id).await.metadata["team"], "red");
+    assert_eq!(harness.operators.count(Verb::Update), 0);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_size_in_an_update_is_written_to_the_object(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 1).await;
+#[database_test(open)]
+async fn a_size_in_an_update_is_written_to_the_object(harness: Harness) {
+    let cluster = created(&harness, 1).await;
     let inputs = json!({"metadata": {"team": "red"}, "resize": exactly(3)});
-    let update = world.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
-    let ended = world.ended(update).await;
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    let ended = harness.ended(update).await;
     assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);
-    assert_eq!(world.operators.workers(cluster.id).len(), 3);
-    let row = world.cluster(cluster.id).await;
+    assert_eq!(harness.operators.workers(cluster.id).len(), 3);
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), &row.metadata["team"]), (3, &json!("red")));
-    assert_eq!(world.operators.count(Verb::Update), 1);
+    assert_eq!(harness.operators.count(Verb::Update), 1);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn another_profile_that_its_operator_cannot_follow_is_refused(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 1).await;
+#[database_test(open)]
+async fn another_profile_that_its_operator_cannot_follow_is_refused(harness: Harness) {
+    let cluster = created(&harness, 1).await;
     let other = muster_core::ids::ProfileId::from_uuid(uuid::Uuid::now_v7());
     for inputs in [json!({"profile_id": other}), json!({"profile_id": other, "profile_only": true})] {
-        let refused = world.refused(ActionKind::ClusterUpdate, &cluster, inputs).await.to_string();
+        let refused = harness.refused(ActionKind::ClusterUpdate, &cluster, inputs).await.to_string();
         let expected = format!(
             "clusters of type {} cannot follow another profile: create another cluster from it",
             cluster.profile_type
         );
         assert_eq!(refused, expected);
     }
-    assert_eq!(world.cluster(cluster.id).await.profile_id, cluster.profile_id);
+    assert_eq!(harness.cluster(cluster.id).await.profile_id, cluster.profile_id);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_deletion_ends_when_the_object_is_gone(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 2).await;
-    world.operators.finalize(true);
-    let delete = world.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
-    world.applied(delete).await;
-    assert_eq!(world.operators.objects(), 1);
-    assert_eq!(world.action(delete).await.status, ActionStatus::Running);
-    world.operators.finalize(false);
-    assert_eq!(world.ended(delete).await.status, ActionStatus::Succeeded);
-    assert_eq!((world.operators.objects(), world.operators.count(Verb::Delete)), (0, 1));
-    let row = world.cluster(cluster.id).await;
+#[database_test(open)]
+async fn a_deletion_ends_when_the_object_is_gone(harness: Harness) {
+    let cluster = created(&harness, 2).await;
+    harness.operators.finalize(true);
+    let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    harness.applied(delete).await;
+    assert_eq!(harness.operators.objects(), 1);
+    assert_eq!(harness.action(delete).await.status, ActionStatus::Running);
+    harness.operators.finalize(false);
+    assert_eq!(harness.ended(delete).await.status, ActionStatus::Succeeded);
+    assert_eq!((harness.operators.objects(), harness.operators.count(Verb::Delete)), (0, 1));
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.status, row.deleted_at.is_some()), (ClusterStatus::Deleted, true));
-    assert_eq!(world.nodes(cluster.id).await, []);
-    assert_eq!(told(&world, cluster.id, "DeletedElsewhere").await, []);
+    assert_eq!(harness.nodes(cluster.id).await, []);
+    assert_eq!(told(&harness, cluster.id, "DeletedElsewhere").await, []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn what_its_operator_cannot_do_is_refused_at_once(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
+#[database_test(open)]
+async fn what_its_operator_cannot_do_is_refused_at_once(harness: Harness) {
     let cluster = operated(PLAIN_OPERATED, 3);
-    let create = world.create(&cluster).await;
-    assert_eq!(world.ended(create).await.status, ActionStatus::Succeeded);
-    let victim = world.nodes(cluster.id).await[0].id;
+    let create = harness.create(&cluster).await;
+    assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
+    let victim = harness.nodes(cluster.id).await[0].id;
     let mut inputs = exactly(2);
     inputs["candidates"] = json!([victim]);
     let change = Change {
         kind: ActionKind::ClusterResize,
-        cluster: world.cluster(cluster.id).await,
+        cluster: harness.cluster(cluster.id).await,
         node: None,
         inputs,
         on_conflict: OnConflict::Queue,
         timeout: None,
     };
-    let refused = world.engine.submit(change, caller()).await.unwrap_err().to_string();
+    let refused = harness.engine.submit(change, caller()).await.unwrap_err().to_string();
     assert_eq!(
         refused,
         "clusters of type operated.plain-1.0 cannot choose victims: which of their workers go is not up to Muster"
     );
-    assert_eq!(world.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
-    assert_eq!(names(&world, cluster.id).await, world.operators.workers(cluster.id));
+    assert_eq!(harness.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
+    assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_check_looks_and_a_recovery_waits_for_the_operator(#[case] kind: Kind) {
-    let Some(world) = open(kind).await else { return };
-    let cluster = created(&world, 2).await;
-    world.operators.stop();
-    world.operators.lose(cluster.id, &world.operators.workers(cluster.id)[0]);
-    let check = world.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
-    assert_eq!(world.ended(check).await.status, ActionStatus::Succeeded);
-    let row = world.cluster(cluster.id).await;
+#[database_test(open)]
+async fn a_check_looks_and_a_recovery_waits_for_the_operator(harness: Harness) {
+    let cluster = created(&harness, 2).await;
+    harness.operators.stop();
+    harness.operators.lose(cluster.id, &harness.operators.workers(cluster.id)[0]);
+    let check = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    assert_eq!(harness.ended(check).await.status, ActionStatus::Succeeded);
+    let row = harness.cluster(cluster.id).await;
     assert_eq!((row.status, row.observed.ready_workers), (ClusterStatus::Warning, Some(1)));
-    let recover = world.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
-    world.applied(recover).await;
-    world.operators.go_on();
-    assert_eq!(world.ended(recover).await.status, ActionStatus::Succeeded);
-    assert_eq!(world.cluster(cluster.id).await.status, ClusterStatus::Active);
-    assert_eq!(world.operators.deeds().len(), 1, "only the creation was ever asked of it");
+    let recover = harness.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
+    harness.applied(recover).await;
+    harness.operators.go_on();
+    assert_eq!(harness.ended(recover).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
+    assert_eq!(harness.operators.deeds().len(), 1, "only the creation was ever asked of it");
 }

@@ -2,12 +2,13 @@
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::placement::{Affinity, Place, ServerGroup};
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{AFFINITY, attached, counts, placed, scaled, spread, zoned};
-use crate::fixture::Kind;
-use crate::policies::{attach, policy, world};
+use crate::harness::{Harness, Kind};
+use crate::policies::{attach, policy, with_policies};
 
 #[rstest]
 #[case::sqlite(Kind::Sqlite, json!({}), Affinity::Apart)]
@@ -19,37 +20,33 @@ async fn the_new_nodes_of_a_cluster_are_a_group(
     #[case] properties: Value,
     #[case] rule: Affinity,
 ) {
-    let Some(world) = world(kind).await else { return };
-    let policy = policy(&world, AFFINITY, properties).await;
+    let Some(harness) = with_policies(kind).await else { return };
+    let policy = policy(&harness, AFFINITY, properties).await;
     let mut groups = Vec::new();
     for _ in 0..2 {
-        let cluster = placed(&world, 0).await;
-        assert_eq!(attach(&world, &cluster, &policy).await.status, ActionStatus::Succeeded);
-        scaled(&world, ActionKind::ClusterScaleOut, &cluster, 2).await;
-        let binding = world.store().binding(cluster.id, policy.id).await.unwrap().unwrap();
+        let cluster = placed(&harness, 0).await;
+        assert_eq!(attach(&harness, &cluster, &policy).await.status, ActionStatus::Succeeded);
+        scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 2).await;
+        let binding = harness.store().binding(cluster.id, policy.id).await.unwrap().unwrap();
         let group = ServerGroup { policy: rule, id: binding.id.to_string() };
-        for node in world.nodes(cluster.id).await {
+        for node in harness.nodes(cluster.id).await {
             let place = Place { servergroup: Some(group.clone()), ..Place::default() };
-            assert_eq!(world.world.place(node.id), Some(place));
+            assert_eq!(harness.provider.place(node.id), Some(place));
         }
         groups.push(group);
     }
     assert_ne!(groups[0], groups[1], "another cluster is another group");
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn its_zone_counts_unless_a_placement_policy_has_others(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 0).await;
-    attached(&world, &cluster, AFFINITY, json!({"availability_zone": "az9"})).await;
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, 1).await;
-    zoned(&world, &cluster, &["az1", "az2"]).await;
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, 2).await;
-    assert_eq!(spread(&world, &cluster).await, counts([("-/az1", 1), ("-/az2", 1), ("-/az9", 1)]));
-    let grouped = world.nodes(cluster.id).await.iter().all(|node| Place::of(node).servergroup.is_some());
+#[database_test(with_policies)]
+async fn its_zone_counts_unless_a_placement_policy_has_others(harness: Harness) {
+    let cluster = placed(&harness, 0).await;
+    attached(&harness, &cluster, AFFINITY, json!({"availability_zone": "az9"})).await;
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 1).await;
+    zoned(&harness, &cluster, &["az1", "az2"]).await;
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 2).await;
+    assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 1), ("-/az2", 1), ("-/az9", 1)]));
+    let grouped = harness.nodes(cluster.id).await.iter().all(|node| Place::of(node).servergroup.is_some());
     assert!(grouped, "one of them is in no group");
 }
 
@@ -58,9 +55,9 @@ async fn its_zone_counts_unless_a_placement_policy_has_others(#[case] kind: Kind
 #[case(json!({"enable_drs_extension": true}), "there is no scheduler of distributed resources: leave 'enable_drs_extension' out")]
 #[tokio::test]
 async fn what_cannot_be_acted_on_is_refused(#[case] properties: Value, #[case] why: &str) {
-    let Some(world) = world(Kind::Sqlite).await else { return };
-    let cluster = placed(&world, 0).await;
-    let policy = policy(&world, AFFINITY, properties).await;
-    let refused = attach(&world, &cluster, &policy).await;
+    let Some(harness) = with_policies(Kind::Sqlite).await else { return };
+    let cluster = placed(&harness, 0).await;
+    let policy = policy(&harness, AFFINITY, properties).await;
+    let refused = attach(&harness, &cluster, &policy).await;
     assert_eq!((refused.status, refused.status_reason.as_str()), (ActionStatus::Failed, why));
 }

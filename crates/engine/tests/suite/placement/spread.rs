@@ -3,104 +3,88 @@
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::ids::NodeId;
 use muster_core::placement::Place;
-use rstest::rstest;
+use muster_testkit::database_test;
 use serde_json::json;
 
 use super::{AFFINITY, DELETION, REGION, ZONE, attached, counts, placed, scaled, spread, zoned};
-use crate::fixture::{Fixture, Kind, exactly};
-use crate::policies::{attach, ended, policy, world};
+use crate::harness::{Harness, exactly};
+use crate::policies::{attach, ended, policy, with_policies};
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn new_nodes_are_spread_over_zones_and_stay_spread(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 1).await;
-    attached(&world, &cluster, ZONE, json!({"zones": [{"name": "az1", "weight": 200}, {"name": "az2"}]}))
+#[database_test(with_policies)]
+async fn new_nodes_are_spread_over_zones_and_stay_spread(harness: Harness) {
+    let cluster = placed(&harness, 1).await;
+    attached(&harness, &cluster, ZONE, json!({"zones": [{"name": "az1", "weight": 200}, {"name": "az2"}]}))
         .await;
-    let out = scaled(&world, ActionKind::ClusterScaleOut, &cluster, 6).await;
+    let out = scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 6).await;
     assert_eq!(
-        spread(&world, &cluster).await,
+        spread(&harness, &cluster).await,
         counts([("-/-", 1), ("-/az1", 4), ("-/az2", 2)]),
         "who was there before stays where it is"
     );
     assert_eq!(out.data["creation"]["zones"], json!({"az1": 4, "az2": 2}), "what was decided is kept");
     assert_eq!(out.data["placement"]["count"], 6);
-    let inwards = scaled(&world, ActionKind::ClusterScaleIn, &cluster, 1).await;
+    let inwards = scaled(&harness, ActionKind::ClusterScaleIn, &cluster, 1).await;
     assert_eq!(inwards.data["deletion"]["zones"], json!({"az1": 0, "az2": 0}));
     assert_eq!(
-        spread(&world, &cluster).await,
+        spread(&harness, &cluster).await,
         counts([("-/az1", 4), ("-/az2", 2)]),
         "who is in none of the zones goes first"
     );
-    scaled(&world, ActionKind::ClusterScaleIn, &cluster, 3).await;
-    assert_eq!(spread(&world, &cluster).await, counts([("-/az1", 2), ("-/az2", 1)]));
-    assert_eq!(world.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
-    assert_eq!(spread(&world, &cluster).await, counts([("-/az1", 1), ("-/az2", 1)]));
-    assert_eq!(world.resized(&cluster, 5).await.status, ActionStatus::Succeeded);
-    assert_eq!(spread(&world, &cluster).await, counts([("-/az1", 3), ("-/az2", 2)]));
+    scaled(&harness, ActionKind::ClusterScaleIn, &cluster, 3).await;
+    assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 2), ("-/az2", 1)]));
+    assert_eq!(harness.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
+    assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 1), ("-/az2", 1)]));
+    assert_eq!(harness.resized(&cluster, 5).await.status, ActionStatus::Succeeded);
+    assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 3), ("-/az2", 2)]));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn an_update_of_sizes_and_a_scaling_policy_are_spread_alike(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 0).await;
-    zoned(&world, &cluster, &["az1", "az2"]).await;
+#[database_test(with_policies)]
+async fn an_update_of_sizes_and_a_scaling_policy_are_spread_alike(harness: Harness) {
+    let cluster = placed(&harness, 0).await;
+    zoned(&harness, &cluster, &["az1", "az2"]).await;
     let by_four = json!({"event": "CLUSTER_SCALE_OUT", "adjustment": {"number": 4}});
-    attached(&world, &cluster, "senlin.policy.scaling-1.0", by_four).await;
-    ended(&world, ActionKind::ClusterScaleOut, &cluster, json!({})).await;
-    assert_eq!(spread(&world, &cluster).await, counts([("-/az1", 2), ("-/az2", 2)]));
+    attached(&harness, &cluster, "senlin.policy.scaling-1.0", by_four).await;
+    ended(&harness, ActionKind::ClusterScaleOut, &cluster, json!({})).await;
+    assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 2), ("-/az2", 2)]));
     let resize = |size| json!({"resize": exactly(size)});
     for (size, each) in [(6, 3), (2, 1)] {
-        let updated = ended(&world, ActionKind::ClusterUpdate, &cluster, resize(size)).await;
+        let updated = ended(&harness, ActionKind::ClusterUpdate, &cluster, resize(size)).await;
         assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
-        assert_eq!(spread(&world, &cluster).await, counts([("-/az1", each), ("-/az2", each)]));
+        assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", each), ("-/az2", each)]));
     }
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_cap_holds_and_what_does_not_fit_does_not_come(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 0).await;
+#[database_test(with_policies)]
+async fn a_cap_holds_and_what_does_not_fit_does_not_come(harness: Harness) {
+    let cluster = placed(&harness, 0).await;
     let regions = json!({"regions": [{"name": "r1", "weight": 300, "cap": 2}, {"name": "r2", "cap": 3}]});
-    let policy = policy(&world, REGION, regions).await;
-    attach(&world, &cluster, &policy).await;
-    let refused = ended(&world, ActionKind::ClusterScaleOut, &cluster, json!({"count": 6})).await;
+    let policy = policy(&harness, REGION, regions).await;
+    attach(&harness, &cluster, &policy).await;
+    let refused = ended(&harness, ActionKind::ClusterScaleOut, &cluster, json!({"count": 6})).await;
     let why = format!(
         "Policy check failure: Failed policy '{}': There is no feasible plan to handle all nodes.",
         policy.name
     );
     assert_eq!((refused.status, refused.status_reason), (ActionStatus::Failed, why));
-    assert_eq!((world.cluster(cluster.id).await.desired(), world.nodes(cluster.id).await.len()), (0, 0));
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, 4).await;
-    assert_eq!(spread(&world, &cluster).await, counts([("r1/-", 2), ("r2/-", 2)]));
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, 1).await;
-    assert_eq!(spread(&world, &cluster).await, counts([("r1/-", 2), ("r2/-", 3)]));
+    assert_eq!((harness.cluster(cluster.id).await.desired(), harness.nodes(cluster.id).await.len()), (0, 0));
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 4).await;
+    assert_eq!(spread(&harness, &cluster).await, counts([("r1/-", 2), ("r2/-", 2)]));
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 1).await;
+    assert_eq!(spread(&harness, &cluster).await, counts([("r1/-", 2), ("r2/-", 3)]));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn every_region_has_nodes_in_all_zones(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 0).await;
-    zoned(&world, &cluster, &["az1", "az2"]).await;
-    attached(&world, &cluster, REGION, json!({"regions": [{"name": "r1"}, {"name": "r2"}]})).await;
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, 8).await;
+#[database_test(with_policies)]
+async fn every_region_has_nodes_in_all_zones(harness: Harness) {
+    let cluster = placed(&harness, 0).await;
+    zoned(&harness, &cluster, &["az1", "az2"]).await;
+    attached(&harness, &cluster, REGION, json!({"regions": [{"name": "r1"}, {"name": "r2"}]})).await;
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 8).await;
     let each = |count| counts([("r1/az1", count), ("r1/az2", count), ("r2/az1", count), ("r2/az2", count)]);
-    assert_eq!(spread(&world, &cluster).await, each(2));
-    let inwards = scaled(&world, ActionKind::ClusterScaleIn, &cluster, 2).await;
+    assert_eq!(spread(&harness, &cluster).await, each(2));
+    let inwards = scaled(&harness, ActionKind::ClusterScaleIn, &cluster, 2).await;
     assert_eq!(inwards.data["deletion"]["regions"], json!({"r1": 1, "r2": 1}));
     assert_eq!(inwards.data["deletion"]["zones"], json!({"az1": 1, "az2": 1}));
-    let left = world.nodes(cluster.id).await;
+    let left = harness.nodes(cluster.id).await;
     let of = |name: &str| {
         let is =
             |place: &Place| [&place.region_name, &place.zone].iter().any(|at| at.as_deref() == Some(name));
@@ -110,47 +94,39 @@ async fn every_region_has_nodes_in_all_zones(#[case] kind: Kind) {
 }
 
 /// Ids of a zone's members, oldest first.
-async fn in_zone(world: &Fixture, cluster: &muster_core::cluster::Cluster, zone: &str) -> Vec<NodeId> {
-    let mut nodes = world.nodes(cluster.id).await;
+async fn in_zone(harness: &Harness, cluster: &muster_core::cluster::Cluster, zone: &str) -> Vec<NodeId> {
+    let mut nodes = harness.nodes(cluster.id).await;
     nodes.retain(|node| Place::of(node).zone.as_deref() == Some(zone));
     nodes.sort_by_key(|node| (node.created_at, node.index));
     nodes.iter().map(|node| node.id).collect()
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_deletion_policy_chooses_within_each_zone(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 0).await;
+#[database_test(with_policies)]
+async fn a_deletion_policy_chooses_within_each_zone(harness: Harness) {
+    let cluster = placed(&harness, 0).await;
     // All of the first zone are older than those of the second.
-    attached(&world, &cluster, AFFINITY, json!({"availability_zone": "az1"})).await;
+    attached(&harness, &cluster, AFFINITY, json!({"availability_zone": "az1"})).await;
     for size in 1..=6 {
         if size == 4 {
-            zoned(&world, &cluster, &["az1", "az2"]).await;
+            zoned(&harness, &cluster, &["az1", "az2"]).await;
         }
-        scaled(&world, ActionKind::ClusterScaleOut, &cluster, 1).await;
+        scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 1).await;
     }
-    attached(&world, &cluster, DELETION, json!({"criteria": "OLDEST_FIRST"})).await;
-    let (one, two) = (in_zone(&world, &cluster, "az1").await, in_zone(&world, &cluster, "az2").await);
+    attached(&harness, &cluster, DELETION, json!({"criteria": "OLDEST_FIRST"})).await;
+    let (one, two) = (in_zone(&harness, &cluster, "az1").await, in_zone(&harness, &cluster, "az2").await);
     assert_eq!((one.len(), two.len()), (3, 3));
-    scaled(&world, ActionKind::ClusterScaleIn, &cluster, 2).await;
-    assert_eq!(in_zone(&world, &cluster, "az1").await, one[1..]);
-    assert_eq!(in_zone(&world, &cluster, "az2").await, two[1..]);
+    scaled(&harness, ActionKind::ClusterScaleIn, &cluster, 2).await;
+    assert_eq!(in_zone(&harness, &cluster, "az1").await, one[1..]);
+    assert_eq!(in_zone(&harness, &cluster, "az2").await, two[1..]);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn who_is_named_goes_wherever_it_is(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = placed(&world, 0).await;
-    zoned(&world, &cluster, &["az1", "az2"]).await;
-    scaled(&world, ActionKind::ClusterScaleOut, &cluster, 4).await;
-    let named = json!({"count": 2, "candidates": in_zone(&world, &cluster, "az1").await});
-    let inwards = ended(&world, ActionKind::ClusterScaleIn, &cluster, named).await;
+#[database_test(with_policies)]
+async fn who_is_named_goes_wherever_it_is(harness: Harness) {
+    let cluster = placed(&harness, 0).await;
+    zoned(&harness, &cluster, &["az1", "az2"]).await;
+    scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 4).await;
+    let named = json!({"count": 2, "candidates": in_zone(&harness, &cluster, "az1").await});
+    let inwards = ended(&harness, ActionKind::ClusterScaleIn, &cluster, named).await;
     assert_eq!(inwards.status, ActionStatus::Succeeded, "{}", inwards.status_reason);
-    assert_eq!(spread(&world, &cluster).await, counts([("-/az2", 2)]));
+    assert_eq!(spread(&harness, &cluster).await, counts([("-/az2", 2)]));
 }

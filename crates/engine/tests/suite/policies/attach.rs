@@ -3,74 +3,71 @@
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::Cluster;
 use muster_core::policy::Policy;
+use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::json;
 
-use super::{attach, ended, policy, world};
-use crate::fixture::{Fixture, Kind};
+use super::{attach, ended, policy, with_policies};
+use crate::harness::{Harness, Kind};
 
-async fn told(world: &Fixture, cluster: &Cluster, policy: &Policy, enabled: bool) -> Action {
+async fn told(harness: &Harness, cluster: &Cluster, policy: &Policy, enabled: bool) -> Action {
     let inputs = json!({"policy_id": policy.id, "enabled": enabled});
-    ended(world, ActionKind::ClusterUpdatePolicy, cluster, inputs).await
+    ended(harness, ActionKind::ClusterUpdatePolicy, cluster, inputs).await
 }
 
-async fn detached(world: &Fixture, cluster: &Cluster, policy: &Policy) -> Action {
-    ended(world, ActionKind::ClusterDetachPolicy, cluster, json!({"policy_id": policy.id})).await
+async fn detached(harness: &Harness, cluster: &Cluster, policy: &Policy) -> Action {
+    ended(harness, ActionKind::ClusterDetachPolicy, cluster, json!({"policy_id": policy.id})).await
 }
 
 fn assert_ended(action: &Action, status: ActionStatus, reason: &str) {
     assert_eq!((action.status, action.status_reason.as_str()), (status, reason));
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_policy_is_attached_enabled_and_detached(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let (cluster, _) = world.created(1).await;
-    let deletion = policy(&world, "senlin.policy.deletion-1.1", json!({})).await;
-    assert_ended(&detached(&world, &cluster, &deletion).await, ActionStatus::Failed, "Policy not attached.");
-    let attached = attach(&world, &cluster, &deletion).await;
+#[database_test(with_policies)]
+async fn a_policy_is_attached_enabled_and_detached(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let deletion = policy(&harness, "senlin.policy.deletion-1.1", json!({})).await;
+    assert_ended(
+        &detached(&harness, &cluster, &deletion).await,
+        ActionStatus::Failed,
+        "Policy not attached.",
+    );
+    let attached = attach(&harness, &cluster, &deletion).await;
     assert_ended(&attached, ActionStatus::Succeeded, "Policy attached.");
-    let binding = world.store().binding(cluster.id, deletion.id).await.unwrap().unwrap();
+    let binding = harness.store().binding(cluster.id, deletion.id).await.unwrap().unwrap();
     assert_eq!((binding.enabled, binding.priority, binding.last_op), (true, 400, None));
-    let again = attach(&world, &cluster, &deletion).await;
+    let again = attach(&harness, &cluster, &deletion).await;
     assert_ended(&again, ActionStatus::Succeeded, "Policy already attached.");
-    let disabled = told(&world, &cluster, &deletion, false).await;
+    let disabled = told(&harness, &cluster, &deletion, false).await;
     assert_ended(&disabled, ActionStatus::Succeeded, "Policy updated.");
-    assert!(!world.store().binding(cluster.id, deletion.id).await.unwrap().unwrap().enabled);
-    let same = told(&world, &cluster, &deletion, false).await;
+    assert!(!harness.store().binding(cluster.id, deletion.id).await.unwrap().unwrap().enabled);
+    let same = told(&harness, &cluster, &deletion, false).await;
     assert_ended(&same, ActionStatus::Succeeded, "No update is needed.");
-    let gone = detached(&world, &cluster, &deletion).await;
+    let gone = detached(&harness, &cluster, &deletion).await;
     assert_ended(&gone, ActionStatus::Succeeded, "Policy detached.");
-    assert_eq!(world.store().bindings(cluster.id).await.unwrap(), []);
+    assert_eq!(harness.store().bindings(cluster.id).await.unwrap(), []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn a_cluster_has_one_policy_of_a_type_unless_that_is_scaling(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let (cluster, _) = world.created(1).await;
-    let first = policy(&world, "senlin.policy.deletion-1.1", json!({})).await;
-    let second = policy(&world, "senlin.policy.deletion-1.1", json!({})).await;
-    let older = policy(&world, "senlin.policy.deletion-1.0", json!({})).await;
-    attach(&world, &cluster, &first).await;
-    let conflict = attach(&world, &cluster, &second).await;
+#[database_test(with_policies)]
+async fn a_cluster_has_one_policy_of_a_type_unless_that_is_scaling(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let first = policy(&harness, "senlin.policy.deletion-1.1", json!({})).await;
+    let second = policy(&harness, "senlin.policy.deletion-1.1", json!({})).await;
+    let older = policy(&harness, "senlin.policy.deletion-1.0", json!({})).await;
+    attach(&harness, &cluster, &first).await;
+    let conflict = attach(&harness, &cluster, &second).await;
     let reason = format!(
         "Only one instance of policy type (senlin.policy.deletion-1.1) can be attached to a cluster, but another \
          instance ({}) is found attached to the cluster ({}) already.",
         first.id, cluster.id
     );
     assert_ended(&conflict, ActionStatus::Failed, &reason);
-    assert_eq!(attach(&world, &cluster, &older).await.status, ActionStatus::Succeeded, "another version");
+    assert_eq!(attach(&harness, &cluster, &older).await.status, ActionStatus::Succeeded, "another version");
     for event in ["CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT"] {
-        let scaling = policy(&world, "senlin.policy.scaling-1.0", json!({"event": event})).await;
-        assert_eq!(attach(&world, &cluster, &scaling).await.status, ActionStatus::Succeeded);
+        let scaling = policy(&harness, "senlin.policy.scaling-1.0", json!({"event": event})).await;
+        assert_eq!(attach(&harness, &cluster, &scaling).await.status, ActionStatus::Succeeded);
     }
-    let kinds: Vec<_> = world.store().bindings(cluster.id).await.unwrap();
+    let kinds: Vec<_> = harness.store().bindings(cluster.id).await.unwrap();
     assert_eq!(kinds.iter().map(|binding| binding.priority).collect::<Vec<_>>(), [100, 100, 400, 400]);
 }
 
@@ -88,24 +85,21 @@ async fn a_policy_that_could_not_act_is_refused(
     #[case] properties: serde_json::Value,
     #[case] reason: &str,
 ) {
-    let Some(world) = world(Kind::Sqlite).await else { return };
-    let (cluster, _) = world.created(1).await;
-    let policy = policy(&world, name, properties).await;
-    assert_ended(&attach(&world, &cluster, &policy).await, ActionStatus::Failed, reason);
-    assert_eq!(world.store().bindings(cluster.id).await.unwrap(), []);
+    let Some(harness) = with_policies(Kind::Sqlite).await else { return };
+    let (cluster, _) = harness.created(1).await;
+    let policy = policy(&harness, name, properties).await;
+    assert_ended(&attach(&harness, &cluster, &policy).await, ActionStatus::Failed, reason);
+    assert_eq!(harness.store().bindings(cluster.id).await.unwrap(), []);
 }
 
-#[rstest]
-#[case::sqlite(Kind::Sqlite)]
-#[case::postgres(Kind::Postgres)]
-#[tokio::test]
-async fn workers_that_cannot_leave_are_destroyed_or_not_at_all(#[case] kind: Kind) {
-    let Some(world) = world(kind).await else { return };
-    let cluster = world.created_with_head(1).await;
-    let leave = policy(&world, "senlin.policy.deletion-1.0", json!({"destroy_after_deletion": false})).await;
+#[database_test(with_policies)]
+async fn workers_that_cannot_leave_are_destroyed_or_not_at_all(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let leave =
+        policy(&harness, "senlin.policy.deletion-1.0", json!({"destroy_after_deletion": false})).await;
     let reason = "workers of fake.cluster-1.0 cannot leave: a deletion policy whose 'destroy_after_deletion' is false \
                   cannot be attached";
-    assert_ended(&attach(&world, &cluster, &leave).await, ActionStatus::Failed, reason);
-    let destroy = policy(&world, "senlin.policy.deletion-1.0", json!({})).await;
-    assert_eq!(attach(&world, &cluster, &destroy).await.status, ActionStatus::Succeeded);
+    assert_ended(&attach(&harness, &cluster, &leave).await, ActionStatus::Failed, reason);
+    let destroy = policy(&harness, "senlin.policy.deletion-1.0", json!({})).await;
+    assert_eq!(attach(&harness, &cluster, &destroy).await.status, ActionStatus::Succeeded);
 }

@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-pub(crate) struct Site {
+pub(crate) struct Harness {
     pub(crate) kubernetes: Kubernetes,
     pub(crate) namespace: Namespace,
 }
 
-impl Site {
+impl Harness {
     /// With the KubeRay operator; none if the test is skipped.
     pub(crate) async fn open() -> Option<Self> {
         Self::with(Some(Operator::KubeRay)).await

@@ -20,13 +20,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const FIRST: Fence = Fence(7);
 
 /// A node in folders of its own. When it goes, so must have all of its processes.
-pub(crate) struct World {
+pub(crate) struct Harness {
     folders: TempDir,
     pub(crate) shims: Shims,
     pub(crate) node: NodeFolder,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let folders = tempfile::tempdir().expect("a temporary folder");
         let node = NodeFolder::new(&folders.path().join("nodes"), NodeId::from_uuid(uuid::Uuid::new_v4()));
@@ -100,7 +100,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for Harness {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.processes().into_iter().for_each(|pid| signal(pid, Signal::KILL));
@@ -143,8 +143,8 @@ pub(crate) async fn stop(running: &Running) -> End {
 pub(crate) struct Go(PathBuf);
 
 impl Go {
-    pub(crate) fn new(world: &World) -> Self {
-        let path = world.path().join("gate.go");
+    pub(crate) fn new(harness: &Harness) -> Self {
+        let path = harness.path().join("gate.go");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).expect("a pipe is made");
         Self(path)
     }

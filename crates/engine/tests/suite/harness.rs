@@ -1,5 +1,7 @@
 //! An engine over a fresh database and a world in memory.
 
+mod setup;
+
 use std::sync::Arc;
 
 use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
@@ -10,72 +12,33 @@ use muster_core::principal::Door;
 use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
-use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, SystemClock};
-use muster_engine::ports::webhook::{Hooks, Nowhere};
-use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, Recipe, SubmitError};
+use muster_engine::{Caller, Change, Engine, Recipe, SubmitError};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
-use muster_testkit::operator::{Operated, OperatorWorld};
-use muster_testkit::{FreshStore, ManualClock, eventually};
+use muster_testkit::operator::OperatorWorld;
+use muster_testkit::{FreshStore, eventually};
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+pub(crate) use setup::setup;
 
 /// Longer than anything here takes; only a hang reaches it.
 pub(crate) const PATIENCE: Span = Span::from_secs(30);
 
-pub(crate) struct Fixture {
+pub(crate) struct Harness {
     pub(crate) engine: Engine,
-    pub(crate) world: Arc<World>,
+    /// Where the provider without an operator has its nodes.
+    pub(crate) provider: Arc<World>,
     pub(crate) fresh: FreshStore,
     /// Where an operator makes the members.
     pub(crate) operators: Arc<OperatorWorld>,
 }
 
-impl Fixture {
+impl Harness {
     pub(crate) async fn open(kind: Kind) -> Option<Self> {
-        Self::open_with(kind, Policies::default()).await
-    }
-
-    pub(crate) async fn open_with(kind: Kind, policies: Policies) -> Option<Self> {
-        Self::open_as(kind, policies, Config::default()).await
-    }
-
-    pub(crate) async fn open_config(kind: Kind, config: Config) -> Option<Self> {
-        Self::open_as(kind, Policies::default(), config).await
-    }
-
-    async fn open_as(kind: Kind, policies: Policies, config: Config) -> Option<Self> {
-        let fresh = FreshStore::open(kind).await?;
-        let (world, operators) = (Arc::new(World::default()), Arc::default());
-        let engine = start(fresh.store.clone(), &world, &operators, config, policies).await;
-        Some(Self { engine, world, fresh, operators })
-    }
-
-    /// One whose engine goes by another clock.
-    pub(crate) async fn open_by(kind: Kind, clock: &ManualClock) -> Option<Self> {
-        Self::open_by_with(kind, clock, by_hand()).await
-    }
-
-    /// The same with other settings; its lease outlives every test all the same.
-    pub(crate) async fn open_by_with(kind: Kind, clock: &ManualClock, config: Config) -> Option<Self> {
-        let fresh = FreshStore::open(kind).await?;
-        let (world, operators) = (Arc::new(World::default()), Arc::default());
-        let config = Config { lease: by_hand().lease, ..config };
-        let clock = Arc::new(clock.clone());
-        let engine =
-            start_by(clock, fresh.store.clone(), &world, &operators, config, Policies::default()).await;
-        Some(Self { engine, world, fresh, operators })
-    }
-
-    /// One whose engine goes by another clock, and knows policies.
-    pub(crate) async fn open_policed(kind: Kind, clock: &ManualClock, policies: Policies) -> Option<Self> {
-        let fresh = FreshStore::open(kind).await?;
-        let (world, operators) = (Arc::new(World::default()), Arc::default());
-        let clock = Arc::new(clock.clone());
-        let engine = start_by(clock, fresh.store.clone(), &world, &operators, by_hand(), policies).await;
-        Some(Self { engine, world, fresh, operators })
+        setup().open(kind).await
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -170,81 +133,8 @@ impl Fixture {
     pub(crate) async fn assert_agreement(&self, id: ClusterId) {
         let mut members: Vec<_> = self.nodes(id).await.iter().map(|node| node.id).collect();
         members.sort_unstable();
-        assert_eq!(members, self.world.running(), "rows and world differ");
+        assert_eq!(members, self.provider.running(), "rows and world differ");
     }
-}
-
-pub(crate) async fn engine(store: Store, world: &Arc<World>) -> Engine {
-    engine_with(store, world, Config::default()).await
-}
-
-pub(crate) async fn engine_with(store: Store, world: &Arc<World>, config: Config) -> Engine {
-    start(store, world, &Arc::default(), config, Policies::default()).await
-}
-
-/// An engine that goes by another clock. Its lease outlives every test, however far that clock is set.
-pub(crate) async fn engine_by(clock: &ManualClock, store: Store, world: &Arc<World>) -> Engine {
-    start_by(Arc::new(clock.clone()), store, world, &Arc::default(), by_hand(), Policies::default()).await
-}
-
-/// One that tells others that nodes are about to go.
-pub(crate) async fn engine_hooked(
-    clock: &ManualClock,
-    world: &Fixture,
-    policies: Policies,
-    hooks: &Arc<impl Hooks + 'static>,
-) -> Engine {
-    let clock = Arc::new(clock.clone());
-    let hooks = Arc::clone(hooks) as Arc<dyn Hooks>;
-    let worlds = (&world.world, &world.operators);
-    start_hooked(clock, world.store().clone(), worlds, by_hand(), policies, hooks).await
-}
-
-/// For clocks that are set by hand.
-fn by_hand() -> Config {
-    let (lease, safety_period) = (Span::from_secs(u32::MAX), Span::from_millis(50));
-    Config { lease, safety_period, ..Config::default() }
-}
-
-pub(crate) async fn start(
-    store: Store,
-    world: &Arc<World>,
-    operators: &Arc<OperatorWorld>,
-    config: Config,
-    policies: Policies,
-) -> Engine {
-    start_by(Arc::new(SystemClock), store, world, operators, config, policies).await
-}
-
-pub(crate) async fn start_by(
-    clock: Arc<dyn Clock>,
-    store: Store,
-    world: &Arc<World>,
-    operators: &Arc<OperatorWorld>,
-    config: Config,
-    policies: Policies,
-) -> Engine {
-    start_hooked(clock, store, (world, operators), config, policies, Arc::new(Nowhere)).await
-}
-
-async fn start_hooked(
-    clock: Arc<dyn Clock>,
-    store: Store,
-    (world, operators): (&Arc<World>, &Arc<OperatorWorld>),
-    config: Config,
-    policies: Policies,
-    hooks: Arc<dyn Hooks>,
-) -> Engine {
-    let parts = Parts {
-        store,
-        hooks,
-        providers: vec![Arc::new(Fake::new(world)), Arc::new(Operated::new(operators))],
-        policies,
-        clock,
-        config,
-        metrics: Metrics::default(),
-    };
-    Engine::start(parts).await.expect("an engine starts")
 }
 
 pub(crate) fn caller() -> Caller {
@@ -277,7 +167,7 @@ pub(crate) fn now() -> Timestamp {
     SystemClock.now()
 }
 
-impl Fixture {
+impl Harness {
     /// Returns when an action is in a state.
     pub(crate) async fn until(&self, id: ActionId, status: muster_core::action::ActionStatus) {
         eventually(&format!("an action that is {status}"), PATIENCE, async || {

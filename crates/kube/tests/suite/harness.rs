@@ -30,7 +30,7 @@ use uuid::Uuid;
 /// Longer than anything here takes, also on a busy machine; only a hang reaches it.
 pub(crate) const PATIENCE: Span = Span::from_secs(120);
 
-pub(crate) struct Fixture {
+pub(crate) struct Harness {
     pub(crate) engine: Engine,
     pub(crate) fresh: FreshStore,
     pub(crate) kubernetes: muster_testkit::Kubernetes,
@@ -38,7 +38,7 @@ pub(crate) struct Fixture {
     instance: InstanceId,
 }
 
-impl Fixture {
+impl Harness {
     /// With an operator that runs; none if the test is skipped.
     pub(crate) async fn with(operator: Operator) -> Option<Self> {
         let kubernetes = muster_testkit::kubernetes().await?;

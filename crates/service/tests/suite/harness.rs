@@ -23,12 +23,12 @@ const PATIENCE: Span = Span::from_secs(30);
 
 pub(crate) const REACHED: Wait = Wait { milestone: Milestone::Reached, at_most: PATIENCE };
 
-pub(crate) struct Fixture {
+pub(crate) struct Harness {
     pub(crate) service: Service,
     _database: FreshStore,
 }
 
-impl Fixture {
+impl Harness {
     pub(crate) async fn open() -> Self {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
         let parts = Parts {

@@ -21,14 +21,14 @@ use crate::fake::Fake;
 pub(crate) const TOKEN: &str = "let-bob-in";
 
 /// Two listeners that end with the test.
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) http: String,
     pub(crate) grpc: String,
     client: reqwest::Client,
     _dir: TempDir,
 }
 
-impl World {
+impl Harness {
     pub(crate) async fn new() -> Self {
         // It fails when a provider is installed already, and then there is nothing left to do.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -12,13 +12,13 @@ use crate::server::{PATIENCE, Server};
 
 pub(crate) const WAIT: &str = "wait_for=reached&wait_timeout=120s";
 
-pub(crate) struct House {
+pub(crate) struct Harness {
     pub(crate) server: Server,
     pub(crate) kubernetes: Kubernetes,
     pub(crate) namespace: Namespace,
 }
 
-impl House {
+impl Harness {
     /// A server with the account of the chart, whose objects `change` may change before; none if the test is skipped.
     pub(crate) async fn open(everywhere: bool, change: impl Fn(&mut Value)) -> Option<Self> {
         Self::open_with(everywhere, change, async |kubernetes, namespace, token| {

@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 
-pub(crate) struct Fixture {
+pub(crate) struct Harness {
     pub(crate) store: Store,
     fresh: FreshStore,
 }
 
-impl Fixture {
+impl Harness {
     /// None where the machine has no PostgreSQL; the test is then reported as skipped.
     pub(crate) async fn open(kind: Kind) -> Option<Self> {
         let fresh = FreshStore::open(kind).await?;

@@ -18,7 +18,7 @@ pub(crate) const UNHURRIED: Pace = Pace { lease: 15_000, heartbeat: 1_000, safet
 /// Short, so that the next engine does not wait long for a dead one; an engine that loses it by bad luck begins again.
 pub(crate) const PACE: Pace = Pace { lease: 600, heartbeat: 150, safety: 100 };
 
-pub(crate) struct Ground {
+pub(crate) struct Harness {
     base: Base,
     pub(crate) world: World,
 }
@@ -29,7 +29,7 @@ enum Base {
     Server(Database),
 }
 
-impl Ground {
+impl Harness {
     /// None where the machine has no PostgreSQL; the test is then reported as skipped.
     pub(crate) async fn open(kind: Kind) -> Option<Self> {
         let base = match kind {

@@ -1,0 +1,87 @@
+//! How an engine of a test differs from the usual one.
+
+use std::sync::Arc;
+
+use muster_core::time::Span;
+use muster_engine::policy::Policies;
+use muster_engine::ports::clock::{Clock, SystemClock};
+use muster_engine::ports::webhook::{Hooks, Nowhere};
+use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_store::Store;
+use muster_testkit::fake::{Fake, World};
+use muster_testkit::operator::{Operated, OperatorWorld};
+use muster_testkit::{FreshStore, ManualClock};
+
+use super::{Harness, Kind};
+
+/// An engine to be started, over a fresh database or beside the one of a harness.
+pub(crate) struct Setup {
+    config: Config,
+    policies: Policies,
+    clock: Arc<dyn Clock>,
+    hooks: Arc<dyn Hooks>,
+    by_hand: bool,
+}
+
+/// The usual engine.
+pub(crate) fn setup() -> Setup {
+    Setup {
+        config: Config::default(),
+        policies: Policies::default(),
+        clock: Arc::new(SystemClock),
+        hooks: Arc::new(Nowhere),
+        by_hand: false,
+    }
+}
+
+impl Setup {
+    pub(crate) fn config(self, config: Config) -> Self {
+        Self { config, ..self }
+    }
+
+    pub(crate) fn policies(self, policies: Policies) -> Self {
+        Self { policies, ..self }
+    }
+
+    /// A clock that is set by hand. The lease outlives every test, however far the clock is set, and what the engine
+    /// does by its own period it does soon, unless another configuration follows.
+    pub(crate) fn clock(self, clock: &ManualClock) -> Self {
+        let config = Config { safety_period: Span::from_millis(50), ..self.config };
+        Self { clock: Arc::new(clock.clone()), by_hand: true, config, ..self }
+    }
+
+    /// Where messages go before nodes are removed.
+    pub(crate) fn hooks(self, hooks: &Arc<impl Hooks + 'static>) -> Self {
+        Self { hooks: Arc::clone(hooks) as Arc<dyn Hooks>, ..self }
+    }
+
+    /// Starts it over a fresh database and providers in memory; none where there is no such database.
+    pub(crate) async fn open(self, kind: Kind) -> Option<Harness> {
+        let fresh = FreshStore::open(kind).await?;
+        let (provider, operators) = (Arc::new(World::default()), Arc::default());
+        let engine = self.start_over(fresh.store.clone(), &provider, &operators).await;
+        Some(Harness { engine, provider, fresh, operators })
+    }
+
+    /// Starts it over this store and the providers of a harness.
+    pub(crate) async fn start(self, store: Store, harness: &Harness) -> Engine {
+        self.start_over(store, &harness.provider, &harness.operators).await
+    }
+
+    async fn start_over(self, store: Store, provider: &Arc<World>, operators: &Arc<OperatorWorld>) -> Engine {
+        let Self { mut config, policies, clock, hooks, by_hand } = self;
+        if by_hand {
+            config.lease = Span::from_secs(u32::MAX);
+        }
+        let parts = Parts {
+            store,
+            hooks,
+            providers: vec![Arc::new(Fake::new(provider)), Arc::new(Operated::new(operators))],
+            policies,
+            clock,
+            config,
+            metrics: Metrics::default(),
+        };
+        Engine::start(parts).await.expect("an engine starts")
+    }
+}

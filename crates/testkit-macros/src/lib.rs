@@ -1,0 +1,27 @@
+//! The attribute of tests that run on both databases; `muster_testkit` exports it.
+
+mod database_test;
+
+use proc_macro::TokenStream;
+
+/// Makes a test of each database out of an asynchronous function, named `case_1_sqlite` and `case_2_postgres`.
+///
+/// The function takes what the suite calls its harness. Each test opens it, by `open` of its type, and is skipped
+/// where that gives `None`: whatever cannot be had has been recorded by then.
+///
+/// ```ignore
+/// #[database_test]
+/// async fn a_new_cluster_has_a_row(harness: Harness) { … }
+///
+/// // Opened by another function of the kind of database.
+/// #[database_test(|kind| Harness::with_config(kind, impatient()))]
+/// async fn a_lease_ends(harness: Harness) { … }
+///
+/// // A parameter of this name is the kind itself: the test opens what it needs.
+/// #[database_test]
+/// async fn a_clock_is_shared(kind: DatabaseKind) { … }
+/// ```
+#[proc_macro_attribute]
+pub fn database_test(open: TokenStream, test: TokenStream) -> TokenStream {
+    database_test::expand(open.into(), test.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
