@@ -14,7 +14,7 @@ use crate::action::ActionKind;
 use crate::ids::NodeId;
 
 pub use cluster::{
-    AddNodes, CheckCluster, ClusterUpdate, PolicyChange, RemoveNodes, ReplaceNodes, ResizeGroup, Scale,
+    AddNodes, Check, ClusterUpdate, PolicyChange, RemoveNodes, ReplaceNodes, ResizeGroup, Scale,
 };
 pub use node::{NewMember, NodeUpdate, OperateNodes, Recovery};
 
@@ -40,7 +40,7 @@ pub enum Change {
     /// Shrinks by a count.
     ScaleIn(Scale),
     /// Checks every node.
-    CheckCluster(CheckCluster),
+    CheckCluster(Check),
     /// Recovers what is lost.
     RecoverCluster(Recovery),
     /// Runs an operation of the profile type on nodes.
@@ -62,7 +62,7 @@ pub enum Change {
     /// Takes a member out of its cluster; only as a part of another action.
     LeaveNode,
     /// Checks a node.
-    CheckNode,
+    CheckNode(Check),
     /// Recovers a node; restarts it if it is a head.
     RecoverNode(Recovery),
     /// Runs an operation of the profile type on a node.
@@ -103,7 +103,7 @@ impl Change {
             ActionKind::NodeUpdate => Self::UpdateNode(read(inputs)?),
             ActionKind::NodeJoin => Self::JoinNode,
             ActionKind::NodeLeave => Self::LeaveNode,
-            ActionKind::NodeCheck => Self::CheckNode,
+            ActionKind::NodeCheck => Self::CheckNode(read(inputs)?),
             ActionKind::NodeRecover => Self::RecoverNode(read(inputs)?),
             ActionKind::NodeOperation => Self::OperateNode(read(inputs)?),
             // Never claimed by this engine; only a newer version can run it.
@@ -134,7 +134,7 @@ impl Change {
             Self::UpdateNode(_) => ActionKind::NodeUpdate,
             Self::JoinNode => ActionKind::NodeJoin,
             Self::LeaveNode => ActionKind::NodeLeave,
-            Self::CheckNode => ActionKind::NodeCheck,
+            Self::CheckNode(_) => ActionKind::NodeCheck,
             Self::RecoverNode(_) => ActionKind::NodeRecover,
             Self::OperateNode(_) => ActionKind::NodeOperation,
         }
@@ -143,9 +143,7 @@ impl Change {
     /// Its inputs as an action stores them.
     pub fn inputs(&self) -> Value {
         match self {
-            Self::CreateCluster | Self::JoinNode | Self::LeaveNode | Self::CheckNode => {
-                Value::Object(Map::new())
-            }
+            Self::CreateCluster | Self::JoinNode | Self::LeaveNode => Value::Object(Map::new()),
             Self::DeleteCluster(delete) | Self::DeleteNode(delete) => write(delete),
             Self::UpdateCluster(update) => write(update),
             Self::AddNodes(add) => write(add),
@@ -153,7 +151,7 @@ impl Change {
             Self::ReplaceNodes(replace) => write(replace),
             Self::Resize(resize) => write(resize),
             Self::ScaleOut(scale) | Self::ScaleIn(scale) => write(scale),
-            Self::CheckCluster(check) => write(check),
+            Self::CheckCluster(check) | Self::CheckNode(check) => write(check),
             Self::RecoverCluster(recovery) | Self::RecoverNode(recovery) => write(recovery),
             Self::OperateCluster(operation) | Self::OperateNode(operation) => write(operation),
             Self::AttachPolicy(policy) | Self::DetachPolicy(policy) | Self::UpdatePolicy(policy) => {

@@ -181,6 +181,22 @@ const fn away_from_zero(number: f64) -> i64 {
 }
 
 impl Resize {
+    /// A resize to an exact size, refused if that does not fit the bounds.
+    pub fn exactly(size: u32) -> Self {
+        Self::strictly(AdjustmentType::ExactCapacity, f64::from(size))
+    }
+
+    /// A resize by so many nodes, fewer if it is negative; refused if that does not fit the bounds.
+    #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
+    pub const fn by(change: i64) -> Self {
+        Self::strictly(AdjustmentType::ChangeInCapacity, change as f64)
+    }
+
+    const fn strictly(kind: AdjustmentType, number: f64) -> Self {
+        let adjustment = Some(Adjustment { kind, number, min_step: None });
+        Self { adjustment, min_size: None, max_size: None, strict: true }
+    }
+
     /// The sizes after it, or why not. `limit` is the most nodes that any cluster may have.
     pub fn apply(&self, present: Sizes, limit: u32) -> Result<Sizes, Refused> {
         let wanted = self.adjustment.map(|adjustment| adjustment.target(present.size)).transpose()?;

@@ -86,7 +86,7 @@ async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
         Change::DeleteCluster(_) => delete(run).await,
         Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resize::resize(run).await,
         Change::UpdateCluster(update) => Box::pin(update::update(run, &update)).await,
-        Change::CheckCluster(check) => node::check_all(run, check.delete_check_action).await,
+        Change::CheckCluster(check) => node::check_all(run, check.deletes_earlier_checks()).await,
         Change::RecoverCluster(recovery) => node::recover_all(run, recovery).await,
         Change::AddNodes(add) => membership::add(run, add).await,
         Change::RemoveNodes(remove) => membership::remove(run, remove).await,
@@ -95,7 +95,7 @@ async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
         Change::CreateNode(_) => node::create(run).await,
         Change::DeleteNode(_) => node::delete(run).await,
         Change::UpdateNode(update) => node::update(run, update).await,
-        Change::CheckNode => node::check(run).await,
+        Change::CheckNode(_) => node::check(run).await,
         Change::RecoverNode(recovery) => node::recover(run, recovery).await,
         Change::OperateNode(operation) => node::operate(run, operation).await,
         change @ (Change::AttachPolicy(_)
@@ -130,7 +130,7 @@ fn done(change: &Change) -> String {
         Change::UpdateNode(_) => "Node updated successfully.",
         Change::JoinNode => "Node successfully joined cluster.",
         Change::LeaveNode => "Node successfully left cluster.",
-        Change::CheckNode => "Node check succeeded.",
+        Change::CheckNode(_) => "Node check succeeded.",
         Change::RecoverNode(_) => "Node recovered successfully.",
         Change::OperateNode(operate) => {
             return format!("Node operation '{}' succeeded.", operate.operation);

@@ -12,5 +12,5 @@ mod request;
 pub(crate) mod submit;
 
 pub use conflict::Conflict;
-pub use nodes::{NewNode, NodeChange};
-pub use request::{Caller, Change, Recipe, SubmitError};
+pub use nodes::NewNode;
+pub use request::{Caller, ChangeRequest, NodeChangeRequest, Recipe, SubmitError};

@@ -1,7 +1,7 @@
 //! What a cluster will look like after a change. Pure: the same inputs give the same answer.
 //!
-//! [`Intent::after`] is the only place that answers that question, for admission, policies, capacity and both kinds of
-//! membership.
+//! [`Intent::after`] is the only place that answers that question: for the service layer, which refuses early, for
+//! admission, policies, capacity and both kinds of membership.
 
 pub(crate) mod naming;
 pub(crate) mod orphan;
@@ -15,7 +15,7 @@ use muster_core::candidates;
 use muster_core::change::{AddNodes, Change, RemoveNodes, ResizeGroup, Scale};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::node::Node;
-use muster_core::resize::{Adjustment, AdjustmentType, Resize, Sizes};
+use muster_core::resize::{Resize, Sizes};
 
 use crate::action_data::ActionData;
 
@@ -26,7 +26,9 @@ pub(crate) use update::{apply_update, merge};
 pub enum Baseline<'a> {
     /// The members that exist: Muster starts and stops each.
     Members(&'a [Node]),
-    /// The size that the spec of record says, because members may be on their way; also where nobody has read them.
+    /// So many members of the group that the change is about, counted in the database.
+    Count(u32),
+    /// The size that the spec of record says: members may be on their way, or were not read.
     Desired,
 }
 
@@ -83,7 +85,7 @@ impl Intent<'_> {
             | Change::UpdateNode(_)
             | Change::JoinNode
             | Change::LeaveNode
-            | Change::CheckNode
+            | Change::CheckNode(_)
             | Change::RecoverNode(_)
             | Change::OperateNode(_) => Ok(self.cluster.clone()),
         }
@@ -113,14 +115,7 @@ impl Intent<'_> {
             // Best effort may come to nothing: then nothing can be outside any bound.
             return find_group(self.cluster, group).map(|_| self.cluster.clone());
         }
-        let change = |members: u32| {
-            let by = by.max(-i64::from(members));
-            let kind = AdjustmentType::ChangeInCapacity;
-            #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
-            let adjustment = Some(Adjustment { kind, number: by as f64, min_step: None });
-            Resize { adjustment, min_size: None, max_size: None, strict: true }
-        };
-        self.resized(group, change)
+        self.resized(group, |members| Resize::by(by.max(-i64::from(members))))
     }
 
     fn resized(&self, group: Option<&str>, resize: impl Fn(u32) -> Resize) -> Result<Cluster, String> {
@@ -142,6 +137,7 @@ impl Intent<'_> {
             Baseline::Members(nodes) => {
                 u32::try_from(candidates::workers(nodes, Some(&group.name)).count()).unwrap_or(u32::MAX)
             }
+            Baseline::Count(members) => members,
             Baseline::Desired => group.desired,
         };
         Sizes { size, min: group.min, max: group.max }
@@ -150,7 +146,7 @@ impl Intent<'_> {
     fn members(&self) -> &[Node] {
         match self.baseline {
             Baseline::Members(nodes) => nodes,
-            Baseline::Desired => &[],
+            Baseline::Count(_) | Baseline::Desired => &[],
         }
     }
 }

@@ -34,7 +34,7 @@ mod watchers;
 mod start;
 mod supervise;
 
-pub use admission::{Caller, Change, Conflict, NewNode, NodeChange, Recipe, SubmitError};
+pub use admission::{Caller, ChangeRequest, Conflict, NewNode, NodeChangeRequest, Recipe, SubmitError};
 pub use config::Config;
 pub use context::Engine;
 pub use ids::new_id;

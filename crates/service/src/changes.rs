@@ -1,25 +1,17 @@
-//! Changes of clusters and nodes, one function per use case with typed parameters.
-//!
-//! This is the only place where requests of users become inputs of actions.
+//! Changes of clusters and nodes: every API submits them here.
 
-mod clusters;
-mod nodes;
 mod receivers;
-mod update;
 
 use muster_core::action::{Action, ActionKind, OnConflict, Target};
+use muster_core::change::{Change, Delete, Recovery};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::Node;
+use muster_core::node::{Node, NodeRole};
 use muster_core::principal::Door;
-use muster_engine::{Caller, Change, NodeChange, SubmitError};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use muster_engine::{Caller, ChangeRequest, NewNode, NodeChangeRequest, Recipe, SubmitError};
+use muster_store::reads::NodeQuery;
 
-pub use clusters::{ClusterRecovery, PolicyChange, ScaleDirection};
-pub use nodes::{NodeRecovery, NodeUpdate};
 pub use receivers::TriggerError;
-pub use update::{ClusterUpdate, LimitChanges};
 
 use crate::error::{ErrorKind, Obstacle, ServiceError};
 use crate::service::Service;
@@ -35,44 +27,105 @@ const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
     }
 }
 
-/// The inputs of an action as they are stored.
-fn inputs(typed: &impl Serialize) -> Value {
-    // Structs whose keys are texts: there is nothing that could fail.
-    serde_json::to_value(typed).unwrap_or_else(|_| Value::Object(Map::new()))
-}
-
 fn refused(error: SubmitError, kind: ActionKind, target: Target) -> ServiceError {
     let obstacle = error.conflict(kind, target).map(|conflict| Obstacle::Conflict(Box::new(conflict)));
     ServiceError { obstacle, ..error.into() }
 }
 
 impl Service {
+    /// Creates a cluster.
+    pub async fn create_cluster(
+        &self,
+        caller: &Caller,
+        cluster: Cluster,
+        recipe: Recipe,
+        unique_name: bool,
+    ) -> Result<Action, ServiceError> {
+        let accepted = self.engine.create_cluster(cluster, recipe, unique_name, caller.clone()).await?;
+        Ok(accepted.action)
+    }
+
+    /// Creates a node, alone or as a member; returns the action and the node as it is stored.
+    pub async fn create_node(&self, caller: &Caller, new: NewNode) -> Result<(Action, Node), ServiceError> {
+        let (accepted, node) = self.engine.create_node(new, caller.clone()).await?;
+        Ok((accepted.action, node))
+    }
+
+    /// Changes a cluster. A scale-out or scale-in is refused during a scaling policy's cooldown.
+    pub async fn change_cluster(
+        &self,
+        caller: &Caller,
+        cluster: &Cluster,
+        change: Change,
+    ) -> Result<Action, ServiceError> {
+        if matches!(change, Change::ScaleOut(_) | Change::ScaleIn(_)) {
+            self.check_cooldown(cluster.id, change.kind()).await?;
+        }
+        self.submit(caller, cluster, None, change).await
+    }
+
+    /// Deletes a cluster. By force, a cluster whose instance has had no engine for long is deleted from the database
+    /// only: nothing else could be done about it.
+    pub async fn delete_cluster(
+        &self,
+        caller: &Caller,
+        cluster: &Cluster,
+        force: bool,
+    ) -> Result<Action, ServiceError> {
+        if force && let Some(action) = self.engine.abandon(cluster, caller).await? {
+            return Ok(action);
+        }
+        self.submit(caller, cluster, None, Change::DeleteCluster(Delete { force })).await
+    }
+
+    /// Restarts the head of a cluster. A head that was never created is created, with whatever else is missing.
+    pub async fn restart_head(&self, caller: &Caller, cluster: &Cluster) -> Result<Action, ServiceError> {
+        let query = NodeQuery {
+            cluster: Some(cluster.id),
+            role: Some(NodeRole::Head),
+            limit: Some(1),
+            ..NodeQuery::default()
+        };
+        let heads = self.engine.store().nodes(&query).await?.items;
+        let head = heads.first().map(|node| node.id);
+        let change = match head {
+            Some(_) => Change::RecoverNode(Recovery::default()),
+            None if cluster.has_head => Change::RecoverCluster(Recovery::default()),
+            None => {
+                let message = format!("clusters of type {} have no head to restart", cluster.profile_type);
+                return Err(ServiceError::invalid(message).code("NoHead"));
+            }
+        };
+        self.submit(caller, cluster, head, change).await
+    }
+
+    /// Changes a node, in a cluster or not.
+    pub async fn change_node(
+        &self,
+        caller: &Caller,
+        node: &Node,
+        change: Change,
+    ) -> Result<Action, ServiceError> {
+        let kind = change.kind();
+        let on_conflict = on_conflict(caller.door, kind);
+        let request = NodeChangeRequest { change, node: node.clone(), on_conflict, timeout: None };
+        let submitted = Box::pin(self.engine.submit_node(request, caller.clone())).await;
+        submitted.map(|accepted| accepted.action).map_err(|error| refused(error, kind, Target::Node(node.id)))
+    }
+
     async fn submit(
         &self,
         caller: &Caller,
-        kind: ActionKind,
         cluster: &Cluster,
         node: Option<NodeId>,
-        inputs: Value,
+        change: Change,
     ) -> Result<Action, ServiceError> {
+        let kind = change.kind();
         let on_conflict = on_conflict(caller.door, kind);
         let target = node.map_or(Target::Cluster(cluster.id), Target::Node);
-        let change = Change { kind, cluster: cluster.clone(), node, inputs, on_conflict, timeout: None };
-        let submitted = Box::pin(self.engine.submit(change, caller.clone())).await;
+        let request = ChangeRequest { change, cluster: cluster.clone(), node, on_conflict, timeout: None };
+        let submitted = Box::pin(self.engine.submit(request, caller.clone())).await;
         submitted.map(|accepted| accepted.action).map_err(|error| refused(error, kind, target))
-    }
-
-    async fn submit_node(
-        &self,
-        caller: &Caller,
-        kind: ActionKind,
-        node: &Node,
-        inputs: Value,
-    ) -> Result<Action, ServiceError> {
-        let on_conflict = on_conflict(caller.door, kind);
-        let change = NodeChange { kind, node: node.clone(), inputs, on_conflict, timeout: None };
-        let submitted = Box::pin(self.engine.submit_node(change, caller.clone())).await;
-        submitted.map(|accepted| accepted.action).map_err(|error| refused(error, kind, Target::Node(node.id)))
     }
 
     /// Refuses to scale while a scaling policy's cooldown is not over.

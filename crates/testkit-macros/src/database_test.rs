@@ -54,7 +54,9 @@ pub(crate) fn expand(open: TokenStream, test: TokenStream) -> Result<TokenStream
             use super::*;
         )
     });
+    // Lints that spare tests know the function as one by its `cfg`.
     Ok(quote! {
+        #[cfg(test)]
         #test
 
         mod #name {

@@ -14,6 +14,7 @@
 //! makes, and [`world`] one in a process of its own,
 //! for engines that are killed and stopped.
 
+mod changes;
 mod clock;
 mod closed_port;
 mod databases;
@@ -36,6 +37,7 @@ mod tls;
 mod wire;
 pub mod world;
 
+pub use changes::read_change;
 pub use clock::ManualClock;
 pub use closed_port::ClosedPort;
 pub use databases::{DatabaseKind, FreshStore};

@@ -1,8 +1,8 @@
 //! `POST /clusters/{id}/actions`: what can be done to a cluster, one thing at a time.
 
+use muster_core::change::{Change, Check, Recovery, ResizeGroup, Scale};
 use muster_core::ids::ActionId;
 use muster_core::spec::listed;
-use muster_service::changes::{ClusterRecovery, ScaleDirection};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
@@ -52,8 +52,8 @@ pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
     let Deed { name, data } = deed(call.body()?)?;
     match name {
         "resize" => resize(call, &data).await,
-        "scale_out" => scale(call, ScaleDirection::Out, &data).await,
-        "scale_in" => scale(call, ScaleDirection::In, &data).await,
+        "scale_out" => scale(call, "scale-out", Change::ScaleOut, &data).await,
+        "scale_in" => scale(call, "scale-in", Change::ScaleIn, &data).await,
         "check" => check(call, data).await,
         "recover" => recover(call, &data).await,
         "add_nodes" => Ok(accepted(call, membership::add(call, &data).await?)),
@@ -87,39 +87,40 @@ fn accepted(call: &Call, action: ActionId) -> Reply {
 async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let asked = sizes::resize(data, limit, call.version)?;
-    let group = data.get("group").and_then(Value::as_str);
+    let group = data.get("group").and_then(Value::as_str).map(str::to_owned);
+    let change = Change::Resize(ResizeGroup { group, resize: asked, candidates: None });
     let cluster = call.cluster(call.path(0)).await?;
-    call.service().check_resize(&cluster, group, &asked).await?;
-    let action = call.service().resize_cluster(&call.caller()?, &cluster, group, &asked).await?.id;
+    call.service().check_sizes(&cluster, &change).await?;
+    let action = call.service().change_cluster(&call.caller()?, &cluster, change).await?.id;
     let shown = call.shown_cluster(&cluster).await?;
     Ok(Reply::whole(&json!({"action": action.to_string(), "cluster": shown})).accepted(call, action))
 }
 
 async fn scale(
     call: &Call,
-    direction: ScaleDirection,
+    name: &str,
+    change: impl Fn(Scale) -> Change,
     data: &Map<String, Value>,
 ) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(data);
     let count = form.count("count")?;
     form.done()?;
     if count == Some(0) {
-        let name = if direction == ScaleDirection::In { "scale-in" } else { "scale-out" };
         return Err(SenlinError::bad(format!("Count for {name} request cannot be 0")));
     }
     let cluster = call.cluster(call.path(0)).await?;
-    if let Some(count) = count
-        && direction == ScaleDirection::Out
-    {
-        call.service().check_scale_out(&cluster, count).await?;
+    let change = change(Scale { count, ..Scale::default() });
+    if count.is_some() && matches!(change, Change::ScaleOut(_)) {
+        call.service().check_sizes(&cluster, &change).await?;
     }
-    let action = call.service().scale_cluster(&call.caller()?, &cluster, direction, count).await?;
+    let action = call.service().change_cluster(&call.caller()?, &cluster, change).await?;
     Ok(accepted(call, action.id))
 }
 
 async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
-    Ok(accepted(call, call.service().check_cluster(&call.caller()?, &cluster, data).await?.id))
+    let check = Change::CheckCluster(Check(data));
+    Ok(accepted(call, call.service().change_cluster(&call.caller()?, &cluster, check).await?.id))
 }
 
 /// What a recovery may be told.
@@ -132,14 +133,15 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Senlin
         return Err(SenlinError::bad(format!("Action parameter {} is not recognizable", listed(unknown))));
     }
     let mut form = FieldReader::new(data);
-    let recovery = ClusterRecovery {
+    let recovery = Change::RecoverCluster(Recovery {
         operation: form.any("operation").map(recovery).transpose()?,
         check: form.truth("check")?,
         // Nodes are added or removed only if that is asked for.
         check_capacity: Some(form.truth("check_capacity")?.unwrap_or(false)),
         operation_params: form.map("operation_params")?,
-    };
-    Ok(accepted(call, call.service().recover_cluster(&call.caller()?, &cluster, &recovery).await?.id))
+        ..Recovery::default()
+    });
+    Ok(accepted(call, call.service().change_cluster(&call.caller()?, &cluster, recovery).await?.id))
 }
 
 /// How a node is brought back.

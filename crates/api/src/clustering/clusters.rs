@@ -3,8 +3,8 @@
 mod create;
 
 use http::StatusCode;
+use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, ClusterStatus};
-use muster_service::changes::ClusterUpdate;
 use muster_store::reads::{ClusterQuery, ClusterSort};
 use serde_json::{Value, json};
 
@@ -113,13 +113,15 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     }
     if !asked.is_empty() {
         let resize = asked.of_change();
-        call.service().check_resize(&cluster, None, &resize).await?;
+        let sizes = Change::Resize(ResizeGroup { group: None, resize, candidates: None });
+        call.service().check_sizes(&cluster, &sizes).await?;
         update.resize = Some(resize);
     }
     if update.is_empty() {
         return Err(SenlinError::bad("No property needs an update"));
     }
-    let action = call.service().update_cluster(&call.caller()?, &cluster, &update).await?.id;
+    let update = Change::UpdateCluster(Box::new(update));
+    let action = call.service().change_cluster(&call.caller()?, &cluster, update).await?.id;
     let mut shown = call.shown_cluster(&cluster).await?;
     shown["action"] = action.to_string().into();
     Ok(Reply::of("cluster", shown).accepted(call, action))
@@ -156,7 +158,6 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
             ),
         ));
     }
-    let force = force.then_some(true);
     let action = call.service().delete_cluster(&call.caller()?, &cluster, force).await?;
     Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, action.id))
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use muster_core::change::{AddNodes, Change, PolicyChange, RemoveNodes, ReplaceNodes};
 use muster_core::ids::{ActionId, NodeId, ProfileId};
 use muster_core::membership::{self, Found, HEAD_STAYS};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
-use muster_service::changes::PolicyChange;
 use muster_store::reads::Thing;
 use serde_json::{Map, Value};
 
@@ -114,9 +114,9 @@ pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<Action
     if let Some(why) = membership::cannot_add(&cluster.profile_type, &named.found()) {
         return Err(SenlinError::bad(why));
     }
-    let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
-    call.service().check_membership_change(&cluster, count).await?;
-    Ok(call.service().add_nodes(&call.caller()?, &cluster, &named.ids()).await?.id)
+    let add = Change::AddNodes(AddNodes { nodes: named.ids(), group: None });
+    call.service().check_sizes(&cluster, &add).await?;
+    Ok(call.service().change_cluster(&call.caller()?, &cluster, add).await?.id)
 }
 
 pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
@@ -148,9 +148,9 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
             format!("nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"),
         ));
     }
-    let count = i64::try_from(named.ids().len()).unwrap_or(i64::MAX);
-    call.service().check_membership_change(&cluster, count.saturating_neg()).await?;
-    Ok(call.service().remove_nodes(&call.caller()?, &cluster, &named.ids(), destroy).await?.id)
+    let remove = Change::RemoveNodes(RemoveNodes { nodes: named.ids(), destroy_after_deletion: destroy });
+    call.service().check_sizes(&cluster, &remove).await?;
+    Ok(call.service().change_cluster(&call.caller()?, &cluster, remove).await?.id)
 }
 
 pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
@@ -191,8 +191,8 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
     if old.heads() {
         return Err(SenlinError::bad(HEAD_STAYS));
     }
-    let pairs = old.ids().into_iter().zip(new.ids());
-    Ok(call.service().replace_nodes(&call.caller()?, &cluster, pairs).await?.id)
+    let replace = ReplaceNodes { nodes: old.ids().into_iter().zip(new.ids()).collect() };
+    Ok(call.service().change_cluster(&call.caller()?, &cluster, Change::ReplaceNodes(replace)).await?.id)
 }
 
 /// What a request changes about a policy's binding.
@@ -227,12 +227,13 @@ pub(super) async fn policy(
             "The policy '{given}' is not attached to the specified cluster '{named}'"
         )));
     }
+    let change = PolicyChange { policy_id: policy.id, enabled };
     let change = match kind {
-        ChangeOfPolicy::Attach => PolicyChange::Attach { enabled },
-        ChangeOfPolicy::Detach => PolicyChange::Detach,
-        ChangeOfPolicy::Update => PolicyChange::Update { enabled },
+        ChangeOfPolicy::Attach => Change::AttachPolicy(change),
+        ChangeOfPolicy::Detach => Change::DetachPolicy(change),
+        ChangeOfPolicy::Update => Change::UpdatePolicy(change),
     };
-    Ok(call.service().change_policy(&call.caller()?, &cluster, policy.id, change).await?.id)
+    Ok(call.service().change_cluster(&call.caller()?, &cluster, change).await?.id)
 }
 
 /// Says that a node may go; the action that waits for it goes on.

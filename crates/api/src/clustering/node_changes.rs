@@ -1,12 +1,12 @@
 //! Making, changing and removing nodes.
 
 use http::StatusCode;
+use muster_core::change::{Change, Check, Delete, NodeUpdate, Recovery};
 use muster_core::ids::ClusterId;
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::spec::listed;
 use muster_service::NewNode;
-use muster_service::changes::{NodeRecovery, NodeUpdate};
 use muster_store::reads::Thing;
 use serde_json::{Map, Value};
 
@@ -72,7 +72,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         role: role.filter(|role| *role != node.user_role).map(str::to_owned),
         metadata,
         tainted: tainted.filter(|tainted| *tainted != node.tainted),
-        profile_id: None,
+        ..NodeUpdate::default()
     };
     if let Some(profile) = profile {
         let profile = call.named_profile(profile).await?;
@@ -87,7 +87,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     if update.is_empty() {
         return Err(SenlinError::bad("No property needs an update"));
     }
-    let action = call.service().update_node(&call.caller()?, &node, &update).await?.id;
+    let action = call.service().change_node(&call.caller()?, &node, Change::UpdateNode(update)).await?.id;
     let shown = call.shown_node(&node).await?;
     Ok(Reply::of("node", shown).accepted(call, action))
 }
@@ -119,7 +119,8 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
             format!("The node '{given}' cannot be deleted: still depended by other clusters and/or nodes."),
         ));
     }
-    let action = call.service().delete_node(&call.caller()?, &node, force).await?.id;
+    let delete = Change::DeleteNode(Delete { force });
+    let action = call.service().change_node(&call.caller()?, &node, delete).await?.id;
     Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, action))
 }
 
@@ -142,8 +143,8 @@ pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
         _ => return Err(SenlinError::form("The params provided is not a map.")),
     };
     let node = call.node(call.path(0)).await?;
-    let action = if name == "check" {
-        call.service().check_node(&call.caller()?, &node, data).await?.id
+    let change = if name == "check" {
+        Change::CheckNode(Check(data))
     } else {
         let unknown: Vec<&str> =
             data.keys().map(String::as_str).filter(|key| !RECOVERY.contains(key)).collect();
@@ -153,12 +154,13 @@ pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
                 listed(unknown)
             )));
         }
-        call.service().recover_node(&call.caller()?, &node, &node_recovery(&data)?).await?.id
+        Change::RecoverNode(node_recovery(&data)?)
     };
+    let action = call.service().change_node(&call.caller()?, &node, change).await?.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-fn node_recovery(data: &Map<String, Value>) -> Result<NodeRecovery, SenlinError> {
+fn node_recovery(data: &Map<String, Value>) -> Result<Recovery, SenlinError> {
     let mut form = FieldReader::new(data);
     let operation = form.any("operation").map(recovery).transpose()?;
     let operation_params = match form.any("operation_params") {
@@ -166,11 +168,12 @@ fn node_recovery(data: &Map<String, Value>) -> Result<NodeRecovery, SenlinError>
         Some(Value::Object(params)) => Some(params.clone()),
         Some(_) => return Err(SenlinError::form("The params provided is not a map.")),
     };
-    Ok(NodeRecovery {
+    Ok(Recovery {
         operation,
         operation_params,
         check: form.truth("check")?,
         force_recreate: form.truth("force_recreate")?,
         delete_timeout: form.count("delete_timeout")?,
+        check_capacity: None,
     })
 }

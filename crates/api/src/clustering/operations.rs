@@ -1,5 +1,6 @@
 //! What can be done to nodes of some types only.
 
+use muster_core::change::{Change, OperateNodes};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
@@ -58,7 +59,8 @@ pub(super) async fn on_node(call: &Call) -> Result<Reply, SenlinError> {
     let missing = || SenlinError::missing("profile", &node.profile_id.to_string());
     let profile = call.service().store().profile(node.profile_id).await?.ok_or_else(missing)?;
     call.check_operation(&node.instance, &profile.kind, &name, &params)?;
-    let action = call.service().operate_node(&call.caller()?, &node, &name, &params).await?.id;
+    let change = Change::OperateNode(OperateNodes { operation: name, params: Some(params), nodes: None });
+    let action = call.service().change_node(&call.caller()?, &node, change).await?.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
@@ -81,9 +83,8 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
         }
         nodes = Some(chosen.iter().map(|node| node.id).collect::<Vec<_>>());
     }
-    let caller = call.caller()?;
-    let action =
-        call.service().operate_cluster(&caller, &cluster, &name, &params, nodes.as_deref()).await?.id;
+    let change = Change::OperateCluster(OperateNodes { operation: name, params: Some(params), nodes });
+    let action = call.service().change_cluster(&call.caller()?, &cluster, change).await?.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 

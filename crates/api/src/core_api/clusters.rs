@@ -2,6 +2,7 @@
 
 use futures::stream::{BoxStream, StreamExt as _};
 use muster_core::action::Action;
+use muster_core::change::Change;
 use muster_core::cluster::Cluster as Row;
 use muster_proto::v1alpha2::cluster_service_server::ClusterService;
 use muster_proto::v1alpha2::{
@@ -134,12 +135,7 @@ impl ClusterService for CoreApi {
         let Mutation { access, caller, .. } = &mutation;
         let delete = Box::pin(async {
             let cluster = self.find(access, &named!(request)).await?;
-            if request.force
-                && let Some(action) = self.service.abandon_cluster(caller, &cluster).await?
-            {
-                return Ok(action);
-            }
-            Ok(self.service.delete_cluster(caller, &cluster, Some(request.force)).await?)
+            Ok(self.service.delete_cluster(caller, &cluster, request.force).await?)
         });
         let deleted: Result<_, ApiError> = self.service.mutate(&mutation, delete).await;
         with_action(Empty {}, &deleted?.1)
@@ -154,7 +150,7 @@ impl ClusterService for CoreApi {
             self.resolve_shapes(&mut given)?;
             let mask = request.update_mask.unwrap_or_default();
             let update = update::update(&cluster, &given, &mask, self.service.max_nodes())?;
-            Ok(self.service.update_cluster(caller, &cluster, &update).await?)
+            Ok(self.service.change_cluster(caller, &cluster, Change::UpdateCluster(Box::new(update))).await?)
         });
         changed(self.service.mutate(&mutation, update).await)
     }
@@ -165,8 +161,8 @@ impl ClusterService for CoreApi {
         let scale = Box::pin(async {
             let cluster = self.find(access, &named!(request)).await?;
             let max_nodes = self.service.max_nodes();
-            let (group, resize) = update::scale(&cluster, &request.group_name, request.replicas, max_nodes)?;
-            Ok(self.service.resize_cluster(caller, &cluster, Some(&group.name), &resize).await?)
+            let scale = update::scale(&cluster, &request.group_name, request.replicas, max_nodes)?;
+            Ok(self.service.change_cluster(caller, &cluster, Change::Resize(scale)).await?)
         });
         changed(self.service.mutate(&mutation, scale).await)
     }

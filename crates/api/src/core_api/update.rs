@@ -1,11 +1,12 @@
 //! From an update or a scale request to a typed change.
 
+use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::limits::LimitsChange;
 use muster_core::resize::Resize;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::{Duration, FieldMask};
-use muster_service::changes::{ClusterUpdate, LimitChanges};
-use muster_service::sizes::{self, OutOfBounds, TooManyWorkers};
+use muster_service::sizes;
 use serde_json::{Map, json};
 
 use super::convert::CLUSTER_SPEC;
@@ -57,11 +58,11 @@ pub(super) fn update(
                 update.spec = Some(Map::from_iter([(CLUSTER_SPEC.to_owned(), json!(kept))]));
             }
             "idle_timeout" => {
-                let limits = update.limits.get_or_insert_with(LimitChanges::default);
+                let limits = update.limits.get_or_insert_with(LimitsChange::default);
                 limits.idle_timeout = Some(limit("idle_timeout", given.idle_timeout)?);
             }
             "max_lifetime" => {
-                let limits = update.limits.get_or_insert_with(LimitChanges::default);
+                let limits = update.limits.get_or_insert_with(LimitsChange::default);
                 limits.max_lifetime = Some(limit("max_lifetime", given.max_lifetime)?);
             }
             _ => {
@@ -113,11 +114,14 @@ fn groups(
         merged.spec = present.spec.clone().into_iter().chain(merged.spec).collect();
         changed.push(merged);
     }
-    sizes::check_total(cluster, &changed, limit).map_err(|TooManyWorkers { total }| {
+    let update = ClusterUpdate { groups: Some(changed.clone()), ..ClusterUpdate::default() };
+    let after = sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit);
+    let total = after.map_err(ApiError::invalid)?.desired();
+    if total > limit {
         let message =
             format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
-        ApiError::invalid(message).word("OutOfBounds")
-    })?;
+        return Err(ApiError::invalid(message).word("OutOfBounds"));
+    }
     Ok(changed)
 }
 
@@ -156,13 +160,13 @@ fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, 
     })
 }
 
-/// The group that a scale request means and its resize; what the present bounds do not allow is refused.
-pub(super) fn scale<'c>(
-    cluster: &'c Cluster,
+/// The resize that a scale request means; what the present bounds do not allow is refused.
+pub(super) fn scale(
+    cluster: &Cluster,
     group: &str,
     replicas: Option<i32>,
     max_nodes: u32,
-) -> Result<(&'c WorkerGroup, Resize), ApiError> {
+) -> Result<ResizeGroup, ApiError> {
     let replicas =
         replicas.ok_or_else(|| ApiError::invalid("replicas is missing: how many workers shall there be?"))?;
     let wanted = u32::try_from(replicas)
@@ -179,9 +183,13 @@ pub(super) fn scale<'c>(
     } else {
         known_group(cluster, group)?
     };
-    let resize = sizes::exact_resize(cluster, chosen, wanted, max_nodes);
-    let resize = resize.map_err(|OutOfBounds { limit }| out_of_bounds(chosen, wanted, limit))?;
-    Ok((chosen, resize))
+    let group = Some(chosen.name.clone());
+    let scale = ResizeGroup { group, resize: Resize::exactly(wanted), candidates: None };
+    sizes::after(cluster, &Change::Resize(scale.clone()), max_nodes).map_err(|_| {
+        let others = cluster.desired().saturating_sub(chosen.desired);
+        out_of_bounds(chosen, wanted, max_nodes.saturating_sub(others))
+    })?;
+    Ok(scale)
 }
 
 /// The message for a group that cannot have as many workers.

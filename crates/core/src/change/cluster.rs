@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cluster::WorkerGroup;
@@ -109,6 +109,13 @@ pub struct ClusterUpdate {
     pub resize: Option<Resize>,
 }
 
+impl ClusterUpdate {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Nodes that become members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddNodes {
@@ -136,19 +143,18 @@ pub struct ReplaceNodes {
     pub nodes: BTreeMap<NodeId, NodeId>,
 }
 
-/// A check of all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CheckCluster {
-    /// Earlier checks that have ended are removed from the history first.
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "truth")]
-    pub delete_check_action: bool,
-}
+/// A check of nodes, with parameters that are stored and shown as a client sent them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Check(pub Map<String, Value>);
 
-/// Clients send this flag as text too.
-fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let given = Value::deserialize(deserializer)?;
-    Ok(given.as_bool() == Some(true) || given.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true")))
+impl Check {
+    /// Whether earlier checks that have ended are removed from the history first. Clients send this flag as text too.
+    pub fn deletes_earlier_checks(&self) -> bool {
+        self.0.get("delete_check_action").is_some_and(|flag| {
+            flag.as_bool() == Some(true)
+                || flag.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"))
+        })
+    }
 }
 
 /// A policy that is bound, unbound or changed.

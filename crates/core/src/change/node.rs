@@ -38,6 +38,13 @@ pub struct NodeUpdate {
     pub new_profile_id: Option<ProfileId>,
 }
 
+impl NodeUpdate {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How nodes are recovered.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

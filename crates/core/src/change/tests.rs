@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::limits::LimitsChange;
 
 /// What clients and earlier versions stored, by kind: it is read and written back as it was.
 #[rstest]
@@ -17,7 +18,7 @@ use super::*;
 #[case(ActionKind::ClusterResize, json!({"adjustment_type": "CHANGE_IN_PERCENTAGE", "number": 50.0, "min_step": 2, "min_size": 1, "max_size": -1, "strict": false, "group": "g"}))]
 #[case(ActionKind::ClusterScaleOut, json!({"count": 3}))]
 #[case(ActionKind::ClusterScaleIn, json!({}))]
-#[case(ActionKind::ClusterCheck, json!({"delete_check_action": true}))]
+#[case(ActionKind::ClusterCheck, json!({"delete_check_action": "True", "more": [1]}))]
 #[case(ActionKind::ClusterRecover, json!({"operation": "REBOOT", "check": true, "check_capacity": false}))]
 #[case(ActionKind::ClusterOperation, json!({"operation": "reboot", "params": {"type": "SOFT"}}))]
 #[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000003", "enabled": false}))]
@@ -29,7 +30,7 @@ use super::*;
 #[case(ActionKind::NodeUpdate, json!({"new_profile_id": "00000000-0000-0000-0000-000000000004"}))]
 #[case(ActionKind::NodeJoin, json!({}))]
 #[case(ActionKind::NodeLeave, json!({}))]
-#[case(ActionKind::NodeCheck, json!({}))]
+#[case(ActionKind::NodeCheck, json!({"more": [1]}))]
 #[case(ActionKind::NodeRecover, json!({"operation": "RECREATE", "delete_timeout": 7, "force_recreate": false}))]
 #[case(ActionKind::NodeOperation, json!({"operation": "reboot", "params": null}))]
 fn stored_inputs_are_read_and_written_back(#[case] kind: ActionKind, #[case] inputs: Value) {
@@ -51,6 +52,27 @@ fn keys_of_a_newer_version_are_ignored() {
 fn a_count_may_be_text(#[case] inputs: Value, #[case] count: Option<u32>) {
     let change = Change::read(ActionKind::ClusterScaleOut, &inputs).unwrap();
     assert_eq!(change, Change::ScaleOut(Scale { count, ..Scale::default() }));
+}
+
+#[rstest]
+#[case(json!({}), false)]
+#[case(json!({"delete_check_action": false}), false)]
+#[case(json!({"delete_check_action": true}), true)]
+#[case(json!({"delete_check_action": "True"}), true)]
+fn a_check_deletes_earlier_ones_if_that_is_asked_for(#[case] inputs: Value, #[case] expected: bool) {
+    let Change::CheckCluster(check) = Change::read(ActionKind::ClusterCheck, &inputs).unwrap() else {
+        panic!("another kind of change")
+    };
+    assert_eq!(check.deletes_earlier_checks(), expected);
+}
+
+#[test]
+fn only_what_changes_is_stored_and_a_lifted_limit_is_null() {
+    let limits = LimitsChange { idle_timeout: Some(None), max_lifetime: None };
+    let update = ClusterUpdate { name: Some("x".to_owned()), limits: Some(limits), ..Default::default() };
+    assert!(!update.is_empty() && ClusterUpdate::default().is_empty());
+    let stored = Change::UpdateCluster(Box::new(update)).inputs();
+    assert_eq!(stored, json!({"name": "x", "limits": {"idle_timeout": null}}));
 }
 
 #[rstest]

@@ -7,13 +7,12 @@ use muster_core::ids::{InstanceId, NodeId};
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
-use muster_core::time::Span;
 use muster_store::StoreError;
 use muster_store::commands::{Accept, Accepted};
 use serde_json::{Map, Value};
 
 use crate::admission::recipe::admit;
-use crate::admission::request::{Caller, SubmitError};
+use crate::admission::request::{Caller, NodeChangeRequest, SubmitError};
 use crate::admission::submit::log_accepted;
 use crate::context::Engine;
 use crate::events;
@@ -37,21 +36,6 @@ pub struct NewNode {
     pub role: String,
     /// What users keep with it.
     pub metadata: Map<String, Value>,
-}
-
-/// A change of a node.
-#[derive(Debug, Clone)]
-pub struct NodeChange {
-    /// What to do.
-    pub kind: ActionKind,
-    /// To which node, as it was read.
-    pub node: Node,
-    /// What exactly.
-    pub inputs: Value,
-    /// What if another action has the node.
-    pub on_conflict: OnConflict,
-    /// How long it may take; none is what its cluster says, or an hour.
-    pub timeout: Option<Span>,
 }
 
 impl Engine {
@@ -120,10 +104,13 @@ impl Engine {
     }
 
     /// Accepts a change of a node.
-    pub async fn submit_node(&self, change: NodeChange, caller: Caller) -> Result<Accepted, SubmitError> {
-        let NodeChange { kind, node, inputs, on_conflict, timeout } = change;
-        let change = Change::read(kind, &inputs).map_err(SubmitError::Invalid)?;
-        if node.role == NodeRole::Head && kind == ActionKind::NodeDelete {
+    pub async fn submit_node(
+        &self,
+        request: NodeChangeRequest,
+        caller: Caller,
+    ) -> Result<Accepted, SubmitError> {
+        let NodeChangeRequest { change, node, on_conflict, timeout } = request;
+        if node.role == NodeRole::Head && matches!(change, Change::DeleteNode(_)) {
             return Err(SubmitError::NotSupported(HEAD_STAYS.to_owned()));
         }
         let cluster = match node.cluster_id {
@@ -144,8 +131,8 @@ impl Engine {
             }
         };
         self.admit_recipe(&node.instance, None, node.profile_id, &change).await?;
-        let mut action = self.node_action(kind, &node, &place, &caller);
-        action.inputs = inputs;
+        let mut action = self.node_action(change.kind(), &node, &place, &caller);
+        action.inputs = change.inputs();
         action.timeout = timeout.unwrap_or(action.timeout);
         let accept = accept(action, &node, on_conflict, &caller);
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))

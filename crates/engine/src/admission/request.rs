@@ -1,14 +1,15 @@
 //! Requests: who asks, for what, and why it may be refused.
 
-use muster_core::action::{ActionKind, OnConflict};
+use muster_core::action::OnConflict;
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
+use muster_core::node::Node;
 use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
 use muster_core::time::Span;
 use muster_store::StoreError;
 use muster_store::commands::RequestKey;
-use serde_json::Value;
 
 use crate::ports::provider::ProviderError;
 
@@ -33,20 +34,31 @@ impl Caller {
     }
 }
 
-/// A change of something that exists.
+/// A request to change a cluster, or one of its members.
 #[derive(Debug, Clone)]
-pub struct Change {
-    /// What to do.
-    pub kind: ActionKind,
-    /// To which cluster.
+pub struct ChangeRequest {
+    /// The change.
+    pub change: Change,
+    /// The cluster, as it was read.
     pub cluster: Cluster,
-    /// To which of its nodes, if to one only.
+    /// The member that is changed, if it is only one.
     pub node: Option<NodeId>,
-    /// What exactly.
-    pub inputs: Value,
-    /// What if another action has the cluster.
+    /// What happens if another action holds the cluster.
     pub on_conflict: OnConflict,
-    /// How long it may take; none is what the cluster says.
+    /// How long the action may take; none is the cluster's timeout.
+    pub timeout: Option<Span>,
+}
+
+/// A request to change a node, in a cluster or not.
+#[derive(Debug, Clone)]
+pub struct NodeChangeRequest {
+    /// The change.
+    pub change: Change,
+    /// The node, as it was read.
+    pub node: Node,
+    /// What happens if another action holds the node.
+    pub on_conflict: OnConflict,
+    /// How long the action may take; none is its cluster's timeout, or an hour.
     pub timeout: Option<Span>,
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, NodeId};
@@ -17,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::admission::capacity::{self, Room};
 use crate::admission::delegated;
 use crate::admission::recipe;
-use crate::admission::request::{Caller, Change, Recipe, SubmitError};
+use crate::admission::request::{Caller, ChangeRequest, Recipe, SubmitError};
 use crate::context::{Context, Engine};
 use crate::events;
 use crate::ids::new_id;
@@ -89,9 +90,8 @@ impl Engine {
     }
 
     /// Accepts a change of a cluster or node.
-    pub async fn submit(&self, change: Change, caller: Caller) -> Result<Accepted, SubmitError> {
-        let Change { kind, cluster, node, inputs, on_conflict, timeout } = change;
-        let change = muster_core::change::Change::read(kind, &inputs).map_err(SubmitError::Invalid)?;
+    pub async fn submit(&self, request: ChangeRequest, caller: Caller) -> Result<Accepted, SubmitError> {
+        let ChangeRequest { change, cluster, node, on_conflict, timeout } = request;
         if cluster.deleted_at.is_some() {
             return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
         }
@@ -106,8 +106,8 @@ impl Engine {
             &change,
         ))
         .await?;
-        let mut action = self.context.action(kind, &cluster, node, &caller);
-        action.inputs = inputs;
+        let mut action = self.context.action(change.kind(), &cluster, node, &caller);
+        action.inputs = change.inputs();
         action.timeout = timeout.unwrap_or(action.timeout);
         let warning = Box::pin(self.check_capacity(&action, &change, &cluster)).await?;
         let mut accept = accept(action, &cluster, on_conflict, caller.request_key());
@@ -119,7 +119,7 @@ impl Engine {
     async fn check_capacity(
         &self,
         action: &Action,
-        change: &muster_core::change::Change,
+        change: &Change,
         cluster: &Cluster,
     ) -> Result<Option<Event>, SubmitError> {
         let limit = self.context.config.max_nodes_per_cluster;
@@ -134,7 +134,7 @@ impl Engine {
     /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.
     pub(crate) async fn refusal(
         &self,
-        change: &muster_core::change::Change,
+        change: &Change,
         cluster: &Cluster,
         node: Option<NodeId>,
     ) -> Result<Option<String>, StoreError> {
@@ -241,9 +241,9 @@ impl Context {
     }
 }
 
-fn sets_idle_timeout(change: &muster_core::change::Change) -> bool {
+fn sets_idle_timeout(change: &Change) -> bool {
     let limits = match change {
-        muster_core::change::Change::UpdateCluster(update) => update.limits,
+        Change::UpdateCluster(update) => update.limits,
         _ => None,
     };
     limits.is_some_and(|limits| matches!(limits.idle_timeout, Some(Some(_))))

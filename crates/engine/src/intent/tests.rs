@@ -1,6 +1,6 @@
 use muster_core::change::{ClusterUpdate, Delete, NewMember};
 use muster_core::ids::NodeId;
-use muster_core::resize::MaxSize;
+use muster_core::resize::{Adjustment, AdjustmentType, MaxSize};
 use muster_core::sample;
 use rstest::rstest;
 use uuid::Uuid;

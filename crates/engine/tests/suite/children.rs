@@ -4,10 +4,10 @@ use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::ids::{ActionId, ClusterId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Span;
-use muster_engine::Change;
+use muster_engine::ChangeRequest;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::Verb;
-use muster_testkit::{ManualClock, database_test};
+use muster_testkit::{ManualClock, database_test, read_change};
 
 use crate::harness::{Harness, Kind, caller, exactly, setup};
 
@@ -84,11 +84,11 @@ async fn parts_end_with_a_parent_that_took_too_long(kind: Kind) {
     let Some(harness) = setup().clock(&clock).open(kind).await else { return };
     let (cluster, _) = harness.created(1).await;
     harness.provider.hold(Verb::Start);
-    let change = Change {
-        kind: ActionKind::ClusterResize,
+    let change = ChangeRequest {
+        change: read_change(ActionKind::ClusterResize, &exactly(3)),
         cluster: cluster.clone(),
         node: None,
-        inputs: exactly(3),
+
         on_conflict: OnConflict::Queue,
         timeout: Some(Span::from_secs(1)),
     };

@@ -6,17 +6,18 @@ mod life;
 mod takeover;
 
 use muster_core::action::{Action, ActionKind, OnConflict};
+use muster_core::change::{Change, Recovery};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::time::Span;
-use muster_engine::{Change, Config, Engine};
+use muster_engine::{ChangeRequest, Config, Engine};
 use muster_store::Store;
 use muster_store::reads::EventQuery;
-use muster_testkit::eventually;
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
-use serde_json::{Value, json};
+use muster_testkit::{eventually, read_change};
+use serde_json::Value;
 
 use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
 
@@ -78,11 +79,11 @@ async fn until(harness: &Harness, id: ClusterId, what: &str, holds: impl Fn(&Clu
 }
 
 async fn restarted(harness: &Harness, cluster: &Cluster, node: NodeId) -> Action {
-    let change = Change {
-        kind: ActionKind::NodeRecover,
+    let change = ChangeRequest {
+        change: Change::RecoverNode(Recovery::default()),
         cluster: harness.cluster(cluster.id).await,
         node: Some(node),
-        inputs: json!({}),
+
         on_conflict: OnConflict::Queue,
         timeout: None,
     };
@@ -93,6 +94,12 @@ async fn restarted(harness: &Harness, cluster: &Cluster, node: NodeId) -> Action
 async fn within_a_second(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
     let timeout = Some(Span::from_secs(1));
     let on_conflict = OnConflict::Queue;
-    let change = Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout };
+    let change = ChangeRequest {
+        change: read_change(kind, &inputs),
+        cluster: cluster.clone(),
+        node: None,
+        on_conflict,
+        timeout,
+    };
     harness.engine.submit(change, caller()).await.expect("accepted").action.id
 }

@@ -13,12 +13,12 @@ use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::ports::clock::{Clock, SystemClock};
-use muster_engine::{Caller, Change, Engine, Recipe, SubmitError};
+use muster_engine::{Caller, ChangeRequest, Engine, Recipe, SubmitError};
 use muster_store::Store;
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
 use muster_testkit::operator::OperatorWorld;
-use muster_testkit::{FreshStore, eventually};
+use muster_testkit::{FreshStore, eventually, read_change};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -83,16 +83,26 @@ impl Harness {
         inputs: Value,
         on_conflict: OnConflict,
     ) -> ActionId {
-        let change =
-            Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
+        let change = ChangeRequest {
+            change: read_change(kind, &inputs),
+            cluster: cluster.clone(),
+            node: None,
+            on_conflict,
+            timeout: None,
+        };
         self.engine.submit(change, caller()).await.expect("accepted").action.id
     }
 
     /// Why it is not accepted.
     pub(crate) async fn refused(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> SubmitError {
         let on_conflict = OnConflict::Queue;
-        let change =
-            Change { kind, cluster: cluster.clone(), node: None, inputs, on_conflict, timeout: None };
+        let change = ChangeRequest {
+            change: read_change(kind, &inputs),
+            cluster: cluster.clone(),
+            node: None,
+            on_conflict,
+            timeout: None,
+        };
         self.engine.submit(change, caller()).await.expect_err("refused")
     }
 

@@ -1,9 +1,10 @@
 //! What dies is seen, told, and brought back.
 
 use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
+use muster_core::change::{Change, Recovery};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_engine::Change;
+use muster_engine::ChangeRequest;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_store::reads::{ActionQuery, EventQuery};
@@ -77,11 +78,11 @@ async fn restarting_the_head_replaces_the_workers_that_cannot_outlive_it(harness
     let before = harness.nodes(cluster.id).await;
     let head = before.iter().find(|node| node.role == NodeRole::Head).unwrap();
     let started = harness.provider.count(Verb::Start);
-    let change = Change {
-        kind: ActionKind::NodeRecover,
+    let change = ChangeRequest {
+        change: Change::RecoverNode(Recovery::default()),
         cluster: harness.cluster(cluster.id).await,
         node: Some(head.id),
-        inputs: json!({}),
+
         on_conflict: OnConflict::Queue,
         timeout: None,
     };

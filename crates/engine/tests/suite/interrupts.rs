@@ -4,10 +4,10 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ActionId;
 use muster_core::time::Span;
-use muster_engine::{Change, Config};
+use muster_engine::{ChangeRequest, Config};
 use muster_store::commands::SignalKind;
-use muster_testkit::ManualClock;
 use muster_testkit::fake::{FAKE_NODE, Verb};
+use muster_testkit::{ManualClock, read_change};
 use rstest::rstest;
 use serde_json::json;
 
@@ -35,11 +35,11 @@ async fn hanging(harness: &Harness, verb: Verb, timeout: Option<Span>) -> (Clust
         }
         kind => {
             let on_conflict = OnConflict::Queue;
-            let change = Change {
-                kind,
+            let change = ChangeRequest {
+                change: read_change(kind, &json!({})),
                 cluster: cluster.clone(),
                 node: None,
-                inputs: json!({}),
+
                 on_conflict,
                 timeout,
             };

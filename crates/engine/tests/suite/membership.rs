@@ -1,9 +1,10 @@
 //! Nodes come into clusters and leave them.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
+use muster_core::change::{Change, Check};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{Node, NodeStatus};
-use muster_engine::NodeChange;
+use muster_engine::NodeChangeRequest;
 use muster_engine::policy::Policies;
 use muster_testkit::database_test;
 use muster_testkit::fake::{FAKE_NODE, Verb};
@@ -97,10 +98,10 @@ async fn a_node_that_is_busy_is_waited_for(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     let (busy, old) = (orphan(&harness).await, harness.nodes(cluster.id).await.remove(0));
     harness.provider.hold(Verb::Observe);
-    let check = NodeChange {
-        kind: ActionKind::NodeCheck,
+    let check = NodeChangeRequest {
+        change: Change::CheckNode(Check::default()),
         node: busy.clone(),
-        inputs: json!({}),
+
         on_conflict: OnConflict::Reject,
         timeout: None,
     };

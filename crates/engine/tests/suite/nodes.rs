@@ -1,13 +1,14 @@
 //! Single nodes: members, and those that are in no cluster.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
+use muster_core::change::{Change, Delete};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::Profile;
 use muster_engine::ports::provider::ProviderError;
-use muster_engine::{NewNode, NodeChange, SubmitError};
+use muster_engine::{NewNode, NodeChangeRequest, SubmitError};
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, Verb};
-use muster_testkit::{database_test, eventually};
+use muster_testkit::{database_test, eventually, read_change};
 use serde_json::{Map, Value, json};
 
 use crate::harness::{self, Harness, Kind, caller, cluster, setup};
@@ -49,7 +50,12 @@ pub(crate) async fn row(harness: &Harness, node: &Node) -> Node {
 
 pub(crate) async fn changed(harness: &Harness, kind: ActionKind, node: &Node, inputs: Value) -> Action {
     let node = row(harness, node).await;
-    let change = NodeChange { kind, node, inputs, on_conflict: OnConflict::Reject, timeout: None };
+    let change = NodeChangeRequest {
+        change: read_change(kind, &inputs),
+        node,
+        on_conflict: OnConflict::Reject,
+        timeout: None,
+    };
     let accepted = harness.engine.submit_node(change, caller()).await.expect("accepted");
     harness.ended(accepted.action.id).await
 }
@@ -179,25 +185,6 @@ async fn a_node_is_checked_and_recovered_as_it_was_asked(harness: Harness) {
 }
 
 #[database_test]
-async fn what_cannot_be_read_is_refused_and_touches_nothing(kind: Kind) {
-    let Some(harness) = Harness::open(kind).await else { return };
-    let (cluster, _) = harness.created(1).await;
-    let node = harness.nodes(cluster.id).await.remove(0);
-    let message = "the inputs cannot be read: invalid type: string \"maybe\", expected a boolean";
-    let (kind, inputs, on_conflict) =
-        (ActionKind::NodeRecover, json!({"check": "maybe"}), OnConflict::Reject);
-    let change = NodeChange { kind, node: node.clone(), inputs: inputs.clone(), on_conflict, timeout: None };
-    let one = harness.engine.submit_node(change, caller()).await.expect_err("refused");
-    assert_eq!(one.to_string(), message);
-    let all = harness.refused(ActionKind::ClusterRecover, &cluster, inputs).await;
-    assert_eq!(all.to_string(), message);
-    let count = harness.refused(ActionKind::ClusterScaleIn, &cluster, json!({"count": "x"})).await;
-    assert_eq!(count.to_string(), "Invalid count (x) for scaling in.");
-    assert_eq!(row(&harness, &node).await.physical_id, node.physical_id, "it was recreated");
-    harness.assert_agreement(cluster.id).await;
-}
-
-#[database_test]
 async fn a_node_that_is_found_dead_by_a_check_leaves_its_cluster_with_less(harness: Harness) {
     let (cluster, _) = harness.created(2).await;
     let node = harness.nodes(cluster.id).await.remove(0);
@@ -258,10 +245,10 @@ async fn deleting_a_node_cancels_what_is_done_to_it(kind: Kind) {
     let Some(harness) = Harness::open(kind).await else { return };
     let node = orphan(&harness).await;
     harness.provider.hold(Verb::Operate);
-    let change = |kind, inputs, on_conflict| NodeChange {
-        kind,
+    let change = |kind, inputs, on_conflict| NodeChangeRequest {
+        change: read_change(kind, &inputs),
         node: node.clone(),
-        inputs,
+
         on_conflict,
         timeout: None,
     };
@@ -303,10 +290,10 @@ async fn nodes_that_need_a_head_are_always_in_a_cluster() {
     );
     let with_head = harness.created_with_head(1).await;
     let head = harness.nodes(with_head.id).await.remove(0);
-    let delete = NodeChange {
-        kind: ActionKind::NodeDelete,
+    let delete = NodeChangeRequest {
+        change: Change::DeleteNode(Delete::default()),
         node: head,
-        inputs: json!({}),
+
         on_conflict: OnConflict::Preempt,
         timeout: None,
     };

@@ -4,10 +4,10 @@ use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
 use muster_core::ids::ActionId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Span;
-use muster_engine::NodeChange;
+use muster_engine::NodeChangeRequest;
 use muster_engine::ports::provider::ProviderError;
 use muster_testkit::fake::Verb;
-use muster_testkit::{ManualClock, database_test};
+use muster_testkit::{ManualClock, database_test, read_change};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, Kind, PATIENCE, caller, setup};
@@ -15,7 +15,12 @@ use crate::nodes::{orphan, row};
 
 async fn recover(harness: &Harness, node: &Node, inputs: Value) -> ActionId {
     let (kind, node) = (ActionKind::NodeRecover, row(harness, node).await);
-    let change = NodeChange { kind, node, inputs, on_conflict: OnConflict::Reject, timeout: None };
+    let change = NodeChangeRequest {
+        change: read_change(kind, &inputs),
+        node,
+        on_conflict: OnConflict::Reject,
+        timeout: None,
+    };
     harness.engine.submit_node(change, caller()).await.expect("accepted").action.id
 }
 

@@ -3,10 +3,10 @@
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
 use muster_core::time::Span;
-use muster_engine::Change;
+use muster_engine::ChangeRequest;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::Verb;
-use muster_testkit::{ManualClock, database_test};
+use muster_testkit::{ManualClock, database_test, read_change};
 use serde_json::json;
 
 use crate::harness::{Harness, Kind, caller, exactly, setup};
@@ -71,11 +71,11 @@ async fn an_action_that_takes_too_long_fails_with_its_limit(kind: Kind) {
     let Some(harness) = setup().clock(&clock).open(kind).await else { return };
     let (cluster, _) = harness.created(1).await;
     harness.provider.hold(Verb::Start);
-    let change = Change {
-        kind: ActionKind::ClusterResize,
+    let change = ChangeRequest {
+        change: read_change(ActionKind::ClusterResize, &exactly(2)),
         cluster: cluster.clone(),
         node: None,
-        inputs: exactly(2),
+
         on_conflict: muster_core::action::OnConflict::Queue,
         timeout: Some(Span::from_secs(1)),
     };

@@ -20,10 +20,10 @@ use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::Provider;
 use muster_engine::ports::webhook::Nowhere;
-use muster_engine::{Caller, Change, Config, Engine, Metrics, Parts, Recipe, SubmitError};
+use muster_engine::{Caller, ChangeRequest, Config, Engine, Metrics, Parts, Recipe, SubmitError};
 use muster_kube::{Kubernetes, Options};
 use muster_store::reads::EventQuery;
-use muster_testkit::{DatabaseKind, FreshStore, Namespace, Operator, eventually};
+use muster_testkit::{DatabaseKind, FreshStore, Namespace, Operator, eventually, read_change};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -140,7 +140,8 @@ impl Harness {
         inputs: Value,
     ) -> ActionId {
         let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
-        let change = Change { kind, cluster, node, inputs, on_conflict, timeout: None };
+        let change =
+            ChangeRequest { change: read_change(kind, &inputs), cluster, node, on_conflict, timeout: None };
         Box::pin(self.engine.submit(change, caller())).await.unwrap().action.id
     }
 
@@ -151,7 +152,13 @@ impl Harness {
         inputs: Value,
     ) -> Result<ActionId, SubmitError> {
         let (cluster, on_conflict) = (self.cluster(cluster.id).await, OnConflict::Queue);
-        let change = Change { kind, cluster, node: None, inputs, on_conflict, timeout: None };
+        let change = ChangeRequest {
+            change: read_change(kind, &inputs),
+            cluster,
+            node: None,
+            on_conflict,
+            timeout: None,
+        };
         Ok(Box::pin(self.engine.submit(change, caller())).await?.action.id)
     }
 

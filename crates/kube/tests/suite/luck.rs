@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_core::change::{Change, Delete};
 use muster_core::cluster::{ClusterStatus, Framework};
 use muster_core::time::Span;
-use muster_engine::Change;
+use muster_engine::ChangeRequest;
 use muster_testkit::{Component, Operator, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -213,11 +214,11 @@ async fn a_finalizer_that_never_ends_is_named(
     let cluster = harness.created(framework, 1).await;
     let objects = harness.objects(kind);
     merge(&objects, name, &json!({"metadata": {"finalizers": ["example.test/never"]}})).await;
-    let change = Change {
-        kind: ActionKind::ClusterDelete,
+    let change = ChangeRequest {
+        change: Change::DeleteCluster(Delete::default()),
         cluster: cluster.clone(),
         node: None,
-        inputs: json!({}),
+
         on_conflict: OnConflict::Queue,
         timeout: Some(Span::from_secs(5)),
     };
@@ -256,11 +257,11 @@ async fn a_cluster_that_is_deleted_while_it_is_made_leaves_nothing_for_the_next_
     for workers in [2, 1, 3, 1] {
         let new = harness.ask_for(Framework::Dask, workers);
         harness.try_create(&new).await.unwrap();
-        let change = Change {
-            kind: ActionKind::ClusterDelete,
+        let change = ChangeRequest {
+            change: Change::DeleteCluster(Delete::default()),
             cluster: harness.cluster(new.0.id).await,
             node: None,
-            inputs: json!({}),
+
             on_conflict: OnConflict::Preempt,
             timeout: None,
         };

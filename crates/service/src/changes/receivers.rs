@@ -1,6 +1,7 @@
-//! Receivers: a change that whoever knows the receiver's address triggers in the name of its creator.
+//! Receivers: everyone who knows a receiver's address can trigger its change, in the name of its creator.
 
 use muster_core::action::{Action, WEBHOOK_REASON};
+use muster_core::change::Change;
 use muster_core::ids::{ClusterId, ReceiverId};
 use muster_core::principal::Door;
 use muster_engine::Caller;
@@ -53,9 +54,9 @@ impl Service {
             reason: format!("{WEBHOOK_REASON}{}", receiver.id),
             request: None,
         };
-        self.check_cooldown(cluster.id, receiver.action).await?;
         let mut inputs = receiver.params;
         inputs.extend(given);
-        Ok(self.submit(&caller, receiver.action, &cluster, None, Value::Object(inputs)).await?)
+        let change = Change::read(receiver.action, &Value::Object(inputs)).map_err(ServiceError::invalid)?;
+        Ok(self.change_cluster(&caller, &cluster, change).await?)
     }
 }

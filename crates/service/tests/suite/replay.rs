@@ -1,7 +1,8 @@
 //! Requests with a request id.
 
+use muster_core::change::{Change, ResizeGroup};
 use muster_core::principal::{Door, Role};
-use muster_core::resize::{Adjustment, AdjustmentType, Resize};
+use muster_core::resize::Resize;
 use muster_service::{Caller, Mutation, ServiceError};
 
 use crate::harness::{Harness, REACHED, caller, changing};
@@ -13,9 +14,9 @@ async fn a_repeated_request_is_answered_by_its_first_action_and_not_submitted_ag
     let request = Some(("my-request".to_owned(), "digest".to_owned()));
     let caller = Caller { request, ..caller(Door::Core) };
     let mutation = Mutation { access: changing("demo", Role::Member), caller, wait: REACHED };
-    let adjustment = Adjustment { kind: AdjustmentType::ExactCapacity, number: 2.0, min_step: None };
-    let resize = Resize { adjustment: Some(adjustment), min_size: None, max_size: None, strict: true };
-    let submit = Box::pin(async { service.resize_cluster(&mutation.caller, &cluster, None, &resize).await });
+    let resize = ResizeGroup { group: None, resize: Resize::exactly(2), candidates: None };
+    let submit =
+        Box::pin(async { service.change_cluster(&mutation.caller, &cluster, Change::Resize(resize)).await });
     let (resized, first) = service.mutate(&mutation, submit).await.expect("resized");
     assert_eq!(resized.desired(), 2);
 

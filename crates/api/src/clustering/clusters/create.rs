@@ -2,12 +2,12 @@
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, WorkerGroup};
 use muster_core::ids::ClusterId;
+use muster_core::limits::LimitsChange;
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::Sizes;
 use muster_core::shape::Shape;
 use muster_core::time::Span;
-use muster_service::changes::LimitChanges;
 use muster_service::placement::framework_of;
 use muster_service::{Recipe, new_id};
 use serde_json::{Map, Value};
@@ -109,11 +109,11 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Se
 }
 
 /// Limits that differ between two profiles of a framework.
-pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitChanges, SenlinError> {
+pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitsChange, SenlinError> {
     let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(SenlinError::bad);
     let (before, after) = (read(before)?.limits(), read(after)?.limits());
     let changed = |before: Option<Span>, after: Option<Span>| (before != after).then_some(after);
-    Ok(LimitChanges {
+    Ok(LimitsChange {
         idle_timeout: changed(before.idle_timeout, after.idle_timeout),
         max_lifetime: changed(before.max_lifetime, after.max_lifetime),
     })

@@ -1,6 +1,6 @@
 //! Looking at nodes, and writing what is seen.
 
-use muster_core::change::Change;
+use muster_core::change::{Change, Check};
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
@@ -34,7 +34,7 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
         run.context.store.forget_checks(ForgetChecks { cluster: run.subject.cluster.id }).await?;
     }
     let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-    let children = run.children_for(&Change::CheckNode, &ids);
+    let children = run.children_for(&Change::CheckNode(Check::default()), &ids);
     if !children.is_empty() {
         run.commit_with(children, false).await?;
     }

@@ -3,11 +3,11 @@
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{NodeRole, NodeStatus};
-use muster_engine::Change;
+use muster_engine::ChangeRequest;
 use muster_engine::ports::provider::{Bounds, ProviderError, SeenGroup};
 use muster_store::reads::ActionQuery;
-use muster_testkit::database_test;
 use muster_testkit::operator::{OPERATED_CLUSTER, PLAIN_OPERATED, ROLLING, Verb};
+use muster_testkit::{database_test, read_change};
 use rstest::rstest;
 use serde_json::json;
 
@@ -240,11 +240,11 @@ async fn what_its_operator_cannot_do_is_refused_at_once(harness: Harness) {
     let victim = harness.nodes(cluster.id).await[0].id;
     let mut inputs = exactly(2);
     inputs["candidates"] = json!([victim]);
-    let change = Change {
-        kind: ActionKind::ClusterResize,
+    let change = ChangeRequest {
+        change: read_change(ActionKind::ClusterResize, &inputs),
         cluster: harness.cluster(cluster.id).await,
         node: None,
-        inputs,
+
         on_conflict: OnConflict::Queue,
         timeout: None,
     };

@@ -1,6 +1,7 @@
 //! Engines that die between what they recorded and what they heard.
 
 use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::change::{Change, Recovery};
 use muster_core::time::Span;
 use muster_engine::Config;
 use muster_testkit::database_test;
@@ -84,11 +85,11 @@ async fn a_restart_whose_answer_nobody_heard_does_not_restart_the_new_head(mut h
     let head = harness.nodes(cluster.id).await[0].id;
     replace_by_a_dying_one(&mut harness).await;
     harness.operators.hold_answers(Verb::RestartHead);
-    let change = muster_engine::Change {
-        kind: ActionKind::NodeRecover,
+    let change = muster_engine::ChangeRequest {
+        change: Change::RecoverNode(Recovery::default()),
         cluster: harness.cluster(cluster.id).await,
         node: Some(head),
-        inputs: serde_json::json!({}),
+
         on_conflict: muster_core::action::OnConflict::Queue,
         timeout: None,
     };

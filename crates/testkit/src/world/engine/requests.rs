@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
+use muster_core::change::Change;
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{ActionId, ClusterId, EngineId, NodeId, ProfileId};
 use muster_core::principal::Door;
 use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::Span;
-use muster_engine::{Caller, Change, Engine, NewNode, NodeChange, SubmitError};
+use muster_engine::{Caller, ChangeRequest, Engine, NewNode, NodeChangeRequest, SubmitError};
 use muster_store::StoreError;
 use muster_store::commands::Accepted;
 use muster_store::reads::ActionQuery;
@@ -96,7 +97,18 @@ async fn change(
 ) -> Result<Accepted, SubmitError> {
     let cluster = found("cluster", &id, engine.store().cluster(id).await?)?;
     let on_conflict = OnConflict::Queue;
-    engine.submit(Change { kind, cluster, node: None, inputs, on_conflict, timeout: None }, caller()).await
+    engine
+        .submit(
+            ChangeRequest {
+                change: Change::read(kind, &inputs).map_err(SubmitError::Invalid)?,
+                cluster,
+                node: None,
+                on_conflict,
+                timeout: None,
+            },
+            caller(),
+        )
+        .await
 }
 
 async fn create_node(
@@ -127,7 +139,17 @@ async fn change_node(
 ) -> Result<Accepted, SubmitError> {
     let node = found("node", &id, engine.store().node(id).await?)?;
     let on_conflict = OnConflict::Queue;
-    engine.submit_node(NodeChange { kind, node, inputs, on_conflict, timeout: None }, caller()).await
+    engine
+        .submit_node(
+            NodeChangeRequest {
+                change: Change::read(kind, &inputs).map_err(SubmitError::Invalid)?,
+                node,
+                on_conflict,
+                timeout: None,
+            },
+            caller(),
+        )
+        .await
 }
 
 fn found<T>(kind: &'static str, id: &impl ToString, row: Option<T>) -> Result<T, StoreError> {

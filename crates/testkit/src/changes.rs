@@ -1,0 +1,11 @@
+//! Changes as requests give them.
+
+use muster_core::action::ActionKind;
+use muster_core::change::Change;
+use serde_json::Value;
+
+/// The change with these inputs; panics if an action of that kind could not have them.
+#[track_caller]
+pub fn read_change(kind: ActionKind, inputs: &Value) -> Change {
+    Change::read(kind, inputs).expect("inputs of that kind")
+}
