@@ -2,7 +2,7 @@
 //!
 //! `current` is always the number of members, never the size that was wished for.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::string_enum::string_enum;
 
@@ -25,10 +25,24 @@ pub struct Adjustment {
     #[serde(rename = "adjustment_type")]
     pub kind: AdjustmentType,
     /// The number.
+    #[serde(serialize_with = "as_it_was_sent")]
     pub number: f64,
     /// The least change, for percentages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_step: Option<u32>,
+}
+
+/// Clients send whole numbers and compare what they are shown.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(clippy::cast_possible_truncation, reason = "such a number is exact")]
+fn as_it_was_sent<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Up to here, every whole number has a float of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        serializer.serialize_i64(*number as i64)
+    } else {
+        serializer.serialize_f64(*number)
+    }
 }
 
 /// What a resize asks for.

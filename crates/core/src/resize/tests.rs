@@ -149,7 +149,7 @@ fn a_resize_is_written_and_read_as_its_wire_form() {
     let text = serde_json::to_string(&resize).unwrap();
     assert_eq!(
         text,
-        r#"{"adjustment_type":"CHANGE_IN_CAPACITY","number":2.0,"min_size":1,"max_size":-1,"strict":true}"#
+        r#"{"adjustment_type":"CHANGE_IN_CAPACITY","number":2,"min_size":1,"max_size":-1,"strict":true}"#
     );
     assert_eq!(serde_json::from_str::<Resize>(&text).unwrap(), resize);
 }
