@@ -238,6 +238,12 @@ pub struct Action {
 pub const WEBHOOK_REASON: &str = "receiver ";
 
 impl Action {
+    /// Whether the engine submitted it to delete what is left of a cluster whose row is history: nothing else deletes a
+    /// cluster to heal it.
+    pub fn collects_garbage(&self) -> bool {
+        self.kind == ActionKind::ClusterDelete && self.cause == Cause::Healing
+    }
+
     /// The name that existing clients know: what it does, and the first eight characters of its target.
     pub fn name(&self) -> String {
         if self.door == Door::Webhook

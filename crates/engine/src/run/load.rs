@@ -70,7 +70,12 @@ impl Rows {
             Some(subject) => Some(subject),
             None => store.subject(id).await?,
         };
-        let subject = subject.filter(|subject| subject.cluster.deleted_at.is_none());
+        let subject = match subject {
+            None if action.collects_garbage() => history(store, id).await?,
+            subject => {
+                subject.filter(|subject| subject.cluster.deleted_at.is_some() == action.collects_garbage())
+            }
+        };
         let reads::Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
         // A cluster that is only being made has nothing to be read yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
@@ -105,6 +110,16 @@ impl Rows {
             bindings: Vec::new(),
         })
     }
+}
+
+/// A cluster that is history. Its profile may be gone: what is removed needs only its type.
+async fn history(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>, Stop> {
+    let cluster = store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_some());
+    Ok(cluster.map(|cluster| {
+        let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = &cluster;
+        let profile = Profile::implicit(*profile_id, name, profile_type.clone(), project, user, *init_at);
+        reads::Subject { cluster, profile }
+    }))
 }
 
 /// The node that an action on a member is about; one that is to become a member is taken in.

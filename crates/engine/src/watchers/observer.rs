@@ -282,7 +282,7 @@ async fn look_at(
     };
     let cluster = match row {
         Some(cluster) if cluster.deleted_at.is_none() => cluster,
-        Some(history) => return leftovers::remove_leftover(context, provider, &history).await,
+        Some(history) => return leftovers::collect(context, provider, &history).await,
         None => return orphans::look_at(context, provider, id).await,
     };
     let kind = &cluster.profile_type;

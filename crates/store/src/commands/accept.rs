@@ -194,7 +194,9 @@ impl Accept {
         if column == "cluster_id" {
             // Two replicas that accept for one cluster at once have to see each other.
             let lock = tx.dialect().for_update();
-            let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS NULL{lock}");
+            // Garbage is collected of clusters that are history, and of no others.
+            let deleted = if self.action.collects_garbage() { "NOT NULL" } else { "NULL" };
+            let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS {deleted}{lock}");
             if tx.row(sql, args![&id]).await?.is_none() {
                 return Err(StoreError::NotFound { kind: "cluster", given: id });
             }
