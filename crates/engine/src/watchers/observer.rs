@@ -345,7 +345,8 @@ fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
         let reason = observed.of(node.id).loss()?.to_owned();
         node.was_working().then(|| Node { status: NodeStatus::Error, status_reason: reason, ..node.clone() })
     };
-    nodes.iter().filter_map(lost).collect()
+    // What the loss of a node means whose role only a newer version knows, that version tells.
+    nodes.iter().filter(|node| node.has_known_role()).filter_map(lost).collect()
 }
 
 fn seen_cluster(
