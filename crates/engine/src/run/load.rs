@@ -22,6 +22,11 @@ fn gone(what: &str) -> Stop {
     Stop::Failed(format!("its {what} is not there any more"))
 }
 
+/// Such an action is not claimed; should it be run all the same, it changes nothing.
+fn unknown_target(action: &Action) -> Stop {
+    Stop::Failed(format!("this version does not know actions on a {}", action.target.kind()))
+}
+
 /// What was read, before its provider is asked what it can do.
 struct Rows {
     cluster: Cluster,
@@ -48,6 +53,7 @@ impl Subject {
                 Rows::cluster(store, id, action, taken_over, claimed).await?
             }
             (None, Target::Node(node)) => Rows::orphan(store, &context.config.projects, node).await?,
+            (None, Target::Unknown(_)) => return Err(unknown_target(action)),
         };
         let Rows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
         let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
@@ -83,6 +89,7 @@ impl Rows {
         let bindings = if fresh { Vec::new() } else { store.bindings(id).await? };
         let target = match action.target {
             Target::Cluster(_) => None,
+            Target::Unknown(_) => return Err(unknown_target(action)),
             Target::Node(node) => Some(target(store, node, id, &mut nodes).await?),
         };
         let others: HashSet<ProfileId> =
