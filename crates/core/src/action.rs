@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::ids::{ActionId, ClusterId, EngineId, InstanceId, NodeId};
 use crate::principal::{Door, Principal};
-use crate::string_enum::string_enum;
+use crate::string_enum::{UnknownValue, string_enum};
 use crate::time::{Span, Timestamp};
 
 string_enum! {
@@ -166,6 +167,48 @@ pub enum Target {
     Cluster(ClusterId),
     /// A node.
     Node(NodeId),
+    /// Something that only a newer version knows: its actions are left to engines of that version.
+    #[serde(skip)]
+    Unknown(UnknownTarget),
+}
+
+/// A target of a kind that this version does not know, as a row has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UnknownTarget {
+    kind: UnknownValue,
+    id: Uuid,
+}
+
+impl Target {
+    /// The kinds that this version knows, as rows have them.
+    pub const KINDS: [&'static str; 2] = ["cluster", "node"];
+
+    /// The target that a row names.
+    pub fn from_stored(kind: &str, id: Uuid) -> Self {
+        match kind {
+            "cluster" => Self::Cluster(ClusterId::from_uuid(id)),
+            "node" => Self::Node(NodeId::from_uuid(id)),
+            kind => Self::Unknown(UnknownTarget { kind: UnknownValue::intern(kind), id }),
+        }
+    }
+
+    /// The kind, as rows have it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Cluster(_) => Self::KINDS[0],
+            Self::Node(_) => Self::KINDS[1],
+            Self::Unknown(unknown) => unknown.kind.as_str(),
+        }
+    }
+
+    /// The id, whatever it is the id of.
+    pub const fn id(&self) -> Uuid {
+        match self {
+            Self::Cluster(id) => *id.as_uuid(),
+            Self::Node(id) => *id.as_uuid(),
+            Self::Unknown(unknown) => unknown.id,
+        }
+    }
 }
 
 /// A number drawn anew at every claim and take-over; whoever was told a higher one refuses a lower.
@@ -238,6 +281,12 @@ pub struct Action {
 pub const WEBHOOK_REASON: &str = "receiver ";
 
 impl Action {
+    /// Whether the engine submitted it to delete what is left of a cluster whose row is history: nothing else deletes a
+    /// cluster to heal it.
+    pub fn collects_garbage(&self) -> bool {
+        self.kind == ActionKind::ClusterDelete && self.cause == Cause::Healing
+    }
+
     /// The name that existing clients know: what it does, and the first eight characters of its target.
     pub fn name(&self) -> String {
         if self.door == Door::Webhook
@@ -245,10 +294,7 @@ impl Action {
         {
             return format!("webhook_{}", receiver.chars().take(8).collect::<String>());
         }
-        let target = match self.target {
-            Target::Cluster(id) => id.short(),
-            Target::Node(id) => id.short(),
-        };
+        let target = ActionId::from_uuid(self.target.id()).short();
         let verb = match self.kind {
             ActionKind::ClusterAttachPolicy => "attach_policy".to_owned(),
             ActionKind::ClusterDetachPolicy => "detach_policy".to_owned(),

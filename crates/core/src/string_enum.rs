@@ -129,7 +129,7 @@ pub struct UnknownValue(&'static str);
 static INTERNED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 impl UnknownValue {
-    /// Only [`Stored::from_stored`] may call it: a text that is known must not become an unknown value.
+    /// Only functions called `from_stored` may call it: a text that is known must not become an unknown value.
     pub(crate) fn intern(text: &str) -> Self {
         let mut interned = INTERNED.lock();
         if let Some(known) = interned.get(text) {

@@ -1,6 +1,7 @@
 //! What each kind of action does, once it has its lock and the policies agreed.
 
 pub(crate) mod deletion;
+pub(crate) mod garbage;
 pub(crate) mod hooks;
 pub(crate) mod membership;
 pub(crate) mod node;
@@ -69,6 +70,7 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
         Change::AttachPolicy(policy) => return policies::attach(run, policy).await,
         Change::DetachPolicy(policy) => return policies::detach(run, policy.policy_id).await,
         Change::UpdatePolicy(policy) => return policies::enable(run, policy),
+        Change::DeleteCluster(_) if run.action.collects_garbage() => return garbage::collect(run).await,
         Change::DeleteCluster(_) => policies::detach_all(run).await?,
         _ => {}
     }

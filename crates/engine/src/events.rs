@@ -27,6 +27,8 @@ pub(crate) mod reason {
     pub(crate) const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
     /// A cluster that others made was found, and has a row now.
     pub(crate) const DISCOVERED: &str = "Discovered";
+    /// The object of a cluster that was deleted is there.
+    pub(crate) const LEFTOVER_FOUND: &str = "LeftoverFound";
     /// What was made for a cluster that is history was removed.
     pub(crate) const LEFTOVER_REMOVED: &str = "LeftoverRemoved";
     /// Somebody deleted a cluster, not through Muster.

@@ -128,11 +128,11 @@ impl ActionRun {
         self.subject.stored && self.subject.target.is_some() && !self.action.kind.takes_cluster()
     }
 
-    /// The nodes that no other action works on.
+    /// The nodes that no other action works on, and no newer version alone.
     pub(crate) fn own_nodes(&self) -> impl Iterator<Item = &Node> {
         let shared = self.shares_cluster();
         let own = move |node: &&Node| !shared || self.action.target == Target::Node(node.id);
-        self.subject.nodes.iter().filter(own)
+        self.subject.nodes.iter().filter(own).filter(|node| node.has_known_role())
     }
 
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {

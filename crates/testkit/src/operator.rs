@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::cluster::Cluster;
-use muster_core::ids::InstanceId;
+use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
@@ -118,5 +118,9 @@ impl OperatorProvider for Operated {
 
     async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
         self.world.call(Verb::RestartHead, call, |state| state.replace(call.cluster.id, old)).await
+    }
+
+    fn discovered(&self) -> Vec<ClusterId> {
+        self.world.discovered()
     }
 }

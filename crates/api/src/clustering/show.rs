@@ -1,6 +1,6 @@
 //! Things of the domain as this door shows them.
 
-use muster_core::action::{Action, Cause, Target};
+use muster_core::action::{Action, Cause};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId, PolicyId, ProfileId};
@@ -173,10 +173,7 @@ pub(super) struct Edges {
 /// An action.
 pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value {
     let ids = |ids: &[ActionId]| Value::from(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let target = match action.target {
-        Target::Cluster(id) => id.to_string(),
-        Target::Node(id) => id.to_string(),
-    };
+    let target = action.target.id().to_string();
     let mut shown = json!({
         "id": action.id.to_string(),
         "name": action.name(),

@@ -1,6 +1,6 @@
 //! From rows to messages.
 
-use muster_core::action::{Action, Milestone, Target};
+use muster_core::action::{Action, Milestone};
 use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
 use muster_core::event::{Event, Level};
 use muster_core::node::Node;
@@ -190,10 +190,7 @@ pub(super) fn cluster_event(event: Event) -> wire::ClusterEvent {
 }
 
 pub(super) fn action(action: Action) -> wire::Action {
-    let target = match action.target {
-        Target::Cluster(id) => id.to_string(),
-        Target::Node(id) => id.to_string(),
-    };
+    let target = action.target.id().to_string();
     let behind = |milestone: &&Milestone| action.has_reached(**milestone);
     let milestones =
         Milestone::ALL.iter().filter(behind).map(|milestone| milestone.as_str().to_owned()).collect();

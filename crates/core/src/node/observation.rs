@@ -1,6 +1,6 @@
 //! What an observation makes of a node.
 
-use super::{Node, NodeStatus, Seen};
+use super::{Node, NodeRole, NodeStatus, Seen};
 use crate::time::Timestamp;
 
 /// The reason of a node that ended with its machine.
@@ -22,6 +22,11 @@ impl Seen {
 }
 
 impl Node {
+    /// Whether this version knows what it is to its cluster. One of a newer version's role is left to that version.
+    pub const fn has_known_role(&self) -> bool {
+        !matches!(self.role, NodeRole::Unknown(_))
+    }
+
     /// Whether it was working when its row was last written.
     pub const fn was_working(&self) -> bool {
         matches!(self.status, NodeStatus::Active | NodeStatus::Warning)

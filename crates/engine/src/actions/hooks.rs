@@ -8,7 +8,7 @@ pub(crate) mod webhook_sender;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Target};
 use muster_core::change::Change;
 use muster_core::event::Level;
 use muster_core::ids::{ActionId, NodeId};
@@ -144,10 +144,8 @@ fn hooked(run: &ActionRun, child: Action) -> Action {
 }
 
 fn node_of<'w>(run: &'w ActionRun, child: &Action) -> Option<&'w Node> {
-    match child.target {
-        muster_core::action::Target::Node(id) => run.node(id),
-        muster_core::action::Target::Cluster(_) => None,
-    }
+    let Target::Node(id) = child.target else { return None };
+    run.node(id)
 }
 
 /// What is told of each that waits; kept with the action for whoever looks there.

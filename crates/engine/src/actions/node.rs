@@ -30,6 +30,6 @@ fn target(run: &ActionRun) -> Result<Node, Stop> {
 fn target_id(run: &ActionRun) -> Result<NodeId, Stop> {
     match run.action.target {
         Target::Node(id) => Ok(id),
-        Target::Cluster(_) => Err(Stop::Failed("its target is no node".to_owned())),
+        Target::Cluster(_) | Target::Unknown(_) => Err(Stop::Failed("its target is no node".to_owned())),
     }
 }

@@ -38,10 +38,7 @@ impl Conflict {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, target, actions, locked } = self;
-        let (what, id) = match target {
-            Target::Cluster(id) => ("cluster", id.to_string()),
-            Target::Node(id) => ("node", id.to_string()),
-        };
+        let (what, id) = (target.kind(), target.id());
         if *locked {
             return write!(f, "{kind} for {what} '{id}' cannot be completed because it is already locked.");
         }

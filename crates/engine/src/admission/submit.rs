@@ -290,6 +290,24 @@ pub(crate) fn healing(context: &Context, cluster: &Cluster) -> Accept {
     accept(action, cluster, OnConflict::Queue, None)
 }
 
+/// What deletes the object of a cluster that is history, unless that is under way already.
+pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept {
+    let reason = events::reason::LEFTOVER_FOUND;
+    let caller = Caller {
+        principal: Principal::engine(),
+        door: Door::Engine,
+        reason: reason.to_owned(),
+        request: None,
+    };
+    let mut action = context.action(ActionKind::ClusterDelete, history, None, &caller);
+    action.cause = Cause::Healing;
+    let (message, now) = ("its object is there though it was deleted", action.created_at);
+    let found = events::of_cluster(Some(&action), history, Level::Warn, reason, message, now);
+    let mut accept = accept(action, history, OnConflict::Queue, None);
+    accept.events.insert(0, found);
+    accept
+}
+
 /// An action of a cluster that is there, with the event of its beginning.
 fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: Option<RequestKey>) -> Accept {
     Accept {

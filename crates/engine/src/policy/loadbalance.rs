@@ -100,6 +100,7 @@ fn take_in(context: &mut PolicyContext<'_>) {
     let ours = |node: &Node| match context.action.target {
         Target::Node(id) => node.id == id,
         Target::Cluster(_) => true,
+        Target::Unknown(_) => false,
     };
     let joins =
         |node: &&Node| node.status == NodeStatus::Active && !node.data.contains_key(MEMBER) && ours(node);

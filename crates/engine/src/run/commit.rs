@@ -51,8 +51,9 @@ impl ActionRun {
         self.record(record).await
     }
 
-    /// The cluster as it is written, if it is a row.
+    /// The cluster as it is written, if it is a row that may change: history does not.
     pub(crate) fn row(&self) -> Option<Cluster> {
-        self.subject.stored.then(|| self.subject.cluster.clone())
+        let changes = self.subject.stored && !self.action.collects_garbage();
+        changes.then(|| self.subject.cluster.clone())
     }
 }

@@ -22,6 +22,11 @@ fn gone(what: &str) -> Stop {
     Stop::Failed(format!("its {what} is not there any more"))
 }
 
+/// Such an action is not claimed; should it be run all the same, it changes nothing.
+fn unknown_target(action: &Action) -> Stop {
+    Stop::Failed(format!("this version does not know actions on a {}", action.target.kind()))
+}
+
 /// What was read, before its provider is asked what it can do.
 struct Rows {
     cluster: Cluster,
@@ -48,6 +53,7 @@ impl Subject {
                 Rows::cluster(store, id, action, taken_over, claimed).await?
             }
             (None, Target::Node(node)) => Rows::orphan(store, &context.config.projects, node).await?,
+            (None, Target::Unknown(_)) => return Err(unknown_target(action)),
         };
         let Rows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
         let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
@@ -70,7 +76,12 @@ impl Rows {
             Some(subject) => Some(subject),
             None => store.subject(id).await?,
         };
-        let subject = subject.filter(|subject| subject.cluster.deleted_at.is_none());
+        let subject = match subject {
+            None if action.collects_garbage() => history(store, id).await?,
+            subject => {
+                subject.filter(|subject| subject.cluster.deleted_at.is_some() == action.collects_garbage())
+            }
+        };
         let reads::Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
         // A cluster that is only being made has nothing to be read yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
@@ -78,6 +89,7 @@ impl Rows {
         let bindings = if fresh { Vec::new() } else { store.bindings(id).await? };
         let target = match action.target {
             Target::Cluster(_) => None,
+            Target::Unknown(_) => return Err(unknown_target(action)),
             Target::Node(node) => Some(target(store, node, id, &mut nodes).await?),
         };
         let others: HashSet<ProfileId> =
@@ -105,6 +117,16 @@ impl Rows {
             bindings: Vec::new(),
         })
     }
+}
+
+/// A cluster that is history. Its profile may be gone: what is removed needs only its type.
+async fn history(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>, Stop> {
+    let cluster = store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_some());
+    Ok(cluster.map(|cluster| {
+        let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = &cluster;
+        let profile = Profile::implicit(*profile_id, name, profile_type.clone(), project, user, *init_at);
+        reads::Subject { cluster, profile }
+    }))
 }
 
 /// The node that an action on a member is about; one that is to become a member is taken in.

@@ -282,7 +282,7 @@ async fn look_at(
     };
     let cluster = match row {
         Some(cluster) if cluster.deleted_at.is_none() => cluster,
-        Some(history) => return leftovers::remove_leftover(context, provider, &history).await,
+        Some(history) => return leftovers::collect(context, provider, &history).await,
         None => return orphans::look_at(context, provider, id).await,
     };
     let kind = &cluster.profile_type;
@@ -345,7 +345,8 @@ fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
         let reason = observed.of(node.id).loss()?.to_owned();
         node.was_working().then(|| Node { status: NodeStatus::Error, status_reason: reason, ..node.clone() })
     };
-    nodes.iter().filter_map(lost).collect()
+    // What the loss of a node means whose role only a newer version knows, that version tells.
+    nodes.iter().filter(|node| node.has_known_role()).filter_map(lost).collect()
 }
 
 fn seen_cluster(

@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod faults;
+mod leftovers;
 mod life;
 mod takeover;
 

@@ -5,6 +5,7 @@ use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework};
 use muster_core::principal::Owner;
 use muster_core::recipe::NodeRecipe;
+use muster_store::reads::ActionQuery;
 use muster_testkit::Operator;
 use serde_json::{Value, json};
 
@@ -102,6 +103,7 @@ async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
     let cluster = harness.created(Framework::Ray, 0).await;
     let deleted = harness.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+    let history = harness.cluster(cluster.id).await;
     // As an engine would that slept before it created it.
     let mut late = plain_ray("fred", 0);
     let label = ("muster.dev/cluster".to_owned(), cluster.id.to_string());
@@ -114,6 +116,16 @@ async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
         async || Some(harness.told(cluster.id, "LeftoverRemoved").await).filter(|told| !told.is_empty());
     harness.until("removed", told).await;
     assert!(objects.get_opt("fred").await.unwrap().is_none());
+    let query = ActionQuery {
+        cluster: Some(cluster.id),
+        kinds: vec![ActionKind::ClusterDelete],
+        ..ActionQuery::default()
+    };
+    let mut deletions = harness.fresh.store.actions(&query).await.unwrap().items;
+    deletions.retain(|action| action.id != deleted.id);
+    let [collection] = deletions.as_slice() else { panic!("one action removes it: {deletions:?}") };
+    assert!(collection.collects_garbage() && collection.fence > deleted.fence, "{collection:?}");
+    assert_eq!(harness.cluster(cluster.id).await, history, "the row is history, and stays as it is");
 }
 
 #[tokio::test(flavor = "multi_thread")]

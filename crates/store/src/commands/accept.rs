@@ -185,8 +185,8 @@ impl Accept {
     /// Actions that somebody asked for and that have not ended, on the same cluster or node.
     async fn open_actions(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
         let (column, id) = match (self.action.target, self.action.cluster_id) {
-            (Target::Cluster(id), _) | (Target::Node(_), Some(id)) => ("cluster_id", id.to_string()),
-            (Target::Node(id), None) => ("target", id.to_string()),
+            (Target::Cluster(id), _) | (_, Some(id)) => ("cluster_id", id.to_string()),
+            (target, None) => ("target", target.id().to_string()),
         };
         if let (Target::Node(id), None) = (self.action.target, self.action.cluster_id) {
             self.find_orphan(tx, id).await?;
@@ -194,7 +194,9 @@ impl Accept {
         if column == "cluster_id" {
             // Two replicas that accept for one cluster at once have to see each other.
             let lock = tx.dialect().for_update();
-            let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS NULL{lock}");
+            // Garbage is collected of clusters that are history, and of no others.
+            let deleted = if self.action.collects_garbage() { "NOT NULL" } else { "NULL" };
+            let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS {deleted}{lock}");
             if tx.row(sql, args![&id]).await?.is_none() {
                 return Err(StoreError::NotFound { kind: "cluster", given: id });
             }
@@ -209,7 +211,8 @@ impl Accept {
         let open: Vec<Action> = rows.iter().map(actions::read).collect::<Result<_, _>>()?;
         let at_work = self.at_work(tx, &open).await?;
         // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'. A
-        // cluster's stands in the way of a node's if it works on that node, or leaves none; others wait for it.
+        // cluster's stands in the way of a node's if it works on that node, or leaves none; others wait for it. What an
+        // unknown target has to do with it cannot be told, so that stands in the way.
         let in_the_way = |action: &Action| match (self.action.target, action.target) {
             (Target::Node(own), Target::Node(other)) => own == other,
             (Target::Node(_), Target::Cluster(_)) => {
@@ -217,7 +220,7 @@ impl Accept {
                     || action.cause == Cause::Healing
                     || action.kind == ActionKind::ClusterDelete
             }
-            (Target::Cluster(_), _) => true,
+            (Target::Cluster(_) | Target::Unknown(_), _) | (_, Target::Unknown(_)) => true,
         };
         let cancelling = |action: &Action| action.control == Some(Control::Cancel);
         Ok(open.into_iter().filter(|action| in_the_way(action) && !cancelling(action)).collect())

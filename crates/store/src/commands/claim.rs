@@ -129,7 +129,7 @@ impl Claim {
         (rest, arguments)
     }
 
-    /// `instance IN (…) AND (kind = … AND version <= … OR …)`.
+    /// `instance IN (…) AND (kind = … AND version <= … OR …) AND target_kind IN (…)`.
     fn filter(&self, arguments: &mut Vec<Value>) -> String {
         let mut text = "a.instance IN (".to_owned();
         for (at, instance) in self.instances.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Claim {
             let or = if at == 0 { "" } else { " OR " };
             let _ = write!(text, "{or}(a.kind = '{kind}' AND a.version <= {version})");
         }
-        text.push(')');
+        let _ = write!(text, ") AND a.target_kind IN ('{}')", Target::KINDS.join("', '"));
         text
     }
 
@@ -224,6 +224,8 @@ async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool
         (Some(cluster), _) | (None, Target::Cluster(cluster)) => ("clusters", cluster.to_string()),
         // Whoever takes it into a cluster looks whether an action has it.
         (None, Target::Node(node)) => ("nodes", node.to_string()),
+        // Not claimed.
+        (None, Target::Unknown(_)) => return Ok(false),
     };
     let sql = format!("SELECT id FROM {table} WHERE id = $1{}", tx.dialect().skip_locked());
     if tx.row(sql, args![&id]).await?.is_some() {
@@ -249,6 +251,8 @@ async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreEr
             vec![(cluster.to_string(), alone), (node.to_string(), true)]
         }
         (Target::Node(node), None) => vec![(node.to_string(), true)],
+        // Not claimed.
+        (Target::Unknown(_), _) => return Ok(false),
     };
     if !reach_cluster(tx, action).await? {
         return Ok(false);

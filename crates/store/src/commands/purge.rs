@@ -44,9 +44,13 @@ impl Command for Purge {
             let limit = self.limit;
             tx.execute(FORGET, args![FORGOTTEN, self.history_before]).await?;
             let mut rows = 0;
-            for (table, column) in [("events", "at"), ("actions", "ended_at"), ("clusters", "deleted_at")] {
+            // What is left of a deleted cluster is still being collected under its row.
+            let unused = " AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.cluster_id = clusters.id AND a.ended_at IS NULL)";
+            for (table, column, rest) in
+                [("events", "at", ""), ("actions", "ended_at", ""), ("clusters", "deleted_at", unused)]
+            {
                 let sql = format!(
-                    "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {column} < $1 LIMIT {limit})"
+                    "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {column} < $1{rest} LIMIT {limit})"
                 );
                 rows += tx.execute(sql, args![self.history_before]).await?;
             }

@@ -48,16 +48,12 @@ pub(crate) const COLUMNS: &[&str] = &[
 ];
 
 pub(crate) fn values(action: &Action) -> Vec<Value> {
-    let (target_kind, target) = match action.target {
-        Target::Cluster(id) => ("cluster", id.to_string()),
-        Target::Node(id) => ("node", id.to_string()),
-    };
     args![
         action.id.to_string(),
         action.kind.as_str(),
         action.version,
-        target_kind,
-        target,
+        action.target.kind(),
+        action.target.id().to_string(),
         action.cluster_id.map(|id| id.to_string()),
         action.instance.as_str(),
         action.parent.map(|id| id.to_string()),
@@ -89,15 +85,11 @@ pub(crate) fn values(action: &Action) -> Vec<Value> {
 }
 
 pub(crate) fn read(row: &Row) -> Result<Action, StoreError> {
-    let target = match row.text(3)?.as_str() {
-        "node" => Target::Node(row.parse(4)?),
-        _ => Target::Cluster(row.parse(4)?),
-    };
     Ok(Action {
         id: row.parse(0)?,
         kind: row.word(1)?,
         version: row.number(2)?,
-        target,
+        target: Target::from_stored(&row.text(3)?, row.parse(4)?),
         cluster_id: row.opt_parse(5)?,
         instance: row.parse(6)?,
         parent: row.opt_parse(7)?,

@@ -1,6 +1,7 @@
 //! Accepting actions: names, quotas, conflicts, requests that come twice.
 
 use crate::harness::{self, Harness, claim, creation, living, request};
+use crate::lists::deleted;
 use muster_core::action::{ActionKind, ActionStatus, Cause, Control, OnConflict};
 use muster_store::StoreError;
 use muster_store::commands::{Accept, End, Record, RequestKey};
@@ -94,6 +95,27 @@ async fn preempting_ends_what_has_not_begun_and_tells_what_has(harness: Harness)
     assert_eq!(status(waiting.id).await.status, ActionStatus::Cancelled);
     let running = status(running.id).await;
     assert_eq!((running.status, running.control), (ActionStatus::Running, Some(Control::Cancel)));
+}
+
+#[database_test]
+async fn garbage_is_collected_of_deleted_clusters_only_and_by_one_action_at_a_time(harness: Harness) {
+    let store = &harness.store;
+    let collection = |number| {
+        let cluster = harness::cluster(1).id;
+        let mut accept = request(number, ActionKind::ClusterDelete, cluster, OnConflict::Queue);
+        accept.action.cause = Cause::Healing;
+        accept
+    };
+    harness.create(1).await;
+    let of_a_living_one = store.accept(collection(2)).await;
+    assert!(matches!(of_a_living_one, Err(StoreError::NotFound { .. })), "{of_a_living_one:?}");
+    deleted(&harness, 1).await;
+    store.accept(collection(3)).await.expect("a deleted cluster may have left something");
+    let second = store.accept(collection(4)).await;
+    assert!(matches!(second, Err(StoreError::Conflict(_))), "{second:?}");
+    let user =
+        store.accept(request(5, ActionKind::ClusterDelete, harness::cluster(1).id, OnConflict::Queue)).await;
+    assert!(matches!(user, Err(StoreError::NotFound { .. })), "{user:?}");
 }
 
 #[database_test]

@@ -1,13 +1,13 @@
 //! Lists and history.
 
-use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, OnConflict};
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::{EventId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::principal::Door;
 use muster_core::sample;
-use muster_store::commands::{End, Purge};
+use muster_store::commands::{End, Purge, Record};
 use muster_store::reads::{
     ActionQuery, ActionSort, ClusterQuery, ClusterSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort,
 };
@@ -16,7 +16,7 @@ use muster_testkit::database_test;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use crate::harness::{self, Harness, Kind, claim, living, record};
+use crate::harness::{self, Harness, Kind, claim, living, record, request};
 
 /// More clusters than any test here makes.
 const MOST: usize = 100;
@@ -153,8 +153,7 @@ async fn actions_are_found_and_sorted_by_the_names_that_they_show(kind: Kind) {
         // A cluster for each: a deletion would be in the way of the others.
         all.push(harness.create(number).await);
         for (offset, inputs) in [(1_000, json!({})), (2_000, json!({"operation": "reboot"}))] {
-            let mut accept =
-                harness::request(offset + number, *kind, harness::cluster(number).id, OnConflict::Queue);
+            let mut accept = request(offset + number, *kind, harness::cluster(number).id, OnConflict::Queue);
             accept.action.inputs = inputs;
             all.push(store.accept(accept).await.unwrap().action);
         }
@@ -202,6 +201,25 @@ pub(crate) async fn deleted(harness: &Harness, number: u128) {
     writes.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     writes.events = vec![event(1, Level::Info)];
     harness.store.record(writes).await.expect("the deletion");
+}
+
+#[database_test]
+async fn a_deleted_cluster_is_not_purged_while_an_action_collects_what_is_left_of_it(harness: Harness) {
+    harness.create(1).await;
+    deleted(&harness, 1).await;
+    let id = harness::cluster(1).id;
+    let mut collection = request(2, ActionKind::ClusterDelete, id, OnConflict::Queue);
+    collection.action.cause = Cause::Healing;
+    harness.store.accept(collection).await.unwrap();
+    let before = harness::now(1_000_000);
+    let purge = Purge { history_before: before, requests_before: before, limit: 100 };
+    harness.store.purge(purge.clone()).await.unwrap();
+    assert!(harness.store.cluster(id).await.unwrap().is_some(), "the action needs the row");
+    let claimed = harness.store.claim(claim(living(&harness.store, 102).await)).await.unwrap().remove(0);
+    let end = End { status: ActionStatus::Succeeded, reason: String::new() };
+    harness.store.record(Record { end: Some(end), ..record(&claimed) }).await.unwrap();
+    harness.store.purge(purge).await.unwrap();
+    assert!(harness.store.cluster(id).await.unwrap().is_none(), "and nothing else does");
 }
 
 #[database_test]

@@ -3,7 +3,8 @@
 use muster_core::action::{ActionKind, ActionStatus, Control};
 use muster_core::ids::ActionId;
 use muster_core::string_enum::Stored as _;
-use muster_store::commands::{Claim, Record, Signal, SignalKind};
+use muster_store::Store;
+use muster_store::commands::{Claim, Claimed, Record, Signal, SignalKind};
 use muster_store::reads::{ActionQuery, ClusterQuery};
 use muster_testkit::database_test;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::versions::{compare, version_1};
 
 /// Columns that hold a value of an enumeration.
 const WORDS: &[(&str, &[&str])] = &[
-    ("actions", &["kind", "status", "cause", "door", "control"]),
+    ("actions", &["kind", "target_kind", "status", "cause", "door", "control"]),
     ("clusters", &["status", "framework"]),
     ("nodes", &["status", "role"]),
     ("events", &["level", "object_kind", "door"]),
@@ -111,6 +112,19 @@ async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(database: 
     }
 }
 
+/// A claim of whatever this version can execute, wherever clusters of the database are.
+async fn claim_everything(store: &Store) -> Vec<Claimed> {
+    let clusters = store.clusters(&ClusterQuery::default()).await.unwrap().items;
+    let claim = Claim {
+        engine: living(store, 0x77).await,
+        instances: clusters.into_iter().map(|cluster| cluster.instance).collect(),
+        kinds: ActionKind::ALL.iter().map(|kind| (*kind, u32::MAX)).collect(),
+        limit: 1_000,
+        now: harness::now(1_800_000_000_000_000),
+    };
+    store.claim(claim).await.unwrap()
+}
+
 #[database_test]
 async fn an_action_of_an_unknown_kind_is_never_claimed(kind: Kind) {
     let Some(database) = version_1(kind).await else { return };
@@ -120,17 +134,26 @@ async fn an_action_of_an_unknown_kind_is_never_claimed(kind: Kind) {
     let waiting = store.actions(&waiting).await.unwrap().items;
     let migrate = ActionKind::from_stored("CLUSTER_MIGRATE");
     assert!(!waiting.is_empty() && waiting.iter().all(|action| action.kind == migrate), "{waiting:?}");
-    let clusters = store.clusters(&ClusterQuery::default()).await.unwrap().items;
-    let claim = Claim {
-        engine: living(&store, 0x77).await,
-        instances: clusters.into_iter().map(|cluster| cluster.instance).collect(),
-        kinds: ActionKind::ALL.iter().map(|kind| (*kind, u32::MAX)).collect(),
-        limit: 1_000,
-        now: harness::now(1_800_000_000_000_000),
-    };
-    let claimed = store.claim(claim).await.unwrap();
+    let claimed = claim_everything(&store).await;
     assert!(!claimed.is_empty(), "those of a dead engine are taken over");
     assert!(claimed.iter().all(|claimed| claimed.action.kind != migrate), "{claimed:?}");
+}
+
+#[database_test]
+async fn an_action_on_an_unknown_kind_of_target_is_never_claimed(kind: Kind) {
+    let Some(database) = version_1(kind).await else { return };
+    let claimable = claim_everything(&database.open().await).await;
+    for taken_over in [false, true] {
+        let any = claimable.iter().any(|claimed| claimed.taken_over == taken_over);
+        assert!(any, "some wait, and some were abandoned: {claimable:?}");
+    }
+    let Some(database) = version_1(kind).await else { return };
+    database.execute("UPDATE actions SET target_kind = 'profile' WHERE ended_at IS NULL").await;
+    let store = database.open().await;
+    let claimed = claim_everything(&store).await;
+    assert!(claimed.is_empty(), "{claimed:?}");
+    let unknown = store.action(claimable[0].action.id).await.unwrap().unwrap().target;
+    assert_eq!((unknown.kind(), unknown.id()), ("profile", claimable[0].action.target.id()));
 }
 
 #[database_test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
+use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::node::{NodeRole, Seen};
 use muster_engine::ports::provider::{
@@ -146,6 +147,12 @@ impl OperatorWorld {
         });
     }
 
+    /// An object is written by somebody whom no fence stops: by an engine that was paused past the cluster's end, or
+    /// by others from a backup.
+    pub fn write_late(&self, cluster: &Cluster) {
+        self.change(Some(cluster.id), |state| state.create(cluster, Fence(0)));
+    }
+
     /// Somebody else deletes the object.
     pub fn remove(&self, id: ClusterId) {
         self.change(Some(id), |state| drop(state.objects.remove(&id)));
@@ -216,6 +223,11 @@ impl OperatorWorld {
     /// Names that an object holds as victims.
     pub fn victims(&self, id: ClusterId) -> Vec<String> {
         self.state.lock().objects.get(&id).map(|thing| thing.victims.clone()).unwrap_or_default()
+    }
+
+    /// The clusters whose objects are there.
+    pub(super) fn discovered(&self) -> Vec<ClusterId> {
+        self.state.lock().objects.keys().copied().collect()
     }
 
     /// How many objects there are.

@@ -96,8 +96,13 @@ pub(crate) fn plan(
     }
     let head_is_up = planner.head_is_up(nodes, seen);
     let chosen = |node: &&Node| input.only.is_none_or(|only| node.id == only);
-    for node in nodes.iter().filter(|node| node.role == NodeRole::Worker).filter(chosen) {
-        planner.member(node, &seen.of(node.id), head_is_up);
+    for node in nodes.iter().filter(chosen) {
+        match node.role {
+            NodeRole::Worker => planner.member(node, &seen.of(node.id), head_is_up),
+            // It was planned first.
+            NodeRole::Head => {}
+            NodeRole::Unknown(role) => planner.leave_alone(node, role.as_str()),
+        }
     }
     planner.count(nodes);
     planner.conclude()
@@ -130,6 +135,14 @@ impl Planner<'_> {
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = |node: &Node| matches!(seen.of(node.id), Seen::Running { .. }) && !self.is_outdated(node);
         !self.input.cluster.has_head || head.is_some_and(up)
+    }
+
+    /// A node of a role that only a newer version knows is left to that version, whatever happens to it. An action on
+    /// just this node cannot succeed here.
+    fn leave_alone(&mut self, node: &Node, role: &str) {
+        if self.input.only == Some(node.id) {
+            self.failures.push(format!("{}: this version does not know the role '{role}'", node.name));
+        }
     }
 
     fn is_outdated(&self, node: &Node) -> bool {

@@ -46,9 +46,11 @@ pub(crate) const fn by_url(polled: &Polled, options: &PollUrl) -> Found {
     }
 }
 
-/// Whether a node is looked at at all: one that is being changed is left alone.
+/// Whether a node is looked at at all: one that is being changed is left alone, and one whose role only a newer version
+/// knows.
 pub(crate) const fn is_settled(node: &Node) -> bool {
-    matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
+    node.has_known_role()
+        && matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
 /// Whether a node is to be recovered.

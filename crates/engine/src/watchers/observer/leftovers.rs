@@ -1,26 +1,26 @@
-//! What was made for clusters that are history: by an engine that slept while its action was ended by others.
+//! Objects of clusters that are history, written by an engine that was paused while another one ended its action.
 
 use std::sync::Arc;
 
-use muster_core::action::{ActionKind, ActionStatus, Fence};
+use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::Cluster;
-use muster_core::event::Level;
-use muster_core::profile::Profile;
-use muster_store::StoreError;
+use muster_core::time::{Span, Timestamp};
 use muster_store::commands::Observe;
-use muster_store::reads::ActionQuery;
+use muster_store::reads::{ActionQuery, ActionSort};
+use muster_store::{Direction, StoreError};
 
+use crate::admission::submit;
 use crate::context::Context;
-use crate::events::{self, reason};
-use crate::ports::provider::{FencedCall, Provider};
+use crate::ports::provider::Provider;
 use crate::watchers::observer::{Looked, duty};
 
-/// Later than anything that an engine wrote: nobody works on what is history.
-const LAST: Fence = Fence(i64::MAX);
+/// How long after a collection that failed or was cancelled the next one is submitted. What passes soon, such as an
+/// unreachable server, was retried by the action itself.
+const RETRY_AFTER: Span = Span::from_secs(600);
 
-/// Removes what is there of a cluster that is history, if Muster made it and was to remove it. What others removed, and
-/// brought back from a copy, is another cluster.
-pub(crate) async fn remove_leftover(
+/// Submits the deletion of an object whose cluster is history, if Muster created and deleted that cluster. What others
+/// deleted and restored from a backup is another cluster.
+pub(crate) async fn collect(
     context: &Context,
     provider: &Arc<dyn Provider>,
     history: &Cluster,
@@ -32,35 +32,67 @@ pub(crate) async fn remove_leftover(
     if history.is_found() {
         return Ok(Looked::Settled);
     }
-    if !was_to_go(context, history).await? {
+    let (now, last) = (context.clock.now(), last_deletion(context, history, &[]).await?);
+    // Older deletions may be purged before the row is; a collection was only submitted where there was one.
+    let was_deleted_here = last.as_ref().is_some_and(Action::collects_garbage)
+        || last_deletion(context, history, &[ActionStatus::Succeeded]).await?.is_some();
+    if !was_deleted_here {
         operator.disown(history.id);
         return Ok(Looked::Settled);
     }
-    // Its recipe may have gone with it; what is removed needs none.
-    let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = history;
-    let profile = Profile::implicit(*profile_id, name, profile_type.clone(), project, user, *init_at);
-    let call = FencedCall { cluster: history, profile: &profile, fence: LAST };
-    if let Err(error) = operator.delete(call).await {
-        tracing::warn!(%error, cluster = %history.id, "cannot remove what is left of a cluster that is history");
+    if !last.is_none_or(|last| is_collection_due(&last, now)) {
         return Ok(Looked::Open);
     }
-    let now = context.clock.now();
-    let message = "its object was there though it had been deleted";
-    let event = events::of_cluster(None, history, Level::Warn, reason::LEFTOVER_REMOVED, message, now);
     let (duty, engine) = (duty(provider), context.lease().id);
-    let (clusters, orphans, healing) = (Vec::new(), Vec::new(), Vec::new());
-    let command = Observe { duty, engine, clusters, orphans, events: vec![event], healing, now };
-    Ok(if context.store.observe(command).await? { Looked::Settled } else { Looked::NotOurs })
+    let (clusters, orphans, events) = (Vec::new(), Vec::new(), Vec::new());
+    let healing = vec![submit::garbage_collection(context, history)];
+    let command = Observe { duty, engine, clusters, orphans, events, healing, now };
+    // It is open until the object is gone, whatever becomes of the action.
+    Ok(if context.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
 }
 
-/// Whether it was deleted here: what others deleted they may bring back, from a copy.
-async fn was_to_go(context: &Context, history: &Cluster) -> Result<bool, StoreError> {
-    let deletions = ActionQuery {
+/// The last deletion of a cluster, of those in one of these states if any are given.
+async fn last_deletion(
+    context: &Context,
+    history: &Cluster,
+    statuses: &[ActionStatus],
+) -> Result<Option<Action>, StoreError> {
+    let query = ActionQuery {
         cluster: Some(history.id),
         kinds: vec![ActionKind::ClusterDelete],
-        statuses: vec![ActionStatus::Succeeded],
+        statuses: statuses.to_vec(),
+        sort: vec![(ActionSort::CreatedAt, Direction::Descending)],
         limit: Some(1),
         ..ActionQuery::default()
     };
-    Ok(!context.store.actions(&deletions).await?.items.is_empty())
+    Ok(context.store.actions(&query).await?.items.pop())
+}
+
+/// Whether an object that is there needs another deletion than the last one.
+fn is_collection_due(last: &Action, now: Timestamp) -> bool {
+    let Some(ended) = last.ended_at else { return false };
+    // After a success the object was gone: it was written again since.
+    last.status == ActionStatus::Succeeded || now >= ended.after(RETRY_AFTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::waiting(ActionStatus::Ready, None, false)]
+    #[case::written_again(ActionStatus::Succeeded, Some(100), true)]
+    #[case::failed_just_now(ActionStatus::Failed, Some(100), false)]
+    #[case::failed_long_ago(ActionStatus::Failed, Some(100 - 600), true)]
+    #[case::cancelled_just_now(ActionStatus::Cancelled, Some(100), false)]
+    fn a_collection_is_due_once(#[case] status: ActionStatus, #[case] ended: Option<i64>, #[case] due: bool) {
+        let seconds = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let cluster = sample::cluster(0, 0, None).id;
+        let deletion = sample::action(1, ActionKind::ClusterDelete, cluster);
+        let last = Action { status, ended_at: ended.map(seconds), ..deletion };
+        assert_eq!(is_collection_due(&last, seconds(100)), due);
+    }
 }

@@ -58,7 +58,7 @@ pub(super) async fn alone(harness: &Harness, engine: &Replica) -> NodeId {
 pub(super) fn node_of(target: Target) -> NodeId {
     match target {
         Target::Node(node) => node,
-        Target::Cluster(cluster) => panic!("it is about cluster {cluster}"),
+        other => panic!("it is about {} {}", other.kind(), other.id()),
     }
 }
 

@@ -11,13 +11,13 @@ use super::{created, engine, names, open, operated, soon, told};
 use crate::harness::{Harness, PATIENCE, exactly};
 
 /// An engine whose heartbeat never comes: to others it is dead after a second.
-async fn replace_by_a_dying_one(harness: &mut Harness) {
+pub(super) async fn replace_by_a_dying_one(harness: &mut Harness) {
     harness.engine.stop().await;
     let config = Config { lease: Span::from_secs(1), heartbeat: Span::from_secs(3600), ..soon() };
     harness.engine = engine(harness, harness.store().clone(), config).await;
 }
 
-async fn take_over(harness: &mut Harness) {
+pub(super) async fn take_over(harness: &mut Harness) {
     harness.engine = engine(harness, harness.store().clone(), soon()).await;
 }
 

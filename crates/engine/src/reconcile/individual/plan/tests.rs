@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use muster_core::cluster::WorkerGroup;
 use muster_core::node::START_WINDOW;
 use muster_core::sample;
+use muster_core::string_enum::Stored as _;
 use rstest::rstest;
 
 use super::*;
@@ -272,4 +273,24 @@ fn one_worker_without_a_head_cannot_be_brought_back() {
     let plan = plan(input, &nodes, &seen, &Memory::default(), NOW);
     let words = format!("{}: its head does not run", worker.name);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec![words]));
+}
+
+#[rstest]
+#[case(Seen::Absent)]
+#[case(exited())]
+#[case(Seen::Starting { physical_id: None })]
+#[case(Seen::Unknown { reason: String::new() })]
+#[case(Seen::Running { physical_id: "p1".to_owned() })]
+fn a_node_of_an_unknown_role_is_left_alone(#[case] seen: Seen, #[values(false, true)] leaving: bool) {
+    let cluster = Cluster { incarnation: 2, ..sample::cluster(0, 0, None) };
+    let node = Node { role: NodeRole::from_stored("gateway"), ..sample::node(1) };
+    let leaving: HashSet<NodeId> = leaving.then_some(node.id).into_iter().collect();
+    let seen = observed([(node.id, seen)]);
+    let nodes = std::slice::from_ref(&node);
+    let untouched = Plan { verdict: Verdict::Reached, ..Plan::default() };
+    assert_eq!(plan(input(&cluster, &leaving), nodes, &seen, &Memory::default(), NOW), untouched);
+    let why = format!("{}: this version does not know the role 'gateway'", node.name);
+    let unreachable = Plan { verdict: Verdict::Unreachable(vec![why]), ..Plan::default() };
+    let alone = Input { only: Some(node.id), ..input(&cluster, &leaving) };
+    assert_eq!(plan(alone, nodes, &seen, &Memory::default(), NOW), unreachable);
 }

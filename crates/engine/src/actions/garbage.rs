@@ -1,0 +1,74 @@
+//! Garbage collection: deletes the object of a cluster whose row is history.
+
+use muster_core::event::Level;
+use muster_core::time::{Span, Timestamp};
+
+use crate::events::{self, reason};
+use crate::ports::provider::{Object, Observed, ProviderError};
+use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
+use crate::run::{ActionRun, Stop};
+
+/// Deletes the object under the action's fence, and waits until it is gone.
+#[derive(Default)]
+struct Collector {
+    deletes: u32,
+    not_before: Option<Timestamp>,
+}
+
+/// Deletes what is left of the cluster. Its row is never written: it stays history.
+pub(crate) async fn collect(run: &mut ActionRun) -> Result<String, Stop> {
+    drive(run, &mut Collector::default()).await?;
+    Ok("The object of a deleted cluster was removed.".to_owned())
+}
+
+impl Strategy for Collector {
+    type Plan = ();
+
+    // Watches report changes; this is only in case one was lost.
+    const POLL_INTERVAL: Span = Span::from_secs(20);
+
+    async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
+        run.call_provider(run.provider.observe(run.target(), &[])).await
+    }
+
+    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<()>, Stop> {
+        Ok(match observed.object {
+            Object::Absent => Verdict::Reached,
+            Object::Unknown => Verdict::Wait(None, Vec::new()),
+            Object::Present(spec) if spec.leaving => Verdict::Wait(None, Vec::new()),
+            Object::Present(_) if self.deletes >= FUTILE_ATTEMPTS => {
+                let why =
+                    format!("its deletion was acknowledged {} times, and it is still there", self.deletes);
+                Verdict::Unreachable(vec![why])
+            }
+            Object::Present(_) if self.not_before.is_some_and(|moment| moment > run.now()) => {
+                Verdict::Wait(self.not_before, Vec::new())
+            }
+            Object::Present(_) => Verdict::Apply(()),
+        })
+    }
+
+    async fn apply(&mut self, run: &mut ActionRun, (): ()) -> Result<(), Stop> {
+        let operator = run.operator_provider()?;
+        run.call_provider(operator.delete(run.call())).await??;
+        self.deletes += 1;
+        self.not_before = Some(run.now().after(run.context.config.retry_delay(self.deletes)));
+        Ok(())
+    }
+
+    async fn commit_before_wait(
+        &mut self,
+        _: &mut ActionRun,
+        _: Vec<String>,
+    ) -> Result<Option<Timestamp>, Stop> {
+        Ok(None)
+    }
+
+    async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop> {
+        let (message, now) = ("its object was there though it had been deleted", run.now());
+        let (action, cluster) = (Some(&run.action), &run.subject.cluster);
+        let event = events::of_cluster(action, cluster, Level::Warn, reason::LEFTOVER_REMOVED, message, now);
+        run.journal.events.push(event);
+        Ok(())
+    }
+}
