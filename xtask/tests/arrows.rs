@@ -20,11 +20,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("service", &["core", "frameworks", "store", "engine"]),
     // `store` for queries and their results only; `engine` is reached through `service`.
     ("api", &["core", "store", "service", "proto"]),
-    ("machines", &["core"]),
-    (
-        "cli",
-        &["core", "frameworks", "store", "engine", "service", "local", "kube", "proto", "api", "machines"],
-    ),
+    ("cli", &["core", "frameworks", "store", "engine", "service", "local", "kube", "proto", "api"]),
     ("testkit", &["core", "frameworks", "store", "engine", "proto", "testkit-macros"]),
     ("testkit-macros", &[]),
     ("bench", &["core", "frameworks", "store", "engine", "proto", "testkit"]),
@@ -34,9 +30,9 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("rusqlite", &["store", "bench"]),
-    ("kube", &["kube", "machines", "testkit", "bench"]),
-    ("k8s-openapi", &["kube", "machines", "testkit", "bench"]),
-    ("axum", &["api", "machines", "bench"]),
+    ("kube", &["kube", "testkit", "bench"]),
+    ("k8s-openapi", &["kube", "testkit", "bench"]),
+    ("axum", &["api", "bench"]),
     ("tonic", &["proto", "api", "cli"]),
 ];
 

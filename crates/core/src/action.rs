@@ -1,7 +1,7 @@
 //! Durable units of change.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::ids::{ActionId, ClusterId, EngineId, InstanceId, NodeId};
@@ -281,6 +281,56 @@ pub struct Action {
 pub const WEBHOOK_REASON: &str = "receiver ";
 
 impl Action {
+    /// The time limit of an action that belongs to no cluster.
+    pub const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
+
+    /// An action that a caller requests now, without inputs. A target that is a cluster is also what it belongs to.
+    pub fn new(
+        id: ActionId,
+        kind: ActionKind,
+        target: Target,
+        instance: InstanceId,
+        principal: Principal,
+        door: Door,
+        now: Timestamp,
+    ) -> Self {
+        let cluster_id = match target {
+            Target::Cluster(id) => Some(id),
+            Target::Node(_) | Target::Unknown(_) => None,
+        };
+        let empty = || Value::Object(Map::new());
+        Self {
+            id,
+            kind,
+            version: 1,
+            target,
+            cluster_id,
+            instance,
+            parent: None,
+            cause: Cause::Request,
+            door,
+            reason: String::new(),
+            principal,
+            inputs: empty(),
+            outputs: empty(),
+            data: empty(),
+            status: ActionStatus::Ready,
+            status_reason: String::new(),
+            control: None,
+            owner: None,
+            fence: Fence(0),
+            tries: 0,
+            not_before: None,
+            timeout: Self::DEFAULT_TIMEOUT,
+            suspended_for: Span::default(),
+            created_at: now,
+            started_at: None,
+            applied_at: None,
+            ended_at: None,
+            updated_at: now,
+        }
+    }
+
     /// Whether the engine submitted it to delete what is left of a cluster whose row is history: nothing else deletes a
     /// cluster to heal it.
     pub fn collects_garbage(&self) -> bool {

@@ -80,34 +80,9 @@ pub fn node(index: u32) -> Node {
 
 /// A request of [`principal`] about a cluster.
 pub fn action(number: u128, kind: ActionKind, cluster: ClusterId) -> Action {
-    Action {
-        id: ActionId::from_uuid(Uuid::from_u128(number)),
-        kind,
-        version: 1,
-        target: Target::Cluster(cluster),
-        cluster_id: Some(cluster),
-        instance: instance(),
-        parent: None,
-        cause: Cause::Request,
-        door: Door::Core,
-        reason: String::new(),
-        principal: principal(),
-        inputs: Value::Object(Map::new()),
-        outputs: Value::Object(Map::new()),
-        data: Value::Object(Map::new()),
-        status: ActionStatus::Ready,
-        status_reason: String::new(),
-        control: None,
-        owner: None,
-        fence: Fence(0),
-        tries: 0,
-        not_before: None,
-        timeout: Span::from_secs(3600),
-        suspended_for: Span::default(),
-        created_at: Timestamp::from_micros(i64::try_from(number).unwrap_or(i64::MAX)),
-        started_at: None,
-        applied_at: None,
-        ended_at: None,
-        updated_at: Timestamp::from_micros(1),
-    }
+    let id = ActionId::from_uuid(Uuid::from_u128(number));
+    let created_at = Timestamp::from_micros(i64::try_from(number).unwrap_or(i64::MAX));
+    let target = Target::Cluster(cluster);
+    let action = Action::new(id, kind, target, instance(), principal(), Door::Core, created_at);
+    Action { updated_at: Timestamp::from_micros(1), ..action }
 }

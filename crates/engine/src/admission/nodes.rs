@@ -147,12 +147,5 @@ impl Engine {
 /// An action of a node, with the event of its beginning.
 fn accept(action: Action, node: &Node, on_conflict: OnConflict, caller: &Caller) -> Accept {
     let begun = events::of_node_action(&action, node, "start", &action.id.short(), action.created_at);
-    Accept {
-        events: vec![begun],
-        action,
-        on_conflict,
-        cluster: None,
-        nodes: Vec::new(),
-        request: caller.request_key(),
-    }
+    Accept { request: caller.request_key(), events: vec![begun], ..Accept::new(action, on_conflict) }
 }

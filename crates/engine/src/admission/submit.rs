@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Fence, Milestone, OnConflict, Target};
+use muster_core::action::{Action, ActionKind, Cause, Milestone, OnConflict, Target};
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
@@ -13,7 +13,6 @@ use muster_store::StoreError;
 use muster_store::commands::{
     Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
 };
-use serde_json::{Map, Value};
 
 use crate::admission::capacity::{self, Room};
 use crate::admission::delegated;
@@ -207,36 +206,15 @@ impl Context {
         caller: &Caller,
     ) -> Action {
         let now = self.clock.now();
+        let (id, instance) = (ActionId::from_uuid(new_id()), cluster.instance.clone());
+        let target = node.map_or(Target::Cluster(cluster.id), Target::Node);
+        // The action belongs to the cluster's project, also if an administrator of another one requests it.
+        let principal = Principal { project: cluster.project.clone(), ..caller.principal.clone() };
         Action {
-            id: ActionId::from_uuid(new_id()),
-            kind,
-            version: 1,
-            target: node.map_or(Target::Cluster(cluster.id), Target::Node),
             cluster_id: Some(cluster.id),
-            instance: cluster.instance.clone(),
-            parent: None,
-            cause: Cause::Request,
-            door: caller.door,
             reason: caller.reason.clone(),
-            // Whoever asked, it is the business of the cluster's project.
-            principal: Principal { project: cluster.project.clone(), ..caller.principal.clone() },
-            inputs: Value::Object(Map::new()),
-            outputs: Value::Object(Map::new()),
-            data: Value::Object(Map::new()),
-            status: ActionStatus::Ready,
-            status_reason: String::new(),
-            control: None,
-            owner: None,
-            fence: Fence(0),
-            tries: 0,
-            not_before: None,
             timeout: cluster.timeout,
-            suspended_for: Span::default(),
-            created_at: now,
-            started_at: None,
-            applied_at: None,
-            ended_at: None,
-            updated_at: now,
+            ..Action::new(id, kind, target, instance, principal, caller.door, now)
         }
     }
 }
@@ -310,12 +288,6 @@ pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept
 
 /// An action of a cluster that is there, with the event of its beginning.
 fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: Option<RequestKey>) -> Accept {
-    Accept {
-        events: vec![events::of_action(&action, cluster, "start", &action.id.short(), action.created_at)],
-        action,
-        on_conflict,
-        cluster: None,
-        nodes: Vec::new(),
-        request,
-    }
+    let begun = events::of_action(&action, cluster, "start", &action.id.short(), action.created_at);
+    Accept { request, events: vec![begun], ..Accept::new(action, on_conflict) }
 }

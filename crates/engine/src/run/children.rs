@@ -2,13 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use muster_core::action::{Action, ActionStatus, Cause, Fence, Target};
+use muster_core::action::{Action, ActionStatus, Cause, Target};
 use muster_core::change::Change;
 use muster_core::ids::{ActionId, NodeId};
-use muster_core::time::Span;
 use muster_store::commands::End;
 use muster_store::reads::ActionQuery;
-use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::ids::new_id;
@@ -64,35 +62,19 @@ impl ActionRun {
         let now = self.now();
         let id = ActionId::from_uuid(new_id());
         self.children.open.insert(node, id);
+        let Action { instance, principal, door, .. } = &self.action;
+        let target = Target::Node(node);
         Action {
-            id,
-            kind: change.kind(),
-            version: 1,
-            target: Target::Node(node),
             cluster_id: self.subject.stored.then_some(self.subject.cluster.id),
-            instance: self.action.instance.clone(),
             parent: Some(self.action.id),
             cause: Cause::Derived,
-            door: self.action.door,
-            reason: String::new(),
-            principal: self.action.principal.clone(),
             inputs: change.inputs(),
-            outputs: Value::Object(Map::new()),
-            data: Value::Object(Map::new()),
             status: ActionStatus::Running,
             status_reason: "The action is being processed.".to_owned(),
-            control: None,
             owner: self.action.owner,
-            fence: Fence(0),
-            tries: 0,
-            not_before: None,
             timeout: self.action.timeout,
-            suspended_for: Span::default(),
-            created_at: now,
             started_at: Some(now),
-            applied_at: None,
-            ended_at: None,
-            updated_at: now,
+            ..Action::new(id, change.kind(), target, instance.clone(), principal.clone(), *door, now)
         }
     }
 

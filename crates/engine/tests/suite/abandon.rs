@@ -21,14 +21,8 @@ async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions
         unique_name: true,
         quota: None,
     };
-    let accept = Accept {
-        action: action.clone(),
-        on_conflict: muster_core::action::OnConflict::Queue,
-        cluster: Some(new),
-        nodes: Vec::new(),
-        request: None,
-        events: Vec::new(),
-    };
+    let queue = muster_core::action::OnConflict::Queue;
+    let accept = Accept { cluster: Some(new), ..Accept::new(action.clone(), queue) };
     harness.store().accept(accept).await.unwrap();
     let ended = harness.engine.abandon(&cluster, &caller()).await.unwrap().expect("nobody serves it");
     assert_eq!(ended.status, ActionStatus::Succeeded);

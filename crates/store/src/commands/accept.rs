@@ -33,6 +33,13 @@ pub struct Accept {
     pub events: Vec<Event>,
 }
 
+impl Accept {
+    /// Stores an action on what exists, with no event.
+    pub const fn new(action: Action, on_conflict: OnConflict) -> Self {
+        Self { action, on_conflict, cluster: None, nodes: Vec::new(), request: None, events: Vec::new() }
+    }
+}
+
 /// A cluster that does not exist yet.
 #[derive(Debug, Clone)]
 pub struct NewCluster {

@@ -85,14 +85,7 @@ pub(crate) fn creation(number: u128) -> Accept {
 }
 
 pub(crate) fn request(number: u128, kind: ActionKind, cluster: ClusterId, on_conflict: OnConflict) -> Accept {
-    Accept {
-        action: sample::action(number, kind, cluster),
-        on_conflict,
-        cluster: None,
-        nodes: Vec::new(),
-        request: None,
-        events: Vec::new(),
-    }
+    Accept::new(sample::action(number, kind, cluster), on_conflict)
 }
 
 pub(crate) fn claim(by: EngineId) -> Claim {

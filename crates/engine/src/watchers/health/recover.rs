@@ -41,14 +41,8 @@ pub(crate) async fn ask(
         let reason = events::reason::NODE_UNHEALTHY;
         events::of_node(Some(&action), node, Level::Warn, reason, &why, at)
     });
-    let accept = Accept {
-        action,
-        on_conflict: OnConflict::Queue,
-        cluster: None,
-        nodes: Vec::new(),
-        request: None,
-        events: why.into_iter().chain([begun]).collect(),
-    };
+    let events = why.into_iter().chain([begun]).collect();
+    let accept = Accept { events, ..Accept::new(action, OnConflict::Queue) };
     match context.store.accept(accept).await {
         Ok(_) => Ok(true),
         Err(StoreError::Conflict(_) | StoreError::NotFound { .. }) => Ok(false),
