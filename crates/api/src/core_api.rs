@@ -10,7 +10,6 @@ mod frameworks;
 mod inquire;
 mod limits;
 mod mutate;
-mod page_scope;
 mod pages;
 mod pods;
 mod recipe;
@@ -29,14 +28,12 @@ use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
 use muster_service::ports::frameworks::Frameworks;
 use muster_service::{Service, Settings};
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
 use crate::access::Access;
 use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
-use crate::token_signer::TokenSigner;
 
 /// What the server says of itself.
 #[derive(Debug, Clone)]
@@ -67,7 +64,6 @@ pub struct CoreApi {
     service: Service,
     info: Arc<ServerInfo>,
     shutdown: CancellationToken,
-    signer: Arc<OnceCell<TokenSigner>>,
     /// What local processes can run; nothing where there are none.
     frameworks: Option<Arc<dyn Frameworks>>,
     /// What nodes can be given by name.
@@ -77,8 +73,7 @@ pub struct CoreApi {
 impl CoreApi {
     /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        let (signer, shapes) = (Arc::default(), Arc::default());
-        Self { service, info: Arc::new(info), shutdown, signer, frameworks: None, shapes }
+        Self { service, info: Arc::new(info), shutdown, frameworks: None, shapes: Arc::default() }
     }
 
     /// The same, with the frameworks that local processes can run.
@@ -96,12 +91,6 @@ impl CoreApi {
     /// Ends what waits: requests for their milestones, and watches. The actions that they wait for go on.
     pub fn close(&self) {
         self.service.close();
-    }
-
-    /// What tokens are signed with.
-    async fn signer(&self) -> Result<&TokenSigner, ApiError> {
-        let read = async || Ok(TokenSigner::new(&self.service.store().token_key().await?));
-        self.signer.get_or_try_init(read).await
     }
 
     /// The services for gRPC.

@@ -9,7 +9,6 @@ use http::StatusCode;
 use muster_proto::rpc::{ERROR_INFO, ErrorInfo};
 use muster_proto::wkt::Any;
 use muster_service::{Denied, ErrorKind, ServiceError};
-use muster_store::StoreError;
 use prost::Message as _;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -147,6 +146,7 @@ impl From<ServiceError> for ApiError {
             ErrorKind::Conflict => Self::conflict,
             ErrorKind::RequestIdReused => Self::reused,
             ErrorKind::Unavailable => Self::unavailable,
+            ErrorKind::Expired => Self::expired,
             ErrorKind::TimedOut => Self::timed_out,
             ErrorKind::Internal => Self::internal,
         };
@@ -159,12 +159,6 @@ impl From<ServiceError> for ApiError {
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         ServiceError::from(denied).into()
-    }
-}
-
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        ServiceError::from(error).into()
     }
 }
 

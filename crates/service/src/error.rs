@@ -33,6 +33,8 @@ pub enum ErrorKind {
     RequestIdReused,
     /// Something needed cannot be reached now.
     Unavailable,
+    /// A token refers to history that is not stored any more.
+    Expired,
     /// It took longer than the caller waits.
     TimedOut,
     /// A defect of Muster.
@@ -46,6 +48,8 @@ pub enum Obstacle {
     Conflict(Box<Conflict>),
     /// A scaling policy whose cooldown is not over.
     Cooldown,
+    /// The status of the action, which does not allow this.
+    ActionStatus(&'static str),
 }
 
 /// A refusal by a use case.
@@ -137,7 +141,9 @@ impl From<StoreError> for ServiceError {
             StoreError::Conflict(_) | StoreError::PartOf { .. } | StoreError::NotFree(_) => {
                 Self::new(ErrorKind::Conflict, message)
             }
-            StoreError::WrongState { .. } => Self::impossible(message),
+            StoreError::WrongState { status, .. } => {
+                Self { obstacle: Some(Obstacle::ActionStatus(status)), ..Self::impossible(message) }
+            }
             StoreError::Corrupt(_)
             | StoreError::TooNew { .. }
             | StoreError::Fenced(_)

@@ -8,24 +8,17 @@ use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId};
 use muster_core::node::Node;
-use muster_core::policy::Rules;
-use muster_core::profile::{Profile, ProfileType};
+use muster_core::profile::ProfileType;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::Lines;
 use muster_engine::ports::provider::{LogQuery, Operation};
 use muster_store::commands::SignalKind;
-use muster_store::{Store, StoreError};
 use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 use crate::service::Service;
 
 impl Service {
-    /// The rows, for reads.
-    pub fn store(&self) -> &Store {
-        self.engine.store()
-    }
-
     /// The time by the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.engine.now()
@@ -34,11 +27,6 @@ impl Service {
     /// How long history is kept.
     pub fn retention(&self) -> Span {
         self.engine.config().retention
-    }
-
-    /// The rules that policies are validated by.
-    pub fn policy_rules(&self) -> Rules {
-        self.engine.config().policy_rules
     }
 
     /// The provider instances that this server serves.
@@ -52,31 +40,6 @@ impl Service {
         instances.sort_by(|left, right| left.as_str().cmp(right.as_str()));
         let capacity = |id: &InstanceId| self.engine.provider(id)?.capacity();
         instances.into_iter().filter_map(|id| capacity(&id).map(|capacity| (id, capacity))).collect()
-    }
-
-    /// Whether a provider here creates nodes of a type.
-    pub fn serves_type(&self, kind: &ProfileType) -> bool {
-        let serves = |id: &InstanceId| {
-            self.engine.provider(id).is_some_and(|provider| provider.capabilities(kind, None).is_some())
-        };
-        self.instances().iter().any(serves)
-    }
-
-    /// Refuses a profile that the first provider of its type cannot create nodes from.
-    pub fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        let instances = self.instances();
-        let checked = instances.iter().filter_map(|id| self.engine.provider(id)).find_map(|provider| {
-            provider.capabilities(&profile.kind, None).map(|_| provider.check_profile(profile))
-        });
-        checked.unwrap_or(Ok(()))
-    }
-
-    /// Whether nodes of a cluster's type may be in no cluster.
-    pub fn allows_orphans(&self, cluster: &Cluster) -> bool {
-        let provider = self.engine.provider(&cluster.instance);
-        let capabilities = provider
-            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
-        capabilities.is_none_or(|capabilities| capabilities.orphans)
     }
 
     /// The operations that nodes of a type have at an instance.
@@ -118,8 +81,8 @@ impl Service {
     }
 
     /// Cancels, suspends or resumes an action.
-    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
-        self.engine.signal(id, kind).await
+    pub async fn signal(&self, action: &Action, kind: SignalKind) -> Result<Action, ServiceError> {
+        Ok(self.engine.signal(action.id, kind).await?)
     }
 
     /// Completes the lifecycle hook that an action waits for before its node is deleted; idempotent.

@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use muster_engine::Engine;
+use muster_store::Store;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
+
+use crate::error::ServiceError;
+use crate::token_signer::TokenSigner;
 
 /// What the server's configuration says about its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,17 +26,34 @@ pub struct Service {
     pub(crate) settings: Arc<Settings>,
     /// The server stops: requests that wait are answered at once.
     closing: CancellationToken,
+    signer: Arc<OnceCell<TokenSigner>>,
 }
 
 impl Service {
     /// The use cases of an engine.
     pub fn new(engine: Engine, settings: Settings) -> Self {
-        Self { engine, settings: Arc::new(settings), closing: CancellationToken::new() }
+        Self {
+            engine,
+            settings: Arc::new(settings),
+            closing: CancellationToken::new(),
+            signer: Arc::default(),
+        }
     }
 
     /// The engine behind the use cases.
     pub const fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The rows.
+    pub(crate) fn store(&self) -> &Store {
+        self.engine.store()
+    }
+
+    /// Signs the tokens that clients give back.
+    pub(crate) async fn signer(&self) -> Result<&TokenSigner, ServiceError> {
+        let read = async || Ok(TokenSigner::new(&self.store().token_key().await?));
+        self.signer.get_or_try_init(read).await
     }
 
     /// Cancelled when the server stops.

@@ -10,12 +10,12 @@ use argon2::{Argon2, PasswordVerifier as _};
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use muster_core::time::{Span, Timestamp};
+use muster_service::TokenSigner;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::reread::Reread;
 use super::{AuthError, Authenticator, Caller};
-use crate::token_signer::TokenSigner;
 
 /// How long a token is good.
 pub const TOKEN_LIFE: Span = Span::from_secs(24 * 3600);

@@ -2,10 +2,8 @@
 
 use http::StatusCode;
 use muster_core::action::Action;
-use muster_core::ids::ActionId;
-use muster_store::StoreError;
-use muster_store::commands::SignalKind;
-use muster_store::reads::{ActionQuery, ActionSort};
+use muster_service::lists::{ActionQuery, ActionSort};
+use muster_service::{Obstacle, ServiceError, SignalKind};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -42,7 +40,6 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, ActionSort::CreatedAt)?,
-        project: call.listed_project()?,
         names: query.texts("name"),
         targets: query.texts("target"),
         clusters: call.listed_clusters().await?,
@@ -50,11 +47,9 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         statuses: query.words("status")?,
         ..ActionQuery::default()
     };
-    let store = call.service().store();
-    let page = store.actions(&wanted).await?;
-    let ids: Vec<ActionId> = page.items.iter().map(|action| action.id).collect();
-    let edges = store.edges(&ids).await?;
-    let shown = page.items.iter().map(|action| {
+    let actions = call.list(wanted).await?;
+    let edges = call.service().dependencies(&actions).await?;
+    let shown = actions.iter().map(|action| {
         let edges = edges.get(&action.id).cloned().unwrap_or_default();
         show::action(action, &Edges { on: edges.0, by: edges.1 }, call.version)
     });
@@ -67,7 +62,7 @@ pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
 }
 
 async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
-    let mut edges = call.service().store().edges(&[action.id]).await?;
+    let mut edges = call.service().dependencies(std::slice::from_ref(action)).await?;
     let (on, by) = edges.remove(&action.id).unwrap_or_default();
     Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
 }
@@ -96,14 +91,13 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     if action.status.is_final() && !force {
         return Err(immutable(&action, action.status.as_str(), OPEN));
     }
-    let told = call.service().signal(action.id, signal).await.map_err(|error| match error {
-        StoreError::WrongState { status, .. } if signal == SignalKind::Resume => {
-            immutable(&action, status, "['SUSPENDED']")
-        }
-        StoreError::WrongState { status, .. } => immutable(&action, status, OPEN),
-        error => error.into(),
-    })?;
-    Ok(shown(call, &told).await?.status(StatusCode::ACCEPTED))
+    let expected = if signal == SignalKind::Resume { "['SUSPENDED']" } else { OPEN };
+    let refused = |error: ServiceError| match error.obstacle {
+        Some(Obstacle::ActionStatus(status)) => immutable(&action, status, expected),
+        _ => error.into(),
+    };
+    let signalled = call.service().signal(&action, signal).await.map_err(refused)?;
+    Ok(shown(call, &signalled).await?.status(StatusCode::ACCEPTED))
 }
 
 /// Where actions can be told to end, or to stop for a while.

@@ -24,8 +24,8 @@ pub(super) async fn collect(call: &Call) -> Result<Reply, SenlinError> {
     }
     let path = parse(given)?;
     let cluster = call.cluster(call.path(0)).await?;
-    let nodes = call.service().store().members(cluster.id).await?;
-    let names = call.service().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+    let nodes = call.service().members(&cluster).await?;
+    let names = call.service().profile_names(&nodes).await?;
     let workers: Vec<Node> = nodes.into_iter().filter(|node| node.role == NodeRole::Worker).collect();
     let mut details = HashMap::new();
     if given.contains("details") {

@@ -5,7 +5,7 @@ mod create;
 use http::StatusCode;
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, ClusterStatus};
-use muster_store::reads::{ClusterQuery, ClusterSort};
+use muster_service::lists::{ClusterQuery, ClusterSort};
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -39,7 +39,7 @@ const FORCE: Version = Version(8);
 impl Call {
     /// A cluster as it is shown.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, SenlinError> {
-        let with = self.service().store().belongings(std::slice::from_ref(cluster)).await?;
+        let with = self.service().belongings(std::slice::from_ref(cluster)).await?;
         Ok(json!(show::cluster(cluster, &with)))
     }
 }
@@ -51,20 +51,19 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, ClusterSort::InitAt)?,
-        project: call.listed_project()?,
         names: query.texts("name"),
         statuses: query.words("status")?,
         ..ClusterQuery::default()
     };
-    let page = call.service().store().clusters(&wanted).await?;
-    let with = call.service().store().belongings(&page.items).await?;
-    let shown = page.items.iter().map(|cluster| show::cluster(cluster, &with));
+    let clusters = call.list(wanted).await?;
+    let with = call.service().belongings(&clusters).await?;
+    let shown = clusters.iter().map(|cluster| show::cluster(cluster, &with));
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
-    let with = call.service().store().belongings(std::slice::from_ref(&cluster)).await?;
+    let with = call.service().belongings(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 
@@ -104,7 +103,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         if profile.id != cluster.profile_id {
             update.profile_only = profile_only == Some(true);
             if cluster.framework.is_some()
-                && let Some(present) = call.service().store().profile(cluster.profile_id).await?
+                && let Some(present) = call.service().profile(cluster.profile_id).await?
             {
                 update.limits = Some(create::changed_limits(&present, &profile)?);
             }

@@ -1,7 +1,7 @@
 //! Events: what happened.
 
 use muster_core::action::ActionKind;
-use muster_store::reads::{EventQuery, EventSort};
+use muster_service::lists::{EventQuery, EventSort};
 use serde_json::Value;
 
 use super::call::Call;
@@ -28,7 +28,6 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, EventSort::At)?,
-        project: call.listed_project()?,
         object_names: query.texts("oname"),
         object_kinds: query.texts("otype"),
         objects: query.texts("oid"),
@@ -37,8 +36,8 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         levels: query.words("level")?,
         ..EventQuery::default()
     };
-    let page = call.service().store().events(&wanted).await?;
-    Ok(Reply::of("events", page.items.iter().map(show::event).collect::<Vec<Value>>()))
+    let events = call.list(wanted).await?;
+    Ok(Reply::of("events", events.iter().map(show::event).collect::<Vec<Value>>()))
 }
 
 /// Names of actions are checked; events of our own have names in other letters, and providers may have more of them.

@@ -2,12 +2,10 @@
 
 use http::StatusCode;
 use muster_core::change::{Change, Check, Delete, NodeUpdate, Recovery};
-use muster_core::ids::ClusterId;
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::spec::listed;
 use muster_service::NewNode;
-use muster_store::reads::Thing;
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -33,8 +31,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
         None => None,
         Some(given) => {
             let unknown = || SenlinError::unknown("cluster", given);
-            let id = call.identify(Thing::Cluster, given).await?.ok_or_else(unknown)?;
-            Some(call.service().store().cluster(ClusterId::from_uuid(id)).await?.ok_or_else(unknown)?)
+            Some(call.named_cluster(given).await?.ok_or_else(unknown)?)
         }
     };
     let instance = match &cluster {
@@ -76,7 +73,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     };
     if let Some(profile) = profile {
         let profile = call.named_profile(profile).await?;
-        let present = call.service().store().profile(node.profile_id).await?;
+        let present = call.service().profile(node.profile_id).await?;
         if present.is_some_and(|present| present.kind.name != profile.kind.name) {
             return Err(SenlinError::bad(
                 "Cannot update a node to a different profile type, operation aborted",

@@ -5,8 +5,8 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
+use muster_service::lists::{Authorized, NodeQuery};
 use muster_service::ports::Operation;
-use muster_store::reads::NodeQuery;
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -57,7 +57,7 @@ pub(super) async fn on_node(call: &Call) -> Result<Reply, SenlinError> {
     let (name, params) = asked(call.body()?, ".")?;
     let node = call.node(call.path(0)).await?;
     let missing = || SenlinError::missing("profile", &node.profile_id.to_string());
-    let profile = call.service().store().profile(node.profile_id).await?.ok_or_else(missing)?;
+    let profile = call.service().profile(node.profile_id).await?.ok_or_else(missing)?;
     call.check_operation(&node.instance, &profile.kind, &name, &params)?;
     let change = Change::OperateNode(OperateNodes { operation: name, params: Some(params), nodes: None });
     let action = call.service().change_node(&call.caller()?, &node, change).await?.id;
@@ -94,7 +94,7 @@ async fn chosen(
     cluster: &Cluster,
     filters: &Map<String, Value>,
 ) -> Result<Vec<Node>, SenlinError> {
-    let mut query = NodeQuery { cluster: Some(cluster.id), ..NodeQuery::default() };
+    let mut query = NodeQuery::default();
     let (mut role, mut profile) = (None, None);
     for (key, value) in filters {
         let text =
@@ -114,10 +114,10 @@ async fn chosen(
             _ => return Err(SenlinError::bad(format!("Filter key '{key}' is unsupported"))),
         }
     }
-    let page = call.service().store().nodes(&query).await?;
+    let nodes = call.service().list(&Authorized::of_cluster(cluster, query)).await?;
     let fits = |node: &Node| {
         role.as_ref().is_none_or(|role| node.user_role == *role)
             && profile.is_none_or(|profile| node.profile_id == profile)
     };
-    Ok(page.items.into_iter().filter(fits).collect())
+    Ok(nodes.into_iter().filter(fits).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use muster_store::Direction;
+use muster_service::lists::Direction;
 use serde_json::Value;
 use uuid::Uuid;
 

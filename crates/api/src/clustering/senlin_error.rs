@@ -3,9 +3,9 @@
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
 use muster_service::find::IdentifyError;
+use muster_service::membership::MembershipError;
 use muster_service::sizes::SizeError;
 use muster_service::{Obstacle, ServiceError};
-use muster_store::StoreError;
 use serde_json::{Value, json};
 
 use crate::error::ErrorMessage;
@@ -162,12 +162,6 @@ impl From<ApiError> for SenlinError {
     }
 }
 
-impl From<StoreError> for SenlinError {
-    fn from(error: StoreError) -> Self {
-        ApiError::from(error).into()
-    }
-}
-
 impl From<ServiceError> for SenlinError {
     fn from(error: ServiceError) -> Self {
         match &error.obstacle {
@@ -176,7 +170,7 @@ impl From<ServiceError> for SenlinError {
             }
             Some(Obstacle::Conflict(conflict)) => Self::conflict("ActionConflict", conflict.to_string()),
             Some(Obstacle::Cooldown) => Self::conflict("ActionCooldown", error.message),
-            None => ApiError::from(error).into(),
+            Some(Obstacle::ActionStatus(_)) | None => ApiError::from(error).into(),
         }
     }
 }
@@ -195,6 +189,24 @@ impl From<SizeError> for SenlinError {
         match error {
             SizeError::Service(error) => error.into(),
             refused => Self::bad(refused.to_string()),
+        }
+    }
+}
+
+impl From<MembershipError> for SenlinError {
+    fn from(error: MembershipError) -> Self {
+        match error {
+            MembershipError::Refused(why) => Self::bad(why),
+            MembershipError::InUse(nodes) => {
+                let nodes = muster_core::spec::listed(nodes.iter().map(String::as_str));
+                let message = format!(
+                    "nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"
+                );
+                Self::conflict("ResourceInUse", message)
+            }
+            MembershipError::Identify(error) => error.into(),
+            MembershipError::Size(error) => error.into(),
+            MembershipError::Service(error) => error.into(),
         }
     }
 }

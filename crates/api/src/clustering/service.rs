@@ -13,7 +13,7 @@ pub(super) fn build_info(_: &Call) -> Reply {
 
 /// The engines, those that have died lately among them.
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
-    let engines = call.service().store().engines().await?;
+    let engines = call.service().engines().await?;
     let shown: Vec<Value> = engines
         .iter()
         .map(|engine| {

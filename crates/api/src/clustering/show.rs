@@ -8,7 +8,7 @@ use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_core::time::Timestamp;
-use muster_store::reads::Belongings;
+use muster_service::Belongings;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

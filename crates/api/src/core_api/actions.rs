@@ -8,15 +8,15 @@ use muster_proto::v1alpha2::{
     SignalActionRequest,
 };
 use muster_proto::wkt;
-use muster_service::Wait;
-use muster_store::commands::SignalKind;
-use muster_store::reads::ActionQuery;
+use muster_service::lists::{ActionQuery, Authorized, PageRequest};
+use muster_service::{SignalKind, Wait};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::clusters::ACTION_SORTS;
 use super::find::{optional, optional_id, optional_word, word};
 use super::mutate::{self, with_action};
-use super::{CoreApi, access, convert, page_scope, pages};
+use super::pages::{self, page_request};
+use super::{CoreApi, access, convert};
 use crate::error::ApiError;
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -24,17 +24,13 @@ type Answer<T> = Result<Response<T>, Status>;
 impl CoreApi {
     pub(super) async fn page_of_actions(
         &self,
-        query: ActionQuery,
-        sort_by: &str,
-        page_size: i32,
-        page_token: &str,
+        query: &Authorized<ActionQuery>,
+        page: PageRequest<'_>,
     ) -> Result<ListActionsResponse, ApiError> {
-        let paging = self.paging(page_size, page_token, page_scope::actions(&query, sort_by)).await?;
-        let query = ActionQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().actions(&query).await?;
+        let page = self.service.list_page(query, page).await?;
         Ok(ListActionsResponse {
             actions: page.items.into_iter().map(convert::action).collect(),
-            next_page_token: paging.next(page.next),
+            next_page_token: page.next_token,
             total_size: pages::total(page.total),
         })
     }
@@ -46,7 +42,7 @@ impl CoreApi {
         kind: SignalKind,
         wait: Option<Wait>,
     ) -> Result<muster_core::action::Action, ApiError> {
-        let told = self.service.signal(action.id, kind).await?;
+        let told = self.service.signal(action, kind).await?;
         match wait {
             Some(wait) => Ok(self.service.wait_for_end(told, wait.at_most).await?),
             None => Ok(told),
@@ -96,7 +92,6 @@ impl ActionService for CoreApi {
         let request = request.into_inner();
         let statuses = request.state.iter().map(|given| word("state", given));
         let query = ActionQuery {
-            project: access.scope().map(str::to_owned),
             namespace: optional(&request.namespace),
             user: optional(&request.user),
             with_total: request.with_total,
@@ -108,9 +103,7 @@ impl ActionService for CoreApi {
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()
         };
-        let answer =
-            self.page_of_actions(query, &request.sort_by, request.page_size, &request.page_token).await?;
-        Ok(Response::new(answer))
+        Ok(Response::new(self.page_of_actions(&access.visible(query), page_request!(request)).await?))
     }
 
     async fn cancel_action(&self, request: Request<CancelActionRequest>) -> Answer<Action> {

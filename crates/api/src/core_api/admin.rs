@@ -6,7 +6,6 @@ use muster_proto::v1alpha2::{
     WhoAmIResponse,
 };
 use muster_proto::wkt::{Empty, Timestamp};
-use muster_store::{Dialect, SCHEMA_VERSION};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{CoreApi, access, shapes};
@@ -17,17 +16,14 @@ type Answer<T> = Result<Response<T>, Status>;
 impl AdminService for CoreApi {
     async fn info(&self, request: Request<InfoRequest>) -> Answer<InfoResponse> {
         access(&request)?;
-        let database = match self.service.store().dialect() {
-            Dialect::Sqlite => "sqlite",
-            Dialect::Postgres => "postgres",
-        };
+        let database = self.service.database();
         Ok(Response::new(InfoResponse {
             version: self.info.version.clone(),
             server_id: self.info.server_id.clone(),
             started_at: Some(Timestamp::from_micros(self.info.started_at.micros())),
             dev: self.info.dev,
-            database: database.to_owned(),
-            schema_version: i32::try_from(SCHEMA_VERSION).unwrap_or(i32::MAX),
+            database: database.kind.to_owned(),
+            schema_version: i32::try_from(database.schema_version).unwrap_or(i32::MAX),
             instances: self.service.instances().iter().map(ToString::to_string).collect(),
             auth_schemes: self.info.auth_schemes.clone(),
         }))

@@ -13,49 +13,30 @@ use muster_proto::v1alpha2::{
     ScaleClusterRequest, UpdateClusterRequest, WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt::Empty;
-use muster_service::{Mutation, Recipe};
-use muster_store::Direction;
-use muster_store::reads::{
-    ActionQuery, ActionSort, ClusterQuery, EventQuery, EventSort, NodeQuery, NodeSort,
+use muster_service::lists::{
+    ActionQuery, ActionSort, Authorized, ClusterQuery, Direction, EventQuery, EventSort, NodeQuery, NodeSort,
+    PageRequest,
 };
+use muster_service::{Mutation, Recipe};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::find::{named, optional, optional_id, optional_word, word};
 use super::mutate::{mutation, with_action};
-use super::pages::{self, ClusterFilters, Paging};
-use super::{CoreApi, access, convert, create, page_scope, update};
-use crate::access::Access;
+use super::pages::{self, ClusterFilters, page_request};
+use super::{CoreApi, access, convert, create, update};
 use crate::error::ApiError;
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
-    async fn list(
+    async fn page_of_clusters(
         &self,
-        access: &Access,
-        filters: &ClusterFilters<'_>,
-        namespace: Option<String>,
-        (page_size, page_token): (i32, &str),
-        with_total: bool,
+        query: &Authorized<ClusterQuery>,
+        page: PageRequest<'_>,
     ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
-        let query = pages::cluster_query(access, filters)?;
-        let query = ClusterQuery { namespace, with_total, ..query };
-        let scope = page_scope::clusters(&query, filters.sort_by);
-        let paging = self.paging(page_size, page_token, scope).await?;
-        let query = ClusterQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().clusters(&query).await?;
+        let page = self.service.list_page(query, page).await?;
         let clusters = page.items.into_iter().map(convert::cluster).collect();
-        Ok((clusters, paging.next(page.next), pages::total(page.total)))
-    }
-
-    pub(super) async fn paging<'r>(
-        &'r self,
-        page_size: i32,
-        page_token: &'r str,
-        scope: String,
-    ) -> Result<Paging<'r>, ApiError> {
-        let (signer, retention) = (self.signer().await?, self.service.retention());
-        Ok(Paging { page_size, page_token, scope, now: self.service.now(), retention, signer })
+        Ok((clusters, page.next_token, pages::total(page.total)))
     }
 }
 
@@ -98,12 +79,12 @@ impl ClusterService for CoreApi {
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
         let latest = EventQuery {
-            cluster: Some(cluster.id),
             sort: vec![(EventSort::At, Direction::Descending)],
             limit: Some(SHOWN_EVENTS),
             ..EventQuery::default()
         };
-        let events = self.service.store().events(&latest).await.map_err(ApiError::from)?.items;
+        let latest = Authorized::of_cluster(&cluster, latest);
+        let events = self.service.list(&latest).await.map_err(ApiError::from)?;
         let events = events.into_iter().map(convert::cluster_event).collect();
         Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
     }
@@ -112,9 +93,10 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let namespace = Some(create::namespace(&request.namespace, "")?);
-        let page = (request.page_size, request.page_token.as_str());
+        let with_total = request.with_total;
+        let query = ClusterQuery { namespace, with_total, ..pages::cluster_query(&filters!(request))? };
         let (clusters, next_page_token, total_size) =
-            self.list(&access, &filters!(request), namespace, page, request.with_total).await?;
+            self.page_of_clusters(&access.visible(query), page_request!(request)).await?;
         Ok(Response::new(ListClustersResponse { clusters, next_page_token, total_size }))
     }
 
@@ -124,9 +106,10 @@ impl ClusterService for CoreApi {
     ) -> Answer<ListAllClustersResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let page = (request.page_size, request.page_token.as_str());
+        let with_total = request.with_total;
+        let query = ClusterQuery { with_total, ..pages::cluster_query(&filters!(request))? };
         let (clusters, next_page_token, total_size) =
-            self.list(&access, &filters!(request), None, page, request.with_total).await?;
+            self.page_of_clusters(&access.visible(query), page_request!(request)).await?;
         Ok(Response::new(ListAllClustersResponse { clusters, next_page_token, total_size }))
     }
 
@@ -189,7 +172,6 @@ impl ClusterService for CoreApi {
         let cluster = self.find(&access, &named!(request)).await?;
         let statuses = request.state.iter().map(|given| word("state", given));
         let query = NodeQuery {
-            cluster: Some(cluster.id),
             group: optional(&request.group_name),
             role: optional_word("role", &request.role)?,
             with_total: request.with_total,
@@ -197,13 +179,11 @@ impl ClusterService for CoreApi {
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..NodeQuery::default()
         };
-        let scope = page_scope::nodes(&query, &request.sort_by);
-        let paging = self.paging(request.page_size, &request.page_token, scope).await?;
-        let query = NodeQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().nodes(&query).await.map_err(ApiError::from)?;
+        let query = Authorized::of_cluster(&cluster, query);
+        let page = self.service.list_page(&query, page_request!(request)).await.map_err(ApiError::from)?;
         Ok(Response::new(ListNodesResponse {
             nodes: page.items.into_iter().map(convert::node).collect(),
-            next_page_token: paging.next(page.next),
+            next_page_token: page.next_token,
             total_size: pages::total(page.total),
         }))
     }
@@ -215,20 +195,17 @@ impl ClusterService for CoreApi {
         let request = request.into_inner();
         let cluster = self.find_past(&access, &named!(request)).await?;
         let query = EventQuery {
-            cluster: Some(cluster.id),
             action: optional_id("action_id", &request.action_id)?,
             with_total: request.with_total,
             levels: optional_word("level", &request.level)?.into_iter().collect(),
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
         };
-        let scope = page_scope::events(&query, &request.sort_by);
-        let paging = self.paging(request.page_size, &request.page_token, scope).await?;
-        let query = EventQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().events(&query).await.map_err(ApiError::from)?;
+        let query = Authorized::of_cluster(&cluster, query);
+        let page = self.service.list_page(&query, page_request!(request)).await.map_err(ApiError::from)?;
         Ok(Response::new(ListEventsResponse {
             events: page.items.into_iter().map(convert::event).collect(),
-            next_page_token: paging.next(page.next),
+            next_page_token: page.next_token,
             total_size: pages::total(page.total),
         }))
     }
@@ -239,16 +216,14 @@ impl ClusterService for CoreApi {
         let cluster = self.find_past(&access, &named!(request)).await?;
         let statuses = request.state.iter().map(|given| word("state", given));
         let query = ActionQuery {
-            cluster: Some(cluster.id),
             with_total: request.with_total,
             kinds: optional_word("action", &request.action)?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()
         };
-        let answer =
-            self.page_of_actions(query, &request.sort_by, request.page_size, &request.page_token).await?;
-        Ok(Response::new(answer))
+        let query = Authorized::of_cluster(&cluster, query);
+        Ok(Response::new(self.page_of_actions(&query, page_request!(request)).await?))
     }
 
     type GetLogsStream = BoxStream<'static, Result<LogChunk, Status>>;

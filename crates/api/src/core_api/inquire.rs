@@ -20,7 +20,7 @@ impl CoreApi {
         cluster: &Cluster,
         request: &GetLogsRequest,
     ) -> Result<BoxStream<'static, Result<LogChunk, Status>>, ApiError> {
-        let nodes = self.service.store().members(cluster.id).await?;
+        let nodes = self.service.members(cluster).await?;
         let node = chosen(nodes, &request.node)?;
         let tail = request.tail.map(|lines| {
             let why = || ApiError::invalid(format!("tail is {lines}: from 0 up is possible"));

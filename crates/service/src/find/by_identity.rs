@@ -82,8 +82,7 @@ identified! {
 }
 
 impl Service {
-    /// The id of the object that a text means, among those that the caller may see.
-    pub async fn identify(
+    async fn identify(
         &self,
         access: &Access,
         thing: Thing,
@@ -92,8 +91,27 @@ impl Service {
         at_most_one(given, self.store().identify(thing, access.scope(), given).await?)
     }
 
-    /// The same for many, in their order.
-    pub async fn identify_all(
+    /// The ids of the clusters that texts mean, in their order.
+    pub async fn identify_clusters(
+        &self,
+        access: &Access,
+        given: &[String],
+    ) -> Result<Vec<Option<ClusterId>>, IdentifyError> {
+        let found = self.identify_all(access, Thing::Cluster, given).await?;
+        Ok(found.into_iter().map(|id| id.map(ClusterId::from_uuid)).collect())
+    }
+
+    /// The ids of the nodes that texts mean, in their order.
+    pub(crate) async fn identify_nodes(
+        &self,
+        access: &Access,
+        given: &[String],
+    ) -> Result<Vec<Option<NodeId>>, IdentifyError> {
+        let found = self.identify_all(access, Thing::Node, given).await?;
+        Ok(found.into_iter().map(|id| id.map(NodeId::from_uuid)).collect())
+    }
+
+    async fn identify_all(
         &self,
         access: &Access,
         thing: Thing,

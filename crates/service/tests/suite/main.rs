@@ -3,5 +3,6 @@
 mod harness;
 
 mod authorization;
+mod lists;
 mod receivers;
 mod replay;
