@@ -35,23 +35,23 @@ use crate::access::Access;
 use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
 
-/// What the server says of itself.
+/// Facts about the server that it reports to clients.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     /// Its version and commit.
     pub version: String,
-    /// Its id, new with every start.
+    /// Its id, which changes with every start.
     pub server_id: String,
-    /// When it began.
+    /// When it started.
     pub started_at: Timestamp,
-    /// Whether it is loosened for development.
+    /// Whether it runs with `--dev`.
     pub dev: bool,
-    /// The schemes that vouch for callers.
+    /// The authentication schemes.
     pub auth_schemes: Vec<String>,
 }
 
 impl ServerInfo {
-    /// What the use cases need to know of it.
+    /// The settings of the use cases.
     pub fn settings(&self) -> Settings {
         let own_user_only = self.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
         Settings { dev: self.dev, own_user_only }
@@ -64,9 +64,9 @@ pub struct CoreApi {
     service: Service,
     info: Arc<ServerInfo>,
     shutdown: CancellationToken,
-    /// What local processes can run; nothing where there are none.
+    /// The frameworks that local processes can run; none on a server without local processes.
     frameworks: Option<Arc<dyn Frameworks>>,
-    /// What nodes can be given by name.
+    /// The shapes that requests can name.
     shapes: Arc<[NamedShape]>,
 }
 
@@ -76,19 +76,19 @@ impl CoreApi {
         Self { service, info: Arc::new(info), shutdown, frameworks: None, shapes: Arc::default() }
     }
 
-    /// The same, with the frameworks that local processes can run.
+    /// Adds the frameworks that local processes can run.
     #[must_use]
     pub fn with_frameworks(self, frameworks: Arc<dyn Frameworks>) -> Self {
         Self { frameworks: Some(frameworks), ..self }
     }
 
-    /// The same, with shapes that nodes can be given by name.
+    /// Adds the shapes that requests can name.
     #[must_use]
     pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
         Self { shapes: shapes.into(), ..self }
     }
 
-    /// Ends what waits: requests for their milestones, and watches. The actions that they wait for go on.
+    /// Ends requests that wait for a milestone, and watches. The actions continue.
     pub fn close(&self) {
         self.service.close();
     }
@@ -112,8 +112,8 @@ impl CoreApi {
     }
 }
 
-/// Who is calling, and what the method needs; the doors have said so.
+/// The caller within this method; the authorizing layer left it in the request.
 fn access<T>(request: &Request<T>) -> Result<Access, Status> {
     let access = request.extensions().get::<Access>().cloned();
-    access.ok_or_else(|| ApiError::unauthenticated("nobody vouches for this request").into())
+    access.ok_or_else(|| ApiError::unauthenticated("this request has no credentials").into())
 }

@@ -1,4 +1,4 @@
-//! Actions: what was asked, and how far it has come.
+//! Actions: lists, details, and signals.
 
 use http::StatusCode;
 use muster_core::action::Action;
@@ -23,10 +23,10 @@ const SORTS: [(&str, ActionSort); 5] = [
     ("status", ActionSort::Status),
 ];
 
-/// Since when actions are filtered by their cluster.
+/// The version that added the filter by cluster.
 const BY_CLUSTER: Version = Version(14);
 
-/// Since when actions are told to stop for a while and to go on.
+/// The version that added suspending and resuming.
 const SUSPEND: Version = Version(15);
 
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
@@ -43,8 +43,8 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         names: query.texts("name"),
         targets: query.texts("target"),
         clusters: call.listed_clusters().await?,
-        kinds: query.words("action")?,
-        statuses: query.words("status")?,
+        kinds: query.variants("action")?,
+        statuses: query.variants("status")?,
         ..ActionQuery::default()
     };
     let actions = call.list(wanted).await?;
@@ -67,12 +67,12 @@ async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
     Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
 }
 
-/// Actions are made by what they are about.
+/// Refused: actions are created by requests about clusters and nodes.
 pub(super) fn create(_: &Call) -> Result<Reply, SenlinError> {
     Err(SenlinError::forbidden())
 }
 
-/// Cancels an action; from 1.15 on also stops it for a while, or lets it go on.
+/// Cancels an action; from 1.15 on also suspends or resumes it.
 pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("action")?);
     let given = form.any("status");
@@ -83,8 +83,8 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         Some("READY") if call.version >= SUSPEND => SignalKind::Resume,
         _ => return Err(unacceptable(given.unwrap_or(&Value::Null), "status")),
     };
-    let force = call.query.truth("force")?.unwrap_or(false);
-    // By its whole id only.
+    let force = call.query.boolean("force")?.unwrap_or(false);
+    // Only the whole id identifies an action here.
     let given = call.path(0);
     given.parse::<Uuid>().map_err(|_| SenlinError::missing("action", given))?;
     let action = call.action(given).await?;
@@ -100,10 +100,10 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(shown(call, &signalled).await?.status(StatusCode::ACCEPTED))
 }
 
-/// Where actions can be told to end, or to stop for a while.
+/// The statuses in which an action can be cancelled or suspended.
 const OPEN: &str = "['INIT', 'WAITING', 'READY', 'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']";
 
-/// It has ended, or stands where it cannot be told this.
+/// The error for an action whose status does not allow the signal.
 fn immutable(action: &Action, status: &str, expected: &str) -> SenlinError {
     let id = action.id.short();
     let text =

@@ -1,4 +1,4 @@
-//! Events: what happened.
+//! Events: lists and details.
 
 use muster_core::action::ActionKind;
 use muster_service::lists::{EventQuery, EventSort};
@@ -32,16 +32,16 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         object_kinds: query.texts("otype"),
         objects: query.texts("oid"),
         clusters: call.listed_clusters().await?,
-        reasons: query.texts("action").into_iter().map(known_word).collect::<Result<_, _>>()?,
-        levels: query.words("level")?,
+        reasons: query.texts("action").into_iter().map(known_reason).collect::<Result<_, _>>()?,
+        levels: query.variants("level")?,
         ..EventQuery::default()
     };
     let events = call.list(wanted).await?;
     Ok(Reply::of("events", events.iter().map(show::event).collect::<Vec<Value>>()))
 }
 
-/// Names of actions are checked; events of our own have names in other letters, and providers may have more of them.
-fn known_word(given: String) -> Result<String, SenlinError> {
+/// Refuses unknown names of actions. Other reasons are not in upper case, and providers may add more of them.
+fn known_reason(given: String) -> Result<String, SenlinError> {
     let like_action = given.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
     if like_action && given.parse::<ActionKind>().is_err() {
         return Err(SenlinError::form(format!("Field value {given} is invalid")));

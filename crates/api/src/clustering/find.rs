@@ -72,18 +72,18 @@ impl Call {
         present("event", given, self.service().identify_event(self.access()?, given).await?)
     }
 
-    /// The clusters that a list is about: by id, also of one that is gone, by name, or by the beginning of an id.
+    /// The clusters that a list is limited to, by id, also of a deleted one, by name, or by the beginning of an id.
     pub(super) async fn listed_clusters(&self) -> Result<Vec<String>, SenlinError> {
         let given = self.query.texts("cluster_id");
         let found = self.service().identify_clusters(self.access()?, &given).await?;
-        // A text that means no cluster stays as it is: nothing on the list belongs to it.
+        // A text that identifies no cluster stays as it is, and no object belongs to it.
         let id = |(given, found): (String, Option<ClusterId>)| found.map_or(given, |id| id.to_string());
         Ok(given.into_iter().zip(found).map(id).collect())
     }
 
     /// The objects that a query selects in the caller's own project, or in all projects if an admin asks for those.
     pub(super) async fn list<Q: ListQuery>(&self, query: Q) -> Result<Vec<Q::Item>, SenlinError> {
-        let all_projects = self.query.truth("global_project")? == Some(true);
+        let all_projects = self.query.boolean("global_project")? == Some(true);
         let query = self.access()?.in_project(query, all_projects).map_err(|_| SenlinError::forbidden())?;
         Ok(self.service().list(&query).await?)
     }

@@ -1,4 +1,4 @@
-//! Who is in a cluster, and which policies it follows: what requests check before actions check it again.
+//! Requests that change the members of a cluster, or its policies.
 
 use std::collections::HashSet;
 
@@ -11,20 +11,20 @@ use super::field_reader::FieldReader;
 use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 
-/// Since when members can be exchanged.
+/// The version that added the replacement of members.
 const REPLACE: Version = Version(3);
 
-/// Since when members can end with their membership.
+/// The version that added the deletion of removed members.
 const DESTROY: Version = Version(4);
 
-/// Since when somebody says that a node may go.
+/// The version that added the completion of lifecycle hooks.
 const LIFECYCLE: Version = Version(9);
 
 /// The list of nodes that a request names.
 fn nodes(form: &mut FieldReader<'_>) -> Result<Vec<String>, SenlinError> {
     let given = match form.any("nodes") {
         None => Vec::new(),
-        // As the service reads it: a text is a list of characters.
+        // Senlin treats a text as a list of characters.
         Some(Value::String(text)) => text.chars().map(String::from).collect(),
         Some(Value::Array(items)) => {
             let text =
@@ -55,7 +55,7 @@ pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<Action
 pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
     let mut form = FieldReader::new(data);
     let given = nodes(&mut form)?;
-    let destroy = form.truth("destroy_after_deletion")?;
+    let destroy = form.boolean("destroy_after_deletion")?;
     form.done()?;
     if destroy.is_some() && call.version < DESTROY {
         return Err(SenlinError::form(
@@ -98,7 +98,7 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
 
 /// What a request changes about a policy's binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ChangeOfPolicy {
+pub(super) enum BindingChange {
     Attach,
     Detach,
     Update,
@@ -107,35 +107,35 @@ pub(super) enum ChangeOfPolicy {
 /// Attaches or detaches a policy, or enables or disables an attached one.
 pub(super) async fn policy(
     call: &Call,
-    kind: ChangeOfPolicy,
+    kind: BindingChange,
     data: &Map<String, Value>,
 ) -> Result<ActionId, SenlinError> {
     let mut form = FieldReader::new(data);
     let given = form.text("policy_id")?;
     let enabled = match kind {
-        ChangeOfPolicy::Detach => None,
-        _ => form.truth("enabled")?,
+        BindingChange::Detach => None,
+        _ => form.boolean("enabled")?,
     };
     form.require("policy_id").done()?;
     let given = given.unwrap_or_default();
     let named = call.path(0);
     let cluster = call.cluster(named).await?;
     let policy = call.named_policy(given).await?;
-    if kind != ChangeOfPolicy::Attach && call.service().binding(&cluster, &policy).await?.is_none() {
+    if kind != BindingChange::Attach && call.service().binding(&cluster, &policy).await?.is_none() {
         return Err(SenlinError::bad(format!(
             "The policy '{given}' is not attached to the specified cluster '{named}'"
         )));
     }
     let change = PolicyChange { policy_id: policy.id, enabled };
     let change = match kind {
-        ChangeOfPolicy::Attach => Change::AttachPolicy(change),
-        ChangeOfPolicy::Detach => Change::DetachPolicy(change),
-        ChangeOfPolicy::Update => Change::UpdatePolicy(change),
+        BindingChange::Attach => Change::AttachPolicy(change),
+        BindingChange::Detach => Change::DetachPolicy(change),
+        BindingChange::Update => Change::UpdatePolicy(change),
     };
     Ok(call.service().change_cluster(&call.caller()?, &cluster, change).await?.id)
 }
 
-/// Says that a node may go; the action that waits for it goes on.
+/// The token of a completed lifecycle hook: the id of the action that waits for it.
 pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> Result<&'d str, SenlinError> {
     if call.version < LIFECYCLE {
         return Err(SenlinError::too_old(call.version));

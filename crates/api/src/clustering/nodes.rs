@@ -1,4 +1,4 @@
-//! Nodes: members of clusters, and orphans.
+//! Reads of nodes: members of clusters, and orphans.
 
 use muster_core::node::Node;
 use muster_service::lists::{NodeQuery, NodeSort};
@@ -20,13 +20,13 @@ const SORTS: [(&str, NodeSort); 6] = [
 ];
 
 impl Call {
-    /// A node as it is shown.
+    /// A node on the wire.
     pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, SenlinError> {
         let mut shown = self.shown(std::slice::from_ref(node)).await?;
         Ok(shown.pop().unwrap_or_default())
     }
 
-    /// Nodes as they are shown.
+    /// Nodes on the wire.
     async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, SenlinError> {
         let names = self.service().profile_names(nodes).await?;
         let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);
@@ -42,7 +42,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         marker: query.marker()?,
         sort: query.sort(&SORTS, NodeSort::InitAt)?,
         names: query.texts("name"),
-        statuses: query.words("status")?,
+        statuses: query.variants("status")?,
         ..NodeQuery::default()
     };
     if let Some(given) = query.last("cluster_id") {
@@ -57,7 +57,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     call.query.only(&["show_details"], false)?;
-    let details = call.query.truth("show_details")?.unwrap_or(false);
+    let details = call.query.boolean("show_details")?.unwrap_or(false);
     let node = call.node(call.path(0)).await?;
     let mut shown = call.shown_node(&node).await?;
     if details && node.physical_id.is_some() {

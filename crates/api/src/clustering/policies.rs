@@ -11,7 +11,7 @@ use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::show::{formatted, maybe_time, time};
+use super::show::{formatted, optional_time, time};
 
 const SORTS: [(&str, PolicySort); 4] = [
     ("type", PolicySort::Type),
@@ -31,7 +31,7 @@ fn shown(policy: &Policy) -> Value {
         "spec": policy.spec,
         "data": policy.data,
         "created_at": time(policy.created_at),
-        "updated_at": maybe_time(policy.updated_at),
+        "updated_at": optional_time(policy.updated_at),
     })
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     }
 }
 
-/// How a policy is bound.
+/// A binding on the wire.
 fn bound(binding: &Binding, cluster_name: &str) -> Value {
     json!({
         "id": binding.id.to_string(),
@@ -131,7 +131,7 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&["enabled", "policy_name", "policy_type", "sort"], false)?;
     let wanted = BindingQuery {
-        enabled: query.truth("enabled")?,
+        enabled: query.boolean("enabled")?,
         policy_names: query.texts("policy_name"),
         policy_types: query.texts("policy_type"),
         by_enabled: query.given_sort(&[("enabled", ())])?.first().map(|((), direction)| *direction),
@@ -142,7 +142,7 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("cluster_policies", shown.collect::<Vec<_>>()))
 }
 
-/// One of them.
+/// One policy that is bound to a cluster.
 pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let (cluster, policy) = (call.path(0), call.path(1));
     let found = call.cluster(cluster).await?;

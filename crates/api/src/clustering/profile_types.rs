@@ -1,4 +1,4 @@
-//! The types of profiles that can be made here.
+//! The profile types that providers here support.
 
 use muster_core::profile::ProfileType;
 use muster_core::profile_types::TypeInfo;
@@ -9,7 +9,7 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::version::Version;
 
-/// Since when types are shown with their version and whether they are supported.
+/// The version that added the support status of types.
 const SUPPORT_STATUS: Version = Version(5);
 
 impl Call {

@@ -1,4 +1,4 @@
-//! Profiles: the recipes that nodes are made from.
+//! Profiles: the specifications that nodes are created from.
 
 use http::StatusCode;
 use muster_core::profile::Profile;

@@ -1,4 +1,4 @@
-//! Receivers: addresses by which others may change a cluster without an account.
+//! Receivers: URLs by which callers without an account change a cluster.
 
 use http::StatusCode;
 use muster_core::action::ActionKind;
@@ -27,10 +27,10 @@ const SORTS: [(&str, ReceiverSort); 6] = [
     ("user", ReceiverSort::User),
 ];
 
-/// Since when receivers are filtered by their user.
+/// The version that added the filter by user.
 const BY_USER: Version = Version(4);
 
-/// Since when what is sent to a receiver is its inputs, without anything around them.
+/// The version from which the body of a trigger is the inputs themselves.
 const BARE_INPUTS: Version = Version(10);
 
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
@@ -46,9 +46,9 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         sort: query.sort(&SORTS, ReceiverSort::Name)?,
         project: None,
         names: query.texts("name"),
-        kinds: query.words("type")?,
+        kinds: query.variants("type")?,
         clusters: query.texts("cluster_id"),
-        actions: query.words("action")?,
+        actions: query.variants("action")?,
         users: query.texts("user"),
     };
     let receivers = call.list(wanted).await?;
@@ -61,9 +61,9 @@ pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
-/// Actions that a receiver can have done: those on clusters.
+/// The action of a receiver, which has to be one on clusters.
 fn action(given: &Value) -> Result<ActionKind, SenlinError> {
-    let known = given.as_str().and_then(|word| word.parse::<ActionKind>().ok());
+    let known = given.as_str().and_then(|name| name.parse::<ActionKind>().ok());
     known.filter(|kind| kind.as_str().starts_with("CLUSTER_")).ok_or_else(|| unacceptable(given, "action"))
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// Only receivers of messages are told that there is one.
+/// Refused: only receivers of messages are notified, and there are none here.
 pub(super) async fn notify(call: &Call) -> Result<Reply, SenlinError> {
     call.receiver(call.path(0)).await?;
     Err(SenlinError::bad("Notifying non-message receiver is not allowed"))

@@ -1,4 +1,4 @@
-//! The service of clusters: extract, authorize, call, convert.
+//! The gRPC service of clusters: extract, authorize, call the use case, convert.
 
 use futures::stream::{BoxStream, StreamExt as _};
 use muster_core::action::Action;
@@ -20,13 +20,13 @@ use muster_service::lists::{
 use muster_service::{Mutation, Recipe};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::find::{named, optional, optional_id, optional_word, word};
+use super::find::{named, optional, optional_id, optional_variant, variant};
 use super::mutate::{mutation, with_action};
 use super::pages::{self, ClusterFilters, page_request};
 use super::{CoreApi, access, convert, create, update};
 use crate::error::ApiError;
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
     async fn page_of_clusters(
@@ -40,10 +40,10 @@ impl CoreApi {
     }
 }
 
-/// Events that are shown within a cluster.
+/// How many events a cluster is shown with.
 const SHOWN_EVENTS: u32 = 10;
 
-/// The filters of a list request, whatever its type.
+/// The filters of a list request of any type.
 macro_rules! filters {
     ($request:expr) => {
         ClusterFilters {
@@ -60,7 +60,7 @@ macro_rules! filters {
 
 #[async_trait]
 impl ClusterService for CoreApi {
-    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> Answer<Cluster> {
+    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "CreateCluster");
         let Mutation { access, caller, .. } = &mutation;
         let create = Box::pin(async {
@@ -74,7 +74,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, create).await)
     }
 
-    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> Answer<Cluster> {
+    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> GrpcResult<Cluster> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
@@ -89,7 +89,7 @@ impl ClusterService for CoreApi {
         Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
     }
 
-    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> Answer<ListClustersResponse> {
+    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> GrpcResult<ListClustersResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let namespace = Some(create::namespace(&request.namespace, "")?);
@@ -103,7 +103,7 @@ impl ClusterService for CoreApi {
     async fn list_all_clusters(
         &self,
         request: Request<ListAllClustersRequest>,
-    ) -> Answer<ListAllClustersResponse> {
+    ) -> GrpcResult<ListAllClustersResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let with_total = request.with_total;
@@ -113,7 +113,7 @@ impl ClusterService for CoreApi {
         Ok(Response::new(ListAllClustersResponse { clusters, next_page_token, total_size }))
     }
 
-    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> Answer<Empty> {
+    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> GrpcResult<Empty> {
         let (request, mutation) = mutation!(request, "DeleteCluster");
         let Mutation { access, caller, .. } = &mutation;
         let delete = Box::pin(async {
@@ -124,7 +124,7 @@ impl ClusterService for CoreApi {
         with_action(Empty {}, &deleted?.1)
     }
 
-    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> Answer<Cluster> {
+    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "UpdateCluster");
         let Mutation { access, caller, .. } = &mutation;
         let update = Box::pin(async {
@@ -138,7 +138,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, update).await)
     }
 
-    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> Answer<Cluster> {
+    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "ScaleCluster");
         let Mutation { access, caller, .. } = &mutation;
         let scale = Box::pin(async {
@@ -150,7 +150,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, scale).await)
     }
 
-    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> Answer<Cluster> {
+    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "RestartHead");
         let Mutation { access, caller, .. } = &mutation;
         let restart = Box::pin(async {
@@ -160,7 +160,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, restart).await)
     }
 
-    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Answer<ListNodesResponse> {
+    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> GrpcResult<ListNodesResponse> {
         const SORTS: &[(&str, NodeSort)] = &[
             ("index", NodeSort::Index),
             ("name", NodeSort::Name),
@@ -170,10 +170,10 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let statuses = request.state.iter().map(|given| word("state", given));
+        let statuses = request.state.iter().map(|given| variant("state", given));
         let query = NodeQuery {
             group: optional(&request.group_name),
-            role: optional_word("role", &request.role)?,
+            role: optional_variant("role", &request.role)?,
             with_total: request.with_total,
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
@@ -188,7 +188,7 @@ impl ClusterService for CoreApi {
         }))
     }
 
-    async fn list_events(&self, request: Request<ListEventsRequest>) -> Answer<ListEventsResponse> {
+    async fn list_events(&self, request: Request<ListEventsRequest>) -> GrpcResult<ListEventsResponse> {
         const SORTS: &[(&str, EventSort)] =
             &[("at", EventSort::At), ("level", EventSort::Level), ("reason", EventSort::Reason)];
         let access = access(&request)?;
@@ -197,7 +197,7 @@ impl ClusterService for CoreApi {
         let query = EventQuery {
             action: optional_id("action_id", &request.action_id)?,
             with_total: request.with_total,
-            levels: optional_word("level", &request.level)?.into_iter().collect(),
+            levels: optional_variant("level", &request.level)?.into_iter().collect(),
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
         };
@@ -210,14 +210,17 @@ impl ClusterService for CoreApi {
         }))
     }
 
-    async fn list_actions(&self, request: Request<ListClusterActionsRequest>) -> Answer<ListActionsResponse> {
+    async fn list_actions(
+        &self,
+        request: Request<ListClusterActionsRequest>,
+    ) -> GrpcResult<ListActionsResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find_past(&access, &named!(request)).await?;
-        let statuses = request.state.iter().map(|given| word("state", given));
+        let statuses = request.state.iter().map(|given| variant("state", given));
         let query = ActionQuery {
             with_total: request.with_total,
-            kinds: optional_word("action", &request.action)?.into_iter().collect(),
+            kinds: optional_variant("action", &request.action)?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()
@@ -228,7 +231,7 @@ impl ClusterService for CoreApi {
 
     type GetLogsStream = BoxStream<'static, Result<LogChunk, Status>>;
 
-    async fn get_logs(&self, request: Request<GetLogsRequest>) -> Answer<Self::GetLogsStream> {
+    async fn get_logs(&self, request: Request<GetLogsRequest>) -> GrpcResult<Self::GetLogsStream> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
@@ -238,7 +241,7 @@ impl ClusterService for CoreApi {
     async fn get_environment(
         &self,
         request: Request<GetEnvironmentRequest>,
-    ) -> Answer<GetEnvironmentResponse> {
+    ) -> GrpcResult<GetEnvironmentResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
@@ -251,15 +254,15 @@ impl ClusterService for CoreApi {
     async fn watch_clusters(
         &self,
         request: Request<WatchClustersRequest>,
-    ) -> Answer<Self::WatchClustersStream> {
+    ) -> GrpcResult<Self::WatchClustersStream> {
         let access = access(&request)?;
         let stream = self.watch(&access, &request.into_inner()).await?;
         Ok(Response::new(stream.boxed()))
     }
 }
 
-/// The answer to a mutation: the cluster as it is now, and the action.
-fn changed(changed: Result<(Row, Action), ApiError>) -> Answer<Cluster> {
+/// The response to a mutation: the present cluster, and the action.
+fn changed(changed: Result<(Row, Action), ApiError>) -> GrpcResult<Cluster> {
     let (cluster, action) = changed?;
     with_action(convert::cluster(cluster), &action)
 }

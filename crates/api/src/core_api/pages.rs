@@ -3,10 +3,10 @@
 use muster_core::cluster::ClusterStatus;
 use muster_service::lists::{ClusterQuery, ClusterSort, Deleted, Direction};
 
-use super::find::{optional, optional_word, word};
+use super::find::{optional, optional_variant, variant};
 use crate::error::ApiError;
 
-/// The page that a list request asks for, whatever its type.
+/// The page that a list request of any type asks for.
 macro_rules! page_request {
     ($request:expr) => {
         muster_service::lists::PageRequest {
@@ -19,18 +19,18 @@ macro_rules! page_request {
 
 pub(super) use page_request;
 
-/// The most objects on a page; a size of 0 is everything.
+/// The page size as a limit; 0 is everything.
 pub(super) fn limit(page_size: i32) -> Result<Option<u32>, ApiError> {
     match u32::try_from(page_size) {
         Ok(0) => Ok(None),
         Ok(size) => Ok(Some(size)),
-        Err(_) => Err(ApiError::invalid(format!(
-            "page_size is {page_size}: from 0, which is everything, up is possible"
-        ))),
+        Err(_) => {
+            Err(ApiError::invalid(format!("page_size is {page_size}: must be 0 (everything) or greater")))
+        }
     }
 }
 
-/// The filters that all lists of clusters have.
+/// The filters of every list of clusters.
 pub(super) struct ClusterFilters<'r> {
     pub(super) state: &'r [String],
     pub(super) framework: &'r str,
@@ -43,10 +43,10 @@ pub(super) struct ClusterFilters<'r> {
 
 /// The clusters that the filters select.
 pub(super) fn cluster_query(filters: &ClusterFilters<'_>) -> Result<ClusterQuery, ApiError> {
-    let statuses = filters.state.iter().map(|given| word::<ClusterStatus>("state", given));
+    let statuses = filters.state.iter().map(|given| variant::<ClusterStatus>("state", given));
     Ok(ClusterQuery {
         statuses: statuses.collect::<Result<_, _>>()?,
-        framework: optional_word("framework", filters.framework)?,
+        framework: optional_variant("framework", filters.framework)?,
         user: optional(filters.user),
         labels: filters.label.iter().map(|label| parse_label(label)).collect::<Result<_, _>>()?,
         name_prefix: optional(filters.name_prefix),
@@ -80,16 +80,16 @@ const CLUSTER_SORTS: &[(&str, ClusterSort)] = &[
     ("framework", ClusterSort::Framework),
 ];
 
-/// `name`, or `-name` for the other way round; the first of the table if nothing is said.
+/// Parses `name` (ascending) or `-name` (descending); the default is the first row of the table, ascending.
 pub(super) fn parse_sort<S: Copy>(given: &str, known: &[(&str, S)]) -> Result<Vec<(S, Direction)>, ApiError> {
-    let (word, direction) = match given.strip_prefix('-') {
-        Some(word) => (word, Direction::Descending),
+    let (key, direction) = match given.strip_prefix('-') {
+        Some(key) => (key, Direction::Descending),
         None => (given, Direction::Ascending),
     };
-    if word.is_empty() && direction == Direction::Ascending {
+    if key.is_empty() && direction == Direction::Ascending {
         return Ok(known.first().map(|(_, sort)| (*sort, direction)).into_iter().collect());
     }
-    match known.iter().find(|(name, _)| *name == word) {
+    match known.iter().find(|(name, _)| *name == key) {
         Some((_, sort)) => Ok(vec![(*sort, direction)]),
         None => {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -101,7 +101,7 @@ pub(super) fn parse_sort<S: Copy>(given: &str, known: &[(&str, S)]) -> Result<Ve
     }
 }
 
-/// The total as the wire has it.
+/// The total on the wire.
 pub(super) fn total(count: Option<u64>) -> Option<i32> {
     count.map(|count| i32::try_from(count).unwrap_or(i32::MAX))
 }
@@ -125,6 +125,6 @@ mod tests {
     #[case("-")]
     fn an_unknown_sort_is_refused_with_those_known(#[case] given: &str) {
         let error = parse_sort(given, CLUSTER_SORTS).unwrap_err();
-        assert!(error.sentence.contains("created_at, name, state, framework"), "{error}");
+        assert!(error.message.contains("created_at, name, state, framework"), "{error}");
     }
 }
