@@ -35,7 +35,7 @@ pub use reads::DatabaseInfo;
 pub use service::{Service, Settings};
 pub use token_signer::TokenSigner;
 
-/// The engine's ports that APIs use, and what providers answer through them.
+/// The engine's ports that APIs use, and the types of their results.
 pub mod ports {
     pub use muster_engine::ports::provider::{LogQuery, Operation, ProviderError};
     pub use muster_engine::ports::{clock, frameworks, identity};

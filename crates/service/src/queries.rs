@@ -1,4 +1,4 @@
-//! Questions about clusters, nodes and the server that change nothing.
+//! Reads through the engine and its providers, and signals to actions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Service {
         self.engine.now()
     }
 
-    /// How long history is kept.
+    /// How long history is stored.
     pub fn retention(&self) -> Span {
         self.engine.config().retention
     }
@@ -52,17 +52,17 @@ impl Service {
         Ok(self.engine.logs(cluster, node, query).await?)
     }
 
-    /// The environment that programs need to use a cluster.
+    /// The environment variables that programs need to use a cluster.
     pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, ServiceError> {
         Ok(self.engine.environment(cluster).await?)
     }
 
-    /// What the provider reports of a node.
+    /// The details that the provider reports of a node.
     pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, ServiceError> {
         Ok(self.engine.details(node).await?)
     }
 
-    /// What the provider reports of members of a cluster.
+    /// The details that the provider reports of members of a cluster.
     pub async fn details_of(
         &self,
         cluster: &Cluster,
@@ -71,7 +71,7 @@ impl Service {
         Ok(self.engine.details_of(cluster, members).await?)
     }
 
-    /// Whether an action of a user is under way on a cluster or node; healing does not count.
+    /// Whether an action of a user is running on a cluster or node; healing does not count.
     pub async fn is_changing(
         &self,
         cluster: Option<ClusterId>,

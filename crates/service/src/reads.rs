@@ -14,7 +14,7 @@ use muster_store::{Dialect, SCHEMA_VERSION};
 use crate::error::ServiceError;
 use crate::service::Service;
 
-/// The database behind a server.
+/// The database of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatabaseInfo {
     /// The kind of database: `sqlite` or `postgres`.
@@ -60,7 +60,7 @@ impl Service {
         Ok(self.store().engines().await?)
     }
 
-    /// The database behind this server.
+    /// The database of this server.
     pub fn database(&self) -> DatabaseInfo {
         let kind = match self.store().dialect() {
             Dialect::Sqlite => "sqlite",

@@ -1,4 +1,4 @@
-//! The handle that APIs hold: the engine, and the settings that decide what callers may do.
+//! The handle of APIs: the engine, and the settings that decide what callers may do.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use crate::error::ServiceError;
 use crate::token_signer::TokenSigner;
 
-/// What the server's configuration says about its callers.
+/// The part of the server's configuration that decides what callers may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Loosened for development.
+    /// The server runs with `--dev`.
     pub dev: bool,
     /// Only the operating system's user that runs the server can authenticate.
     pub own_user_only: bool,
@@ -24,7 +24,7 @@ pub struct Settings {
 pub struct Service {
     pub(crate) engine: Engine,
     pub(crate) settings: Arc<Settings>,
-    /// The server stops: requests that wait are answered at once.
+    /// Cancelled when the server stops: waiting requests are answered at once.
     closing: CancellationToken,
     signer: Arc<OnceCell<TokenSigner>>,
 }
@@ -40,7 +40,7 @@ impl Service {
         }
     }
 
-    /// The engine behind the use cases.
+    /// The engine below the use cases.
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -61,7 +61,7 @@ impl Service {
         &self.closing
     }
 
-    /// Ends every wait, since the server stops. The actions waited for go on.
+    /// Ends every wait, since the server stops. The actions continue.
     pub fn close(&self) {
         self.closing.cancel();
     }

@@ -17,14 +17,14 @@ impl TokenSigner {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
-    /// A token that carries something, good for one purpose only.
+    /// Signs a payload for one purpose.
     pub fn sign(&self, purpose: &str, carried: &[u8]) -> String {
         let mut token = self.signature(purpose, carried).to_vec();
         token.extend_from_slice(carried);
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// What a token carries; none if it was not signed with this key for this purpose.
+    /// The payload of a token; none if it was not signed with this key for this purpose.
     pub fn verify(&self, purpose: &str, token: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (signature, carried) = bytes.split_at_checked(SIGNATURE)?;
@@ -34,7 +34,7 @@ impl TokenSigner {
 
     fn signature(&self, purpose: &str, carried: &[u8]) -> [u8; SIGNATURE] {
         let mut context = hmac::Context::with_key(&self.0);
-        // With the length in front, no purpose can run over into what is carried.
+        // With the length in front, no purpose can run over into the payload.
         context.update(&(purpose.len() as u64).to_be_bytes());
         context.update(purpose.as_bytes());
         context.update(carried);

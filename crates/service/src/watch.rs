@@ -79,7 +79,7 @@ struct Watch {
     resume_token: String,
 }
 
-/// What a watch does next.
+/// The next step of a watch.
 enum Step {
     /// Notes the newest change, and reads the current set from its beginning.
     Begin,
@@ -122,7 +122,7 @@ impl Service {
         }))
     }
 
-    /// Where an earlier watch ended, if the changes since are still stored.
+    /// The position where an earlier watch ended, if the changes since are still stored.
     async fn resumed(&self, tokens: &Tokens, given: &str) -> Result<Option<Position>, ServiceError> {
         if given.is_empty() {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! The scope of a page token: the explicit text of the list that the token belongs to.
 //!
-//! Fields are written out one by one, so that a token survives changes of our own types, and a query that gets
-//! another field does not compile until it is decided here whether that makes another list.
+//! Fields are written out one by one, so that tokens survive changes of Muster's types, and a query with another field
+//! does not compile until it is decided here whether that makes another list.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ impl PageScope {
         Self(format!("{VERSION} {list}")).with("sort_by", [sort_by])
     }
 
-    /// Values come with their length, so that no value can be taken for another field.
+    /// Each value is prefixed with its length, so that no value can be mistaken for another field.
     fn with(mut self, name: &str, values: impl IntoIterator<Item = impl Display>) -> Self {
         for value in values {
             let value = value.to_string();

@@ -12,7 +12,7 @@ use crate::token_signer::TokenSigner;
 
 /// A query for a list whose pages are found by tokens.
 pub trait PagedQuery: ListQuery + Clone {
-    /// The text that tells this list from others.
+    /// The text that distinguishes this list from others.
     fn scope(&self, sort_by: &str) -> String;
 
     /// Selects a page.

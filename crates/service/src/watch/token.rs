@@ -26,8 +26,8 @@ impl Tokens {
 
     pub(super) fn read(&self, signer: &TokenSigner, token: &str) -> Option<Position> {
         let carried = String::from_utf8(signer.verify(&self.purpose, token)?).ok()?;
-        let mut words = carried.split(' ');
-        let (change, cluster, heard) = (words.next()?, words.next()?, words.next()?);
+        let mut parts = carried.split(' ');
+        let (change, cluster, heard) = (parts.next()?, parts.next()?, parts.next()?);
         let cluster = if cluster == NONE { None } else { Some(cluster.parse().ok()?) };
         Some(Position { change: change.parse().ok()?, cluster, heard: heard.parse().ok()? })
     }

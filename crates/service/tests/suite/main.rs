@@ -1,4 +1,4 @@
-//! What the use cases promise, over a real engine and a real database.
+//! The use cases over a real engine and a real database.
 
 mod harness;
 
