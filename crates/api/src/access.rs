@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_is_never_a_mere_look() {
+    fn a_method_that_changes_something_is_not_a_read() {
         for method in METHODS {
             let case = of(method.grpc_path).unwrap();
             let safe = method.rules.iter().all(|rule| rule.verb == http::Method::GET);

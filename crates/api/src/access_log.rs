@@ -1,4 +1,4 @@
-//! The access log: every request gets an id, a span that carries it, a line in the log if it is refused, and a count
+//! The access log: every request gets an id, a span with that id, a line in the log if it is refused, and a count
 //! in the metrics.
 
 use std::sync::LazyLock;
@@ -28,27 +28,27 @@ mod tests;
 /// The header and metadata that carry a request's id, in and out.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id that is taken over from a caller.
+/// The longest id that a caller may give.
 const LONGEST_ID: usize = 128;
 
 /// The longest path that is logged.
 const LONGEST_PATH: usize = 256;
 
-/// Which port a request came to.
+/// The port that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
     Rest,
     Grpc,
 }
 
-/// What is counted of requests. Handles are cheap to clone.
+/// The metrics of requests. Handles are cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     answered: Family<Answered, Counter>,
     durations: Family<Route, Histogram>,
 }
 
-/// Each label has a few values, whatever callers send.
+/// Callers cannot create label values: each label has only a few.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     method: &'static str,
@@ -66,7 +66,7 @@ impl Requests {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let requests = Self {
             answered: Family::default(),
-            // From a millisecond to four minutes: mutations may wait for what they ask for.
+            // From a millisecond to four minutes: mutations may wait for their action.
             durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 10))),
         };
         let help = "Requests that were answered, by method, route and status (of gRPC: the name of its code)";
@@ -77,7 +77,7 @@ impl Requests {
         requests
     }
 
-    /// Puts all of this around finished routes.
+    /// Adds the access log to finished routes.
     pub(crate) fn around(&self, routes: Router, port: Port) -> Router {
         routes.layer(from_fn_with_state((self.clone(), port), follow))
     }
@@ -127,7 +127,7 @@ async fn follow(
     .await
 }
 
-/// The caller's own id for the request if it can stand in a log as it is, else a new one.
+/// The caller's id for the request if it is safe to log, else a new one.
 fn id_of(headers: &HeaderMap) -> HeaderValue {
     let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     let sane =
@@ -152,7 +152,7 @@ fn method_of(method: &Method) -> &'static str {
     }
 }
 
-/// The template of a path, of which there are as many as routes.
+/// The template of a path, so that the label has as many values as there are routes.
 fn route_of(request: &Request, port: Port) -> String {
     static TEMPLATES: LazyLock<rest::Templates> = LazyLock::new(rest::templates);
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
@@ -183,7 +183,7 @@ impl Outcome {
     fn of(response: &Response, port: Port) -> Self {
         let header = response.headers().get(ERROR_HEADER).and_then(|value| value.to_str().ok());
         if port == Port::Grpc && response.status().is_success() {
-            // A stream that began well reports its end after the last message.
+            // The status of a stream follows its last message, so a stream that has begun counts as a success.
             let status = Status::from_header_map(response.headers()).unwrap_or_else(|| Status::ok(""));
             let (code, name) = (status.code(), format!("{:?}", status.code()));
             let refusal = (code != Code::Ok).then(|| Refusal {
@@ -214,7 +214,7 @@ impl Outcome {
             Some(Refusal { code, server_error: true, message }) => {
                 tracing::warn!(status, code, reason = message, ms, "refused");
             }
-            // The message of a client error may hold the client's secrets: the code is enough.
+            // The message of a client error may contain the client's secrets, so only its code is logged.
             Some(Refusal { code, .. }) => tracing::info!(status, code, ms, "refused"),
         }
     }

@@ -1,4 +1,4 @@
-//! Who is calling: one authenticator per configured scheme, all giving a principal.
+//! Authentication: each configured scheme can turn a request's credentials into a principal.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ mod accounts;
 mod kubernetes;
 mod local;
 mod none;
-mod reread;
+mod reloaded_file;
 mod secret;
 mod tokens;
 
@@ -22,14 +22,14 @@ mod tests;
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
 pub use kubernetes::{KUBERNETES_SCHEME, KubernetesTokens};
 pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
-pub use none::{Nobody, NotAllowed};
+pub use none::{NoAuthentication, NotAllowed};
 pub use secret::{hash, new_token};
 pub use tokens::{TokenEntry, Tokens, TokensFile};
 
 /// The header in which clients of OpenStack services send their token.
 const OPENSTACK_TOKEN: &str = "x-auth-token";
 
-/// What is known of a caller before anybody vouches for it.
+/// A caller that is not authenticated yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
     /// The headers of the request.
@@ -54,16 +54,16 @@ impl Caller<'_> {
     }
 }
 
-/// Why nobody can be vouched for.
+/// Why a caller is not authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// The credentials are this scheme's, and they are not good.
+    /// The credentials are of this scheme and invalid.
     #[error("{0}")]
     Refused(String),
-    /// Whoever knows about them cannot be asked now.
+    /// The service that knows the credentials is unreachable at present.
     #[error("{0}")]
     Unavailable(String),
-    /// Whoever knows about them does not let us ask.
+    /// The service that knows the credentials does not let Muster ask.
     #[error("{0}")]
     Misconfigured(String),
 }
@@ -71,20 +71,20 @@ pub enum AuthError {
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::Refused(sentence) => Self::unauthenticated(sentence),
-            AuthError::Unavailable(sentence) => Self::unavailable(sentence),
-            AuthError::Misconfigured(sentence) => Self::internal(sentence),
+            AuthError::Refused(message) => Self::unauthenticated(message),
+            AuthError::Unavailable(message) => Self::unavailable(message),
+            AuthError::Misconfigured(message) => Self::internal(message),
         }
     }
 }
 
-/// Somebody who can tell who is calling.
+/// A scheme that authenticates callers.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
-    /// The scheme's name, as it is configured and as principals carry it.
+    /// The scheme's name, in the configuration and in principals.
     fn scheme(&self) -> &'static str;
 
-    /// Who is calling; nobody if the credentials are not of this scheme.
+    /// Authenticates a caller; none if the credentials are not of this scheme.
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError>;
 }
 
@@ -99,18 +99,18 @@ impl std::fmt::Debug for Authenticators {
 }
 
 impl Authenticators {
-    /// No scheme: nobody gets in.
+    /// No scheme: every caller is refused.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, with another scheme at the end.
+    /// Appends a scheme.
     #[must_use]
     pub fn with(self, scheme: impl Authenticator) -> Self {
         self.with_shared(Arc::new(scheme))
     }
 
-    /// The same, with another scheme at the end that somebody else uses too.
+    /// Appends a scheme that is shared with other code.
     #[must_use]
     pub fn with_shared(mut self, scheme: Arc<dyn Authenticator>) -> Self {
         self.0.push(scheme);
@@ -122,9 +122,9 @@ impl Authenticators {
         self.0.iter().map(|scheme| scheme.scheme()).collect()
     }
 
-    /// Who is calling, by the first scheme that knows.
+    /// The caller's principal, by the first scheme that knows the credentials.
     pub async fn identify(&self, caller: Caller<'_>) -> Result<Principal, AuthError> {
-        // Whom one cannot ask about another may know.
+        // If a scheme is unavailable, a later one may still know the caller.
         let mut unavailable = None;
         for scheme in &self.0 {
             match scheme.authenticate(caller).await {

@@ -1,5 +1,5 @@
-//! The clustering API: clusters, nodes, profiles, policies, actions, events and receivers, as existing clients of the
-//! OpenStack clustering service speak.
+//! The clustering API: clusters, nodes, profiles, policies, actions, events and receivers, for existing clients of the
+//! OpenStack clustering service (Senlin).
 
 mod actions;
 mod adoption;
@@ -43,17 +43,17 @@ use crate::serve::PublicRoute;
 pub(crate) use call::base;
 pub use routes::CASES;
 
-/// Where the API is.
+/// The path of the API.
 pub(crate) const ROOT: &str = "/clustering";
 
-/// Where its resources are.
+/// The path of its resources.
 pub(crate) const V1: &str = "/clustering/v1";
 
 /// The clustering API over the use cases. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Clustering {
     service: Service,
-    /// Whether clients come by TLS.
+    /// Whether clients connect with TLS.
     tls: bool,
 }
 
@@ -69,11 +69,11 @@ fn owns_path(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The request id, under the name that clients of OpenStack services look for.
+/// The header of the request id that clients of OpenStack services read.
 const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// A layer around all others: leaves in the requests of this API how its errors are rendered and whether the route is
-/// public, and repeats the request id in the form that clients of OpenStack services know.
+/// A layer around all others. It marks requests of this API with its error renderer and whether the route is public, and
+/// repeats the request id in the header of OpenStack services.
 pub(crate) async fn claim(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if !owns_path(path) {

@@ -10,7 +10,6 @@ mod frameworks;
 mod inquire;
 mod limits;
 mod mutate;
-mod page_scope;
 mod pages;
 mod pods;
 mod recipe;
@@ -29,32 +28,30 @@ use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
 use muster_service::ports::frameworks::Frameworks;
 use muster_service::{Service, Settings};
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
 use crate::access::Access;
 use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
-use crate::token_signer::TokenSigner;
 
-/// What the server says of itself.
+/// Facts about the server that it reports to clients.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     /// Its version and commit.
     pub version: String,
-    /// Its id, new with every start.
+    /// Its id, which changes with every start.
     pub server_id: String,
-    /// When it began.
+    /// When it started.
     pub started_at: Timestamp,
-    /// Whether it is loosened for development.
+    /// Whether it runs with `--dev`.
     pub dev: bool,
-    /// The schemes that vouch for callers.
+    /// The authentication schemes.
     pub auth_schemes: Vec<String>,
 }
 
 impl ServerInfo {
-    /// What the use cases need to know of it.
+    /// The settings of the use cases.
     pub fn settings(&self) -> Settings {
         let own_user_only = self.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
         Settings { dev: self.dev, own_user_only }
@@ -67,41 +64,33 @@ pub struct CoreApi {
     service: Service,
     info: Arc<ServerInfo>,
     shutdown: CancellationToken,
-    signer: Arc<OnceCell<TokenSigner>>,
-    /// What local processes can run; nothing where there are none.
+    /// The frameworks that local processes can run; none on a server without local processes.
     frameworks: Option<Arc<dyn Frameworks>>,
-    /// What nodes can be given by name.
+    /// The shapes that requests can name.
     shapes: Arc<[NamedShape]>,
 }
 
 impl CoreApi {
     /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        let (signer, shapes) = (Arc::default(), Arc::default());
-        Self { service, info: Arc::new(info), shutdown, signer, frameworks: None, shapes }
+        Self { service, info: Arc::new(info), shutdown, frameworks: None, shapes: Arc::default() }
     }
 
-    /// The same, with the frameworks that local processes can run.
+    /// Adds the frameworks that local processes can run.
     #[must_use]
     pub fn with_frameworks(self, frameworks: Arc<dyn Frameworks>) -> Self {
         Self { frameworks: Some(frameworks), ..self }
     }
 
-    /// The same, with shapes that nodes can be given by name.
+    /// Adds the shapes that requests can name.
     #[must_use]
     pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
         Self { shapes: shapes.into(), ..self }
     }
 
-    /// Ends what waits: requests for their milestones, and watches. The actions that they wait for go on.
+    /// Ends requests that wait for a milestone, and watches. The actions continue.
     pub fn close(&self) {
         self.service.close();
-    }
-
-    /// What tokens are signed with.
-    async fn signer(&self) -> Result<&TokenSigner, ApiError> {
-        let read = async || Ok(TokenSigner::new(&self.service.store().token_key().await?));
-        self.signer.get_or_try_init(read).await
     }
 
     /// The services for gRPC.
@@ -123,8 +112,8 @@ impl CoreApi {
     }
 }
 
-/// Who is calling, and what the method needs; the doors have said so.
+/// The caller within this method; the authorizing layer left it in the request.
 fn access<T>(request: &Request<T>) -> Result<Access, Status> {
     let access = request.extensions().get::<Access>().cloned();
-    access.ok_or_else(|| ApiError::unauthenticated("nobody vouches for this request").into())
+    access.ok_or_else(|| ApiError::unauthenticated("this request has no credentials").into())
 }

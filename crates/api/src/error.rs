@@ -1,4 +1,4 @@
-//! One error for every door: a stable word, a sentence, and its status over HTTP and gRPC.
+//! The error of the core API and of the layers around all APIs: a stable code, a message, and its status over HTTP and gRPC.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -9,7 +9,6 @@ use http::StatusCode;
 use muster_proto::rpc::{ERROR_INFO, ErrorInfo};
 use muster_proto::wkt::Any;
 use muster_service::{Denied, ErrorKind, ServiceError};
-use muster_store::StoreError;
 use prost::Message as _;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -17,23 +16,23 @@ use tonic::{Code, Status};
 #[cfg(test)]
 mod tests;
 
-/// The metadata and header that carry the word of a refusal.
+/// The metadata and header that carry the code of an error.
 pub const ERROR_HEADER: &str = "muster-error";
 
-/// The metadata and header that carry the action behind an answer.
+/// The metadata and header that carry the id of the action that a response is about.
 pub const ACTION_HEADER: &str = "muster-action-id";
 
-/// Whose words these are.
+/// The domain of the codes in error details.
 pub const DOMAIN: &str = "muster.dev";
 
-/// Declares the constructors of [`ApiError`], each with its word and statuses.
+/// Declares the constructors of [`ApiError`], each with its code and statuses.
 macro_rules! refusals {
-    ($($(#[$doc:meta])* $name:ident = $word:literal, $http:ident, $grpc:ident;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $http:ident, $grpc:ident;)+) => {
         impl ApiError {
             $(
                 $(#[$doc])*
-                pub fn $name(sentence: impl Into<String>) -> Self {
-                    Self::new($word, StatusCode::$http, Code::$grpc, sentence)
+                pub fn $name(message: impl Into<String>) -> Self {
+                    Self::new($code, StatusCode::$http, Code::$grpc, message)
                 }
             )+
         }
@@ -43,70 +42,75 @@ macro_rules! refusals {
 refusals! {
     /// A value that cannot be used.
     invalid = "InvalidArgument", BAD_REQUEST, InvalidArgument;
-    /// Something that is not possible as things are.
+    /// The present state does not allow this.
     impossible = "FailedPrecondition", BAD_REQUEST, FailedPrecondition;
-    /// Nobody vouches for the caller.
+    /// The caller has no valid credentials.
     unauthenticated = "Unauthenticated", UNAUTHORIZED, Unauthenticated;
     /// The caller may see it, but not do this.
     forbidden = "Forbidden", FORBIDDEN, PermissionDenied;
-    /// More than the caller's share.
+    /// The caller's quota does not allow this.
     quota = "QuotaExceeded", FORBIDDEN, PermissionDenied;
-    /// It is not there, or the caller may not see it.
+    /// The object does not exist, or the caller may not see it.
     not_found = "NotFound", NOT_FOUND, NotFound;
     /// Its name is taken.
     exists = "AlreadyExists", CONFLICT, AlreadyExists;
-    /// Somebody else is changing it.
+    /// Another action is changing the object.
     conflict = "Conflict", CONFLICT, Aborted;
-    /// A page token older than the history.
+    /// A token refers to history that is not stored any more.
     expired = "PageTokenExpired", GONE, FailedPrecondition;
-    /// A body larger than a door takes.
+    /// The body is larger than the server accepts.
     too_large = "BodyTooLarge", PAYLOAD_TOO_LARGE, InvalidArgument;
-    /// A body that is no JSON by its content type.
+    /// The content type of the body is not JSON.
     not_json = "UnsupportedMediaType", UNSUPPORTED_MEDIA_TYPE, InvalidArgument;
-    /// A request id that came with another body before.
+    /// The request id was used with another body before.
     reused = "RequestIdReused", UNPROCESSABLE_ENTITY, InvalidArgument;
-    /// Too much at once.
+    /// The caller sends too many requests.
     too_many = "TooManyRequests", TOO_MANY_REQUESTS, ResourceExhausted;
     /// There is no such method.
     unimplemented = "Unimplemented", NOT_IMPLEMENTED, Unimplemented;
-    /// Something needed cannot be reached now.
+    /// A dependency of the server is unreachable at present.
     unavailable = "Unavailable", SERVICE_UNAVAILABLE, Unavailable;
-    /// It took too long.
+    /// The request took longer than allowed.
     timed_out = "DeadlineExceeded", GATEWAY_TIMEOUT, DeadlineExceeded;
     /// A defect of Muster.
     internal = "Internal", INTERNAL_SERVER_ERROR, Internal;
 }
 
-/// A refusal, as every door gives it.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{sentence}")]
+#[error("{message}")]
 pub struct ApiError {
-    /// A stable word, for programs.
-    pub word: String,
-    /// What is wrong, with the value and the limit, and what to do; for people.
-    pub sentence: String,
-    /// Its status over HTTP.
+    /// A stable code, for programs.
+    pub code: String,
+    /// The value, the rule and the remedy, for people.
+    pub message: String,
+    /// The status over HTTP.
     pub status: StatusCode,
-    /// Its code over gRPC.
-    pub code: Code,
-    /// The action that goes on, if one does.
+    /// The code over gRPC.
+    pub grpc_code: Code,
+    /// The action that continues nevertheless, if there is one.
     pub action: Option<String>,
 }
 
 impl ApiError {
-    /// A refusal of its own kind.
-    pub fn new(word: impl Into<String>, status: StatusCode, code: Code, sentence: impl Into<String>) -> Self {
-        Self { word: word.into(), sentence: sentence.into(), status, code, action: None }
+    /// An error with a code and statuses of its own.
+    pub fn new(
+        code: impl Into<String>,
+        status: StatusCode,
+        grpc_code: Code,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { code: code.into(), message: message.into(), status, grpc_code, action: None }
     }
 
-    /// The same with a more precise word.
+    /// Replaces the code by a more precise one.
     #[must_use]
-    pub fn word(mut self, word: impl Into<String>) -> Self {
-        self.word = word.into();
+    pub fn code(mut self, code: impl Into<String>) -> Self {
+        self.code = code.into();
         self
     }
 
-    /// The same, with the action that goes on.
+    /// Names the action that continues.
     #[must_use]
     pub fn about(mut self, action: impl Into<String>) -> Self {
         self.action = Some(action.into());
@@ -115,18 +119,18 @@ impl ApiError {
 
     fn details(&self) -> Vec<u8> {
         let info =
-            ErrorInfo { reason: self.word.clone(), domain: DOMAIN.to_owned(), metadata: BTreeMap::new() };
+            ErrorInfo { reason: self.code.clone(), domain: DOMAIN.to_owned(), metadata: BTreeMap::new() };
         let any = Any { type_url: ERROR_INFO.to_owned(), value: info.encode_to_vec() };
         muster_proto::rpc::Status {
-            code: self.code as i32,
-            message: self.sentence.clone(),
+            code: self.grpc_code as i32,
+            message: self.message.clone(),
             details: vec![any],
         }
         .encode_to_vec()
     }
 }
 
-/// The message of an error, beside the body that has it too; for the access log.
+/// The message of an error, in the extensions of a response, for the access log.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorMessage(pub(crate) String);
 
@@ -147,12 +151,13 @@ impl From<ServiceError> for ApiError {
             ErrorKind::Conflict => Self::conflict,
             ErrorKind::RequestIdReused => Self::reused,
             ErrorKind::Unavailable => Self::unavailable,
+            ErrorKind::Expired => Self::expired,
             ErrorKind::TimedOut => Self::timed_out,
             ErrorKind::Internal => Self::internal,
         };
         let made: Self = make(error.message);
-        let word = error.code.map_or_else(|| made.word.clone(), Into::into);
-        Self { word, action: error.action.map(|id| id.to_string()), ..made }
+        let code = error.code.map_or_else(|| made.code.clone(), Into::into);
+        Self { code, action: error.action.map(|id| id.to_string()), ..made }
     }
 }
 
@@ -162,39 +167,33 @@ impl From<Denied> for ApiError {
     }
 }
 
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        ServiceError::from(error).into()
-    }
-}
-
 impl From<ApiError> for Status {
     fn from(error: ApiError) -> Self {
         let mut metadata = MetadataMap::new();
-        let carried = [(ERROR_HEADER, Some(&error.word)), (ACTION_HEADER, error.action.as_ref())];
+        let carried = [(ERROR_HEADER, Some(&error.code)), (ACTION_HEADER, error.action.as_ref())];
         for (name, value) in carried {
-            // A word that is no header value is still in the details.
+            // A code that is no valid header value is still in the details.
             if let Some(value) = value.and_then(|value| value.parse().ok()) {
                 metadata.insert(name, value);
             }
         }
         let details = error.details().into();
         let mut status =
-            Self::with_details_and_metadata(error.code, error.sentence.clone(), details, metadata);
+            Self::with_details_and_metadata(error.grpc_code, error.message.clone(), details, metadata);
         status.set_source(Arc::new(error));
         status
     }
 }
 
 impl From<&Status> for ApiError {
-    /// The very error that became this status in this process; else what its code says.
+    /// The error that this status was made from in this process, or one by the status's code.
     fn from(status: &Status) -> Self {
         let source = status.source().and_then(|source| source.downcast_ref::<Self>());
         source.cloned().unwrap_or_else(|| by_code(status.code(), status.message()))
     }
 }
 
-fn by_code(code: Code, sentence: &str) -> ApiError {
+fn by_code(code: Code, message: &str) -> ApiError {
     let make = match code {
         Code::InvalidArgument | Code::OutOfRange => ApiError::invalid,
         Code::FailedPrecondition => ApiError::impossible,
@@ -209,9 +208,9 @@ fn by_code(code: Code, sentence: &str) -> ApiError {
         Code::DeadlineExceeded => ApiError::timed_out,
         Code::Cancelled => {
             let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
-            return ApiError::new("Cancelled", status, code, sentence);
+            return ApiError::new("Cancelled", status, code, message);
         }
         Code::Ok | Code::Unknown | Code::Internal | Code::DataLoss => ApiError::internal,
     };
-    ApiError { code, ..make(sentence) }
+    ApiError { grpc_code: code, ..make(message) }
 }

@@ -1,4 +1,4 @@
-//! Host and Origin checks: loopback is no protection from a browser.
+//! Host and Origin checks: a listener on loopback is still reachable by pages in a browser.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::rest::ErrorContext;
 #[cfg(test)]
 mod tests;
 
-/// The names of this machine for itself.
+/// The names of this machine on loopback.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Paths that probes ask for, under whatever name they know; they say nothing about anybody.
+/// The paths of probes. They may use any host name, and reveal nothing about tenants.
 const PROBES: [&str; 4] =
     ["/healthz", "/readyz", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"];
 
-/// Whether a path is a health probe's: open to all.
+/// Whether a path is that of a probe, which every caller may use.
 pub fn is_probe(path: &str) -> bool {
     PROBES.contains(&path)
 }
 
-/// What is checked.
+/// The names that clients may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GuardSettings {
     /// Whether the listener is on loopback.
     pub loopback: bool,
-    /// The names that clients may use elsewhere, with or without a port; empty allows all.
+    /// The allowed names on other listeners, with or without a port; empty allows all.
     pub allowed_hosts: Vec<String>,
 }
 
-/// Refuses requests that came by a foreign name or from a foreign page. A layer for HTTP and gRPC alike.
+/// A layer for HTTP and gRPC that refuses requests with a foreign host name or from a page of a foreign origin.
 pub async fn guard(State(settings): State<Arc<GuardSettings>>, request: Request, next: Next) -> Response {
     if is_probe(request.uri().path()) {
         return next.run(request).await;
@@ -45,14 +45,14 @@ pub async fn guard(State(settings): State<Arc<GuardSettings>>, request: Request,
     }
 }
 
-/// Whether the names in a request are good.
+/// Checks the Host and Origin of a request.
 pub fn check(settings: &GuardSettings, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     let host = host_of(uri, headers);
     if !allows_host(settings, host.as_ref()) {
         let given = host.map_or_else(|| "missing".to_owned(), |host| format!("'{host}'"));
         let known = if settings.loopback { LOOPBACK.join(", ") } else { settings.allowed_hosts.join(", ") };
         return Err(
-            ApiError::forbidden(format!("the Host is {given}: use one of {known}")).word("HostNotAllowed")
+            ApiError::forbidden(format!("the Host is {given}: use one of {known}")).code("HostNotAllowed")
         );
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
@@ -63,11 +63,11 @@ pub fn check(settings: &GuardSettings, uri: &Uri, headers: &HeaderMap) -> Result
     Err(ApiError::forbidden(format!(
         "pages of '{origin}' may not call this server: add the host to allowed_hosts if it is yours"
     ))
-    .word("OriginNotAllowed"))
+    .code("OriginNotAllowed"))
 }
 
 fn host_of(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
-    // HTTP/2 has it in the request line.
+    // HTTP/2 has the host in the request line.
     let given = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     uri.authority().cloned().or_else(|| given.and_then(|host| host.parse().ok()))
 }
@@ -82,7 +82,7 @@ fn allows_host(settings: &GuardSettings, host: Option<&Authority>) -> bool {
 
 /// Whether an authority is one of these; a name without a port allows any port.
 fn is_in<'a>(host: &Authority, names: impl IntoIterator<Item = &'a str>) -> bool {
-    // A name may be written with the dot of the root, and in any case; what stands before @ is no name.
+    // A name may end with the dot of the root, in any case; an authority with user information is no name.
     let (whole, name) = (host.as_str(), host.host().trim_end_matches('.'));
     !whole.contains('@')
         && names

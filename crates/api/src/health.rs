@@ -3,13 +3,13 @@
 use muster_proto::descriptor::{FILE_DESCRIPTOR_SET, POOL};
 use tonic::service::Routes;
 
-/// The name by which a client asks for the server as a whole.
+/// The service name that stands for the whole server.
 const WHOLE_SERVER: &str = "";
 
-/// Adds health and both versions of reflection: older clients ask for the second.
+/// Adds health and both versions of reflection: older clients use v1alpha.
 pub(crate) async fn add_to(routes: Routes) -> Routes {
     let (reporter, health) = tonic_health::server::health_reporter();
-    // Our services are healthy while they are served at all.
+    // A service is healthy for as long as it is served.
     let services = POOL.services().map(|service| service.full_name().to_owned());
     for service in services.chain([WHOLE_SERVER.to_owned()]) {
         reporter.set_service_status(service, tonic_health::ServingStatus::Serving).await;
@@ -22,7 +22,7 @@ pub(crate) async fn add_to(routes: Routes) -> Routes {
     };
     match (reflection().build_v1(), reflection().build_v1alpha()) {
         (Ok(v1), Ok(v1alpha)) => routes = routes.add_service(v1).add_service(v1alpha),
-        // The descriptors are built with this crate; tools would miss reflection, clients nothing.
+        // The descriptors are built with this crate. Without reflection only tools would miss something.
         (Err(error), _) | (_, Err(error)) => tracing::error!(%error, "no reflection"),
     }
     routes

@@ -1,4 +1,4 @@
-//! The identity service's log-in, as far as OpenStack clients need it: a password for a token and a catalog.
+//! The log-in of OpenStack's identity service, as far as clients need it: exchanges a password for a token and a catalog.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::clustering::{ROOT as CLUSTERING, base};
 use crate::rest;
 use crate::serve::PublicRoute;
 
-/// Where the API is.
+/// The path of the API.
 const ROOT: &str = "/identity";
 
-/// The largest log-in.
+/// The largest body of a log-in.
 const BODY_LIMIT: usize = 64 * 1024;
 
-/// Who can log in, and how clients come.
+/// The identity API over the accounts of a file.
 #[derive(Clone)]
 pub struct Identity {
     accounts: Arc<Accounts>,
@@ -31,7 +31,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Log-in by these accounts.
+    /// The API for these accounts; `tls` says whether clients connect with TLS.
     pub const fn new(accounts: Arc<Accounts>, tls: bool) -> Self {
         Self { accounts, tls }
     }
@@ -57,13 +57,13 @@ pub(crate) async fn claim(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-async fn versions(State(door): State<Identity>, request: Request) -> Response {
-    let base = base(&request.into_parts().0, door.tls);
+async fn versions(State(api): State<Identity>, request: Request) -> Response {
+    let base = base(&request.into_parts().0, api.tls);
     answer(StatusCode::MULTIPLE_CHOICES, &json!({"versions": {"values": [document(&base)]}}))
 }
 
-async fn version(State(door): State<Identity>, request: Request) -> Response {
-    let base = base(&request.into_parts().0, door.tls);
+async fn version(State(api): State<Identity>, request: Request) -> Response {
+    let base = base(&request.into_parts().0, api.tls);
     answer(StatusCode::OK, &json!({"version": document(&base)}))
 }
 
@@ -79,9 +79,9 @@ fn document(base: &str) -> Value {
     })
 }
 
-async fn log_in(State(door): State<Identity>, request: Request) -> Response {
+async fn log_in(State(api): State<Identity>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let base = base(&parts, door.tls);
+    let base = base(&parts, api.tls);
     let Ok(bytes) = axum::body::to_bytes(body, BODY_LIMIT).await else {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the log-in is larger than 64 KiB");
     };
@@ -92,9 +92,9 @@ async fn log_in(State(door): State<Identity>, request: Request) -> Response {
         Ok(given) => given,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
     };
-    let accounts = Arc::clone(&door.accounts);
+    let accounts = Arc::clone(&api.accounts);
     let (name, password, project) = (given.name.clone(), given.password.clone(), given.project.clone());
-    // A hash takes a processor for a while.
+    // Hashing a password occupies a processor for a while.
     let checked =
         tokio::task::spawn_blocking(move || accounts.log_in(&name, &password, project.as_deref())).await;
     match checked.ok().flatten() {
@@ -112,7 +112,7 @@ async fn log_in(State(door): State<Identity>, request: Request) -> Response {
     }
 }
 
-/// What a client logs in with.
+/// The credentials in a log-in.
 struct Given {
     name: String,
     password: String,
@@ -173,7 +173,7 @@ fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Says which log-in a token came from, and nothing else.
+/// Identifies the log-in that a token came from.
 fn audit_id(principal: &Principal, at: Timestamp) -> String {
     let name = format!("{}/{}", principal.id, at.micros());
     uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string()

@@ -13,7 +13,6 @@ pub mod operations;
 pub mod rest;
 pub mod serve;
 pub mod server;
-mod token_signer;
 
 pub use core_api::{CoreApi, ServerInfo};
 pub use error::ApiError;

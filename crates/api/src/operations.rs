@@ -17,10 +17,10 @@ use serde_json::json;
 use crate::access_log::Requests;
 use crate::error::ErrorMessage;
 
-/// How long the database may take to answer a probe: those who ask give up after a second.
+/// How long the database may take to answer a probe: probes usually time out after a second.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// What is measured, ready to be written out.
+/// The metrics of the server.
 #[derive(Debug)]
 pub struct Operations {
     /// All metrics.
@@ -55,12 +55,12 @@ pub(crate) fn routes(service: Service, operations: Operations) -> Router {
         .with_state(Probes { service, operations: Arc::new(operations) })
 }
 
-/// The process answers.
+/// Liveness: the process answers.
 async fn healthy() -> Json<serde_json::Value> {
     Json(json!({"status": "healthy"}))
 }
 
-/// The process can work: it holds its lease, the last write worked, and the database answers.
+/// Readiness: the engine holds its lease, the last write succeeded, and the database answers.
 async fn ready(State(probes): State<Probes>) -> Response {
     match probes.service.readiness(PATIENCE).await {
         Ok(()) => Json(json!({"status": "ready"})).into_response(),

@@ -1,4 +1,4 @@
-//! The core API over HTTP: the routes that the `.proto` files' rules make.
+//! The core API over HTTP, with the routes that the `.proto` files declare.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use tonic::metadata::MetadataMap;
 use crate::access;
 use crate::error::ApiError;
 
-mod answer;
 mod body;
+mod response;
 #[cfg(test)]
 mod tests;
 
-pub use answer::ErrorContext;
-pub(crate) use answer::json;
 pub use body::BODY_LIMIT;
+pub use response::ErrorContext;
+pub(crate) use response::json;
 
-/// The custom verb of a path that is watched.
+/// The custom verb of a watched path.
 const WATCH: &str = ":watch";
 
-/// One way to a method, ready to be called.
+/// A route to a method.
 #[derive(Debug, Clone)]
 struct Route {
     endpoint: Endpoint,
     rule: &'static Rule,
-    /// What a list becomes with `?watch=true`.
+    /// The route that serves a list with `?watch=true`.
     watch: Option<Box<Route>>,
 }
 
-/// The routes of these endpoints, without layers and without an answer for unknown paths.
+/// The routes of these endpoints, without layers and without a fallback for unknown paths.
 pub fn routes(endpoints: &[Endpoint]) -> Router {
     let all: Vec<Route> = endpoints
         .iter()
@@ -66,14 +66,14 @@ pub fn routes(endpoints: &[Endpoint]) -> Router {
         .method_not_allowed_fallback(wrong_method)
 }
 
-/// The paths of all rules, by what the router calls them.
+/// The paths of all rules, by the router's names for them.
 pub(crate) type Templates = BTreeMap<String, &'static str>;
 
 pub(crate) fn templates() -> Templates {
     METHODS.iter().flat_map(|method| method.rules).map(|rule| (positional(rule), rule.path)).collect()
 }
 
-/// The path with numbers for names: the router wants the same name at the same place of all paths.
+/// The path with numbered parameters: the router requires the same name at the same position of all paths.
 fn positional(rule: &Rule) -> String {
     let mut path = rule.path.to_owned();
     for (place, name) in rule.parameters().enumerate() {
@@ -95,7 +95,7 @@ async fn serve(
     let context = ErrorContext::of_parts(&parts);
     let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
     match call(route, path, parts, body).await {
-        Ok(answer) => answer::answer(uri.path(), &headers, answer),
+        Ok(answer) => response::render(uri.path(), &headers, answer),
         Err(status) => context.render(&status),
     }
 }
@@ -114,7 +114,7 @@ async fn call(
     let path = path.map_err(|_| {
         ApiError::invalid("the path has bytes that are no UTF-8: write names in UTF-8, escaped as %C3%A4")
     })?;
-    // The values stand in the order of the path, and so do the names.
+    // Values and names have the same order.
     let values = path.iter().map(|(_, value)| value.to_owned());
     let path: Vec<(String, String)> = route.rule.parameters().map(str::to_owned).zip(values).collect();
     let body = body::read(route.rule.body, &parts.headers, body).await?;
@@ -128,13 +128,13 @@ async fn call(
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error =
-        ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
+        ApiError::unimplemented(format!("{method} is not possible on {path}")).code("MethodNotAllowed");
     ErrorContext::of(&request).render(&error.into())
 }
 
-/// The answer for a path that no API has.
+/// The response for a path of no API.
 pub async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
-    let error = ApiError::not_found(format!("there is nothing at {path}")).word("PathNotFound");
+    let error = ApiError::not_found(format!("there is nothing at {path}")).code("PathNotFound");
     ErrorContext::of(&request).render(&error.into())
 }

@@ -1,4 +1,4 @@
-//! The APIs put together: routes behind the guard and behind authentication.
+//! Assembles the APIs: routes behind the guard and behind authentication.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub fn grpc_router(
 
 /// Puts routes behind the guard and behind authentication; the principal is in the request's extensions.
 ///
-/// Unknown paths get their answer here, so routes of other APIs are merged before.
+/// Unknown paths are answered here, so routes of other APIs are merged before.
 pub fn protect(routes: Router, authenticators: Authenticators, guard: GuardSettings) -> Router {
     layered(routes.fallback(rest::unknown_path), authenticators, guard)
 }

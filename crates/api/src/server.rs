@@ -1,4 +1,4 @@
-//! Both ports: REST with its probes, and gRPC with health and reflection, until told to stop.
+//! Serves both ports, REST with probes and gRPC with health and reflection, until it is asked to stop.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -22,10 +22,10 @@ use crate::operations::{self, Operations};
 use crate::serve::{grpc_router, protect};
 use crate::{clustering, health, identity, rest};
 
-/// How long requests that are under way may take to end.
+/// How long requests in flight may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Ports that are bound already, so that a taken one is known before anything starts.
+/// Bound ports, so that a port in use is reported before anything starts.
 #[derive(Debug)]
 pub struct Ports {
     /// For REST and probes.
@@ -35,7 +35,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Binds both; the sentence says which one cannot be had.
+    /// Binds both; the error names the port that is not available.
     pub fn bind(rest: SocketAddr, grpc: SocketAddr) -> io::Result<Self> {
         Ok(Self { rest: bind(rest)?, grpc: bind(grpc)? })
     }
@@ -48,12 +48,12 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// A certificate and its key, read and found to fit, so that bad ones are known before anything starts.
+/// A certificate and its key, read and checked, so that bad ones are reported before anything starts.
 #[derive(Debug, Clone)]
 pub struct Tls(RustlsConfig);
 
 impl Tls {
-    /// Reads PEM files: the certificate, with those that vouch for it, and its key. The sentence names the file.
+    /// Reads PEM files: the certificate with its chain, and its key. The error names the file.
     pub async fn read(certificate: &Path, key: &Path) -> io::Result<Self> {
         let read = |what: &str, path: &Path| {
             let why = |error: io::Error| format!("cannot read the {what} {}: {error}", path.display());
@@ -68,28 +68,28 @@ impl Tls {
     }
 }
 
-/// What a server is made of.
+/// The parts of a server.
 pub struct Server {
     /// The core API.
     pub api: CoreApi,
     /// The clustering API.
     pub clustering: Clustering,
-    /// Where accounts log in, if there are any.
+    /// The API where accounts log in, if there are any.
     pub identity: Option<Identity>,
     /// The use cases, for the probes.
     pub service: Service,
-    /// What is measured.
+    /// The metrics.
     pub operations: Operations,
-    /// Who vouches for callers.
+    /// The authentication schemes.
     pub authenticators: Authenticators,
-    /// Names by which it may be called beyond this machine.
+    /// The host names that clients on other machines may use.
     pub allowed_hosts: Vec<String>,
     /// TLS on both ports.
     pub tls: Option<Tls>,
 }
 
 impl Server {
-    /// Serves until `stop` ends, then lets requests that are under way end.
+    /// Serves until `stop` ends, then lets requests in flight end.
     pub async fn run(self, ports: Ports, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let Self { api, clustering, identity, service, operations, authenticators, allowed_hosts, tls } =
             self;
@@ -113,7 +113,7 @@ impl Server {
             let handle = handle.clone();
             async move {
                 stop.await;
-                // First, so that whoever waits is answered while connections are still there.
+                // First, so that waiting requests are answered before their connections close.
                 api.close();
                 handle.graceful_shutdown(Some(GRACE));
             }
@@ -133,7 +133,7 @@ async fn listen(
     handle: Handle<SocketAddr>,
 ) -> io::Result<()> {
     let service = router.into_make_service();
-    // An answer over HTTP/2 is several small writes, which would otherwise wait for one another's acknowledgement.
+    // A response over HTTP/2 is several small writes; with Nagle's algorithm each would wait for an acknowledgement.
     match tls {
         Some(Tls(tls)) => {
             let server = axum_server::from_tcp_rustls(port, tls)?;

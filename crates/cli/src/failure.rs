@@ -140,8 +140,8 @@ mod tests {
             (ApiError::quota("x"), Exit::Refused),
             (ApiError::conflict("x"), Exit::Refused),
             (ApiError::impossible("x"), Exit::Refused),
-            (ApiError::impossible("x").word("ActionFailed"), Exit::Failed),
-            (ApiError::impossible("x").word("InstallFailed"), Exit::Failed),
+            (ApiError::impossible("x").code("ActionFailed"), Exit::Failed),
+            (ApiError::impossible("x").code("InstallFailed"), Exit::Failed),
             (ApiError::not_found("x"), Exit::NotFound),
             (ApiError::timed_out("x"), Exit::TimedOut),
             (ApiError::unavailable("x"), Exit::Failed),
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_to_do_stands_below_what_is_wrong() {
-        let missing = Failure::from(Status::from(ApiError::not_found("no 'x'").word("ActionNotFound")));
+        let missing = Failure::from(Status::from(ApiError::not_found("no 'x'").code("ActionNotFound")));
         assert_eq!(missing.to_string(), "no 'x'\nhint: `muster actions` lists them");
         assert_eq!(Failure::new(Exit::Failed, "no").to_string(), "no");
     }

@@ -1,6 +1,6 @@
-//! What each operation of an API needs, and the caller that an operation was opened to.
+//! The authorization of each operation of an API, and the caller within an operation.
 //!
-//! Every API keeps a table of [`Case`]s, one per operation. [`Access::open`] decides as much as can be decided before
+//! Every API has a table of [`Case`]s, one per operation. [`Access::open`] decides as much as can be decided before
 //! the object of a request is found; [`Access::check`] decides about the object. Both go through [`authorize`].
 
 use muster_core::principal::{Owner, Principal};
@@ -10,7 +10,7 @@ use crate::authorize::{Denied, Resource, Rule, authorize};
 #[cfg(test)]
 mod tests;
 
-/// What a caller wants to do.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read.
@@ -19,14 +19,14 @@ pub enum Verb {
     Change,
     /// Read secrets, which readers may not.
     SeeSecrets,
-    /// Run the server.
+    /// Administer the server.
     Administer,
 }
 
-/// What an operation is about.
+/// The object of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// A namespace that something new goes to.
+    /// The namespace of a new object.
     Namespace,
     /// One cluster.
     Cluster,
@@ -42,7 +42,7 @@ pub enum Subject {
     Project,
     /// The server.
     Server,
-    /// No tenant's object: open to every authenticated caller.
+    /// An object of no project: open to every authenticated caller.
     Anyone,
     /// Open without authentication.
     Public,
@@ -55,9 +55,9 @@ pub enum Subject {
 pub struct Case {
     /// The operation as its API names it: a gRPC path, or an HTTP method and a path template.
     pub operation: &'static str,
-    /// What it does.
+    /// The kind of operation.
     pub verb: Verb,
-    /// What it is about.
+    /// The object of the operation.
     pub subject: Subject,
 }
 
@@ -92,7 +92,7 @@ impl Access {
                 )));
             }
             (verb, Subject::Frameworks) => {
-                // They belong to no project, so the caller's role in its own project decides.
+                // Frameworks belong to no project, so the caller's role in its own project decides.
                 let what = "the frameworks of this server";
                 authorize(&principal, verb, on(what, &principal.project), Rule::Members)?;
             }
@@ -140,5 +140,5 @@ impl Access {
     }
 }
 
-/// The owner of what belongs to no user.
+/// The owner of objects that belong to no user.
 pub static UNOWNED: Owner = Owner { scheme: String::new(), id: String::new(), name: String::new() };

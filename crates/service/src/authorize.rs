@@ -10,18 +10,18 @@ mod tests;
 /// The object of an authorization decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Resource<'a> {
-    /// What it is, for the message: `cluster 'fred'`.
+    /// The object in the message: `cluster 'fred'`.
     pub what: &'a str,
-    /// The tenant that it belongs to.
+    /// The project that it belongs to.
     pub project: &'a str,
     /// The user that it belongs to.
     pub owner: &'a Owner,
 }
 
-/// Who besides admins may change something.
+/// The callers besides admins that may change an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Every member of its project.
+    /// The members of its project.
     Members,
     /// Its owner.
     OwnerOnly,
@@ -30,16 +30,16 @@ pub enum Rule {
 /// A refusal of [`authorize`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// The caller may not see it, so for this caller it does not exist.
+    /// The caller may not see the object, so for this caller it does not exist.
     #[error("{0} is not there")]
     Unseen(String),
-    /// The caller may see it, but not do this.
+    /// The caller may see the object, but not do this.
     #[error("{0}")]
     Forbidden(String),
 }
 
-/// Decides whether a principal may do something to something. Admins may do anything; a project's members see and
-/// change what is in it, its readers see it; for everyone else it does not exist.
+/// Decides whether a principal may perform an operation on an object. Admins may do everything; a project's members see and
+/// change its objects, its readers see them; for all other callers the object does not exist.
 pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule) -> Result<(), Denied> {
     if principal.is_admin() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Why a use case refuses: a class that every API maps to a status of its own, a stable code, and a message.
+//! Errors of the use cases: a class that every API maps to a status of its own, a stable code, and a message.
 
 use std::borrow::Cow;
 
@@ -15,52 +15,56 @@ mod tests;
 /// The class of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A value that cannot be used.
+    /// A value is invalid.
     Invalid,
-    /// Not possible in the present state.
+    /// The present state does not allow this.
     Impossible,
-    /// The caller may see it, but not do this.
+    /// The caller may see the object, but not do this.
     Forbidden,
-    /// More than the caller's share.
+    /// The caller's quota does not allow this.
     OverQuota,
-    /// It does not exist, or the caller may not see it.
+    /// The object does not exist, or the caller may not see it.
     NotFound,
-    /// Its name is taken.
+    /// The name is taken.
     Exists,
-    /// Another action is changing it.
+    /// Another action is changing the object.
     Conflict,
-    /// A request id that was used with another request before.
+    /// The request id was used with another request before.
     RequestIdReused,
-    /// Something needed cannot be reached now.
+    /// A dependency is unreachable at present.
     Unavailable,
-    /// It took longer than the caller waits.
+    /// A token refers to history that is not stored any more.
+    Expired,
+    /// The action took longer than the caller waits.
     TimedOut,
     /// A defect of Muster.
     Internal,
 }
 
-/// What stands in the way of a change, for APIs that word it in their own way.
+/// The reason of a conflict, for APIs with messages of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
     /// Other actions on the same target.
     Conflict(Box<Conflict>),
     /// A scaling policy whose cooldown is not over.
     Cooldown,
+    /// The status of the action, which does not allow this.
+    ActionStatus(&'static str),
 }
 
 /// A refusal by a use case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ServiceError {
-    /// Its class.
+    /// The class.
     pub kind: ErrorKind,
     /// A stable code that is more precise than the class, for programs.
     pub code: Option<Cow<'static, str>>,
     /// The value, the rule and the remedy, for people.
     pub message: String,
-    /// The action that goes on nevertheless, if there is one.
+    /// The action that continues nevertheless, if there is one.
     pub action: Option<ActionId>,
-    /// What stands in the way, if that is why.
+    /// The reason of a conflict.
     pub obstacle: Option<Obstacle>,
 }
 
@@ -70,33 +74,33 @@ impl ServiceError {
         Self { kind, code: None, message: message.into(), action: None, obstacle: None }
     }
 
-    /// A value that cannot be used.
+    /// A value is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Not possible in the present state.
+    /// The present state does not allow this.
     pub fn impossible(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Impossible, message)
     }
 
-    /// The caller may see it, but not do this.
+    /// The caller may see the object, but not do this.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Forbidden, message)
     }
 
-    /// It does not exist, or the caller may not see it.
+    /// The object does not exist, or the caller may not see it.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// The same with a code that is more precise than the class.
+    /// Sets a code that is more precise than the class.
     #[must_use]
     pub fn code(self, code: impl Into<Cow<'static, str>>) -> Self {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// The same, with the action that goes on.
+    /// Names the action that continues.
     #[must_use]
     pub fn about(self, action: ActionId) -> Self {
         Self { action: Some(action), ..self }
@@ -137,7 +141,9 @@ impl From<StoreError> for ServiceError {
             StoreError::Conflict(_) | StoreError::PartOf { .. } | StoreError::NotFree(_) => {
                 Self::new(ErrorKind::Conflict, message)
             }
-            StoreError::WrongState { .. } => Self::impossible(message),
+            StoreError::WrongState { status, .. } => {
+                Self { obstacle: Some(Obstacle::ActionStatus(status)), ..Self::impossible(message) }
+            }
             StoreError::Corrupt(_)
             | StoreError::TooNew { .. }
             | StoreError::Fenced(_)

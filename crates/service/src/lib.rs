@@ -9,20 +9,33 @@ mod authorize;
 pub mod changes;
 mod error;
 pub mod find;
+pub mod lists;
+pub mod membership;
 mod mutation;
 pub mod placement;
+mod policies;
+pub mod profiles;
 mod queries;
+mod reads;
+pub mod receivers;
 mod service;
 pub mod sizes;
+mod token_signer;
+pub mod watch;
 
 pub use access::{Access, Case, Subject, Verb};
 pub use authorize::{Denied, Resource, Rule, authorize};
 pub use error::{ErrorKind, Obstacle, ServiceError};
 pub use muster_engine::{Caller, Conflict, Lines, NewNode, Recipe, new_id};
+pub use muster_store::commands::SignalKind;
+pub use muster_store::reads::Belongings;
 pub use mutation::{Mutation, Submission, Wait};
+pub use policies::Removed;
+pub use reads::DatabaseInfo;
 pub use service::{Service, Settings};
+pub use token_signer::TokenSigner;
 
-/// The engine's ports that APIs use, and what providers answer through them.
+/// The engine's ports that APIs use, and the types of their results.
 pub mod ports {
     pub use muster_engine::ports::provider::{LogQuery, Operation, ProviderError};
     pub use muster_engine::ports::{clock, frameworks, identity};

@@ -1,4 +1,4 @@
-//! What every request that changes something has in common: replay by request id, then waiting for a milestone.
+//! The common part of every change: replay by request id, then waiting for a milestone.
 
 use std::pin::Pin;
 
@@ -14,18 +14,18 @@ use crate::service::Service;
 #[cfg(test)]
 mod tests;
 
-/// What a request waits for before it is answered.
+/// How long a request waits, and for what, before it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How far the action has to come.
+    /// The milestone that the action has to reach.
     pub milestone: Milestone,
-    /// How long to wait for that.
+    /// The longest wait.
     pub at_most: Span,
 }
 
 impl Wait {
-    /// Refuses if an action has not come as far as was asked for. A milestone that was reached stays reached, whatever
-    /// became of the action since: the answer must not depend on a race.
+    /// Refuses if the action has not reached the milestone. A milestone stays reached, whatever the action does later: the
+    /// response must not depend on a race.
     fn check(&self, action: &Action) -> Result<(), ServiceError> {
         if action.has_reached(self.milestone) {
             return Ok(());
@@ -40,24 +40,24 @@ impl Wait {
     }
 }
 
-/// Finds the object of a request, authorizes and submits; boxed, since it is large and not always run.
+/// A future that finds the object of a request, authorizes and submits; boxed, since it is large and not always run.
 pub type Submission<'a, E> = Pin<Box<dyn Future<Output = Result<Action, E>> + Send + 'a>>;
 
-/// A request to change something.
+/// A request that changes an object.
 #[derive(Debug, Clone)]
 pub struct Mutation {
     /// The caller within the operation.
     pub access: Access,
     /// The caller as the action records it, with the request id.
     pub caller: Caller,
-    /// What to wait for.
+    /// The wait before the response.
     pub wait: Wait,
 }
 
 impl Service {
-    /// Submits a change unless the same request was submitted before, waits, and returns the cluster as it then is.
+    /// Submits a change unless the same request was submitted before, waits, and returns the cluster after the wait.
     ///
-    /// `submit` is not run for a replayed request, so that a retry gets the answer of the first attempt.
+    /// `submit` is not run for a replayed request, so that a retry gets the response of the first attempt.
     pub async fn mutate<E: From<ServiceError>>(
         &self,
         mutation: &Mutation,
@@ -71,7 +71,7 @@ impl Service {
         Ok(self.outcome(action, &mutation.wait).await?)
     }
 
-    /// Waits, and returns the cluster as it then is.
+    /// Waits, and returns the cluster after the wait.
     async fn outcome(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ServiceError> {
         let id = action.id;
         let action = self.wait(action, wait).await?;
@@ -90,7 +90,7 @@ impl Service {
         if action.status.is_final() { Ok(action) } else { Err(not_yet(&action, "ended", &wait)) }
     }
 
-    /// Waits until the milestone is reached, the time is over or the server stops.
+    /// Waits until the milestone is reached, the wait times out or the server stops.
     async fn wait(&self, action: Action, wait: &Wait) -> Result<Action, ServiceError> {
         let id = action.id;
         if action.has_reached(wait.milestone) || action.status.is_final() {
@@ -111,7 +111,7 @@ impl Service {
     }
 }
 
-/// The milestone was not reached in time; the action goes on.
+/// The milestone was not reached in time; the action continues.
 fn not_yet(action: &Action, what: &str, wait: &Wait) -> ServiceError {
     let (kind, id) = (action.kind, action.id);
     let message = if wait.at_most == Span::default() {

@@ -1,4 +1,4 @@
-//! Where something new goes, and whether its creator may have it run there.
+//! Where new objects are placed, and whether their creator may run them there.
 
 use muster_core::cluster::Framework;
 use muster_core::ids::InstanceId;
@@ -17,12 +17,12 @@ const LOCAL_PROVIDER: &str = "local";
 /// The provider whose nodes are pods.
 const KUBERNETES_PROVIDER: &str = "kubernetes";
 
-/// Whether an instance is meant by this: its whole id, or its provider's name.
+/// Whether a text names an instance: its whole id, or its provider's name.
 pub fn is_of(id: &InstanceId, provider: &str) -> bool {
     id.as_str() == provider || id.provider() == provider
 }
 
-/// The framework whose clusters are of this type, if any are.
+/// The framework whose clusters are of this type, if there is one.
 pub fn framework_of(kind: &ProfileType) -> Option<Framework> {
     let is_its = |framework: &&Framework| cluster_type(**framework).name == kind.name;
     Framework::ALL.iter().find(is_its).copied()
@@ -33,7 +33,7 @@ pub fn cluster_type(framework: Framework) -> ProfileType {
     ProfileType::new(&format!("{framework}.cluster"), "1.0")
 }
 
-/// Where something goes that may go to several: to Kubernetes if there is one.
+/// The order of providers that know the same type: Kubernetes comes first.
 fn preference(provider: &str) -> u8 {
     match provider {
         KUBERNETES_PROVIDER => 0,
@@ -43,7 +43,7 @@ fn preference(provider: &str) -> u8 {
 }
 
 impl Service {
-    /// The instance that knows a type, of the provider that was asked for if one was.
+    /// The instance that knows a type, of the given provider unless that is empty.
     pub fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ServiceError> {
         let mut instances = self.engine.instances();
         instances.sort_by_key(|id| (preference(id.provider()), id.clone()));
@@ -69,28 +69,28 @@ impl Service {
         Err(ServiceError::invalid(message).code("NoProvider"))
     }
 
-    /// The namespace that a project's objects go to, if the request names none.
+    /// The namespace of a project's objects, if the request names none.
     pub fn namespace_of<'a>(&'a self, project: &'a str) -> Result<&'a str, ServiceError> {
         self.engine.config().projects.namespace_of(project).ok_or_else(|| {
             let message = format!(
-                "project '{project}' is nowhere at home, since the namespace of its name is another project's: \
-                 name its namespace in [project_namespaces]"
+                "project '{project}' has no namespace, since the namespace of its name is another project's: \
+                 name one in [project_namespaces]"
             );
             ServiceError::impossible(message).code("NoNamespace")
         })
     }
 
-    /// The project that owns what is created in a namespace.
+    /// The project of the objects in a namespace.
     pub fn project_of<'a>(&'a self, namespace: &'a str) -> Result<&'a str, ServiceError> {
         self.engine.config().projects.project_of(namespace).ok_or_else(|| {
             let home = self.engine.config().projects.namespace_of(namespace).unwrap_or_default();
             ServiceError::not_found(format!(
-                "namespace '{namespace}' is no project's: the project of that name is at home in '{home}'"
+                "namespace '{namespace}' belongs to no project: the project of that name has namespace '{home}'"
             ))
         })
     }
 
-    /// Decides whether the caller may create something in a namespace, by the project that owns the namespace.
+    /// Decides whether the caller may create objects in a namespace, by the project that owns the namespace.
     pub fn authorize_namespace(&self, access: &Access, namespace: &str) -> Result<(), ServiceError> {
         let what = format!("namespace '{namespace}'");
         let own = || self.namespace_of(&access.principal().project);
@@ -133,7 +133,7 @@ impl Service {
         named.map_or(Ok(()), |namespace| self.check_namespace(principal, namespace))
     }
 
-    /// Refuses the adoption of something in a namespace of another project, where instances have namespaces.
+    /// Refuses the adoption of an object in a namespace of another project, where instances have namespaces.
     pub fn check_adoption(
         &self,
         principal: &Principal,
@@ -144,7 +144,7 @@ impl Service {
         place.map_or(Ok(()), |(namespace, _)| self.check_namespace(principal, namespace))
     }
 
-    /// Refuses nodes that would run as the server's own user, unless the caller may have such.
+    /// Refuses nodes that would run as the server's own user, unless the caller may create those.
     pub fn check_local_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ServiceError> {
         if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(principal) {
             return Ok(());
@@ -154,7 +154,7 @@ impl Service {
         Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
     }
 
-    /// Whether a caller may decide what runs as the server's user: everyone if only that user can authenticate,
+    /// Whether a caller may run code as the server's user: every caller if only that user can authenticate,
     /// otherwise admins.
     pub fn may_run_as_server(&self, principal: &Principal) -> bool {
         self.settings.dev || self.settings.own_user_only || principal.is_admin()

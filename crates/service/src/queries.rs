@@ -1,4 +1,4 @@
-//! Questions about clusters, nodes and the server that change nothing.
+//! Reads through the engine and its providers, and signals to actions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -8,37 +8,25 @@ use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId};
 use muster_core::node::Node;
-use muster_core::policy::Rules;
-use muster_core::profile::{Profile, ProfileType};
+use muster_core::profile::ProfileType;
 use muster_core::time::{Span, Timestamp};
 use muster_engine::Lines;
 use muster_engine::ports::provider::{LogQuery, Operation};
 use muster_store::commands::SignalKind;
-use muster_store::{Store, StoreError};
 use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 use crate::service::Service;
 
 impl Service {
-    /// The rows, for reads.
-    pub fn store(&self) -> &Store {
-        self.engine.store()
-    }
-
     /// The time by the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.engine.now()
     }
 
-    /// How long history is kept.
+    /// How long history is stored.
     pub fn retention(&self) -> Span {
         self.engine.config().retention
-    }
-
-    /// The rules that policies are validated by.
-    pub fn policy_rules(&self) -> Rules {
-        self.engine.config().policy_rules
     }
 
     /// The provider instances that this server serves.
@@ -54,31 +42,6 @@ impl Service {
         instances.into_iter().filter_map(|id| capacity(&id).map(|capacity| (id, capacity))).collect()
     }
 
-    /// Whether a provider here creates nodes of a type.
-    pub fn serves_type(&self, kind: &ProfileType) -> bool {
-        let serves = |id: &InstanceId| {
-            self.engine.provider(id).is_some_and(|provider| provider.capabilities(kind, None).is_some())
-        };
-        self.instances().iter().any(serves)
-    }
-
-    /// Refuses a profile that the first provider of its type cannot create nodes from.
-    pub fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        let instances = self.instances();
-        let checked = instances.iter().filter_map(|id| self.engine.provider(id)).find_map(|provider| {
-            provider.capabilities(&profile.kind, None).map(|_| provider.check_profile(profile))
-        });
-        checked.unwrap_or(Ok(()))
-    }
-
-    /// Whether nodes of a cluster's type may be in no cluster.
-    pub fn allows_orphans(&self, cluster: &Cluster) -> bool {
-        let provider = self.engine.provider(&cluster.instance);
-        let capabilities = provider
-            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
-        capabilities.is_none_or(|capabilities| capabilities.orphans)
-    }
-
     /// The operations that nodes of a type have at an instance.
     pub fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
         self.engine.provider(instance).map(|provider| provider.operations(kind)).unwrap_or_default()
@@ -89,17 +52,17 @@ impl Service {
         Ok(self.engine.logs(cluster, node, query).await?)
     }
 
-    /// The environment that programs need to use a cluster.
+    /// The environment variables that programs need to use a cluster.
     pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, ServiceError> {
         Ok(self.engine.environment(cluster).await?)
     }
 
-    /// What the provider reports of a node.
+    /// The details that the provider reports of a node.
     pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, ServiceError> {
         Ok(self.engine.details(node).await?)
     }
 
-    /// What the provider reports of members of a cluster.
+    /// The details that the provider reports of members of a cluster.
     pub async fn details_of(
         &self,
         cluster: &Cluster,
@@ -108,7 +71,7 @@ impl Service {
         Ok(self.engine.details_of(cluster, members).await?)
     }
 
-    /// Whether an action of a user is under way on a cluster or node; healing does not count.
+    /// Whether an action of a user is running on a cluster or node; healing does not count.
     pub async fn is_changing(
         &self,
         cluster: Option<ClusterId>,
@@ -118,8 +81,8 @@ impl Service {
     }
 
     /// Cancels, suspends or resumes an action.
-    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
-        self.engine.signal(id, kind).await
+    pub async fn signal(&self, action: &Action, kind: SignalKind) -> Result<Action, ServiceError> {
+        Ok(self.engine.signal(action.id, kind).await?)
     }
 
     /// Completes the lifecycle hook that an action waits for before its node is deleted; idempotent.

@@ -18,7 +18,7 @@ pub fn authorize_method(method: &str, extensions: &mut Extensions) -> Result<(),
     let principal = extensions.get::<Principal>().cloned();
     let principal = principal.ok_or_else(|| {
         ApiError::unauthenticated(
-            "nobody vouches for this request: send a token in the Authorization or X-Auth-Token header",
+            "this request has no credentials: send a token in the Authorization or X-Auth-Token header",
         )
     })?;
     extensions.insert(Access::open(case, principal)?);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_role_sees_nothing() {
+    fn a_caller_without_a_role_sees_nothing() {
         assert_eq!(entered(LIST, &[]).unwrap_err(), 403);
         assert!(entered("/muster.v1alpha2.AdminService/WhoAmI", &[]).is_ok());
     }

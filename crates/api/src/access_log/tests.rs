@@ -32,6 +32,6 @@ fn two_requests_without_an_id_get_two() {
 }
 
 #[test]
-fn a_method_that_nobody_knows_is_no_label_of_its_own() {
+fn an_unknown_method_has_no_label_of_its_own() {
     assert_eq!(method_of(&Method::from_bytes(b"BREW").unwrap()), "OTHER");
 }

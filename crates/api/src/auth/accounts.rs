@@ -1,4 +1,4 @@
-//! Scheme `accounts:FILE`: names and passwords, for clients that log in and are given a token.
+//! Scheme `accounts:FILE`: names and passwords, for clients that log in and receive a token.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,23 +10,23 @@ use argon2::{Argon2, PasswordVerifier as _};
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use muster_core::time::{Span, Timestamp};
+use muster_service::TokenSigner;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::reread::Reread;
+use super::reloaded_file::ReloadedFile;
 use super::{AuthError, Authenticator, Caller};
-use crate::token_signer::TokenSigner;
 
-/// How long a token is good.
+/// How long a token is valid.
 pub const TOKEN_LIFE: Span = Span::from_secs(24 * 3600);
 
-/// What tokens of accounts are signed for.
+/// The purpose that tokens are signed for.
 const PURPOSE: &str = "account token";
 
-/// How tokens of this scheme begin, so that others leave them alone.
+/// The prefix of tokens, by which other schemes ignore them.
 const PREFIX: &str = "mst_";
 
-/// How a password begins that stands in the file as it is.
+/// The prefix of a password in plain text.
 const PLAIN: &str = "plain:";
 
 /// The file: one `[[account]]` for each account.
@@ -42,13 +42,13 @@ pub struct AccountsFile {
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// What it is called; unique in the file.
+    /// The name; unique in the file.
     pub name: String,
     /// An Argon2 hash, or `plain:` and the password itself.
     pub password: String,
-    /// The tenant that it acts in.
+    /// The project that it acts in.
     pub project: String,
-    /// What it may do there.
+    /// The roles in that project.
     pub roles: BTreeSet<Role>,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Account {
 }
 
 impl Account {
-    /// Whether this is the account's password. It takes as long for every wrong one.
+    /// Whether this is the account's password. The comparison takes equally long for every wrong one.
     fn knows(&self, password: &str) -> bool {
         match self.password.strip_prefix(PLAIN) {
             Some(plain) => plain.as_bytes().ct_eq(password.as_bytes()).into(),
@@ -84,7 +84,7 @@ impl Account {
 const SCHEME: &str = "accounts";
 
 impl AccountsFile {
-    /// Reads the text of a file; what is wrong is said in one sentence, without any password.
+    /// Parses the text of a file; the error is one sentence and contains no password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         let mut names = BTreeSet::new();
@@ -107,47 +107,47 @@ impl AccountsFile {
     }
 }
 
-/// Somebody who has logged in, and until when.
+/// A session of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// What to send from now on.
+    /// The token that authenticates further requests.
     pub token: String,
-    /// Who it is.
+    /// The account as a principal.
     pub principal: Principal,
-    /// From when it is good.
+    /// When the token was issued.
     pub issued_at: Timestamp,
-    /// Until when.
+    /// When the token expires.
     pub expires_at: Timestamp,
 }
 
-/// What a token carries.
+/// The content of a token.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claims {
     name: String,
     until: i64,
 }
 
-/// Knows the accounts of a file, reads it again when it changes, and signs and reads their tokens.
+/// Authenticates by the accounts of a file, which is reloaded when it changes; signs and verifies their tokens.
 pub struct Accounts {
-    file: Reread<AccountsFile>,
-    /// What tokens are signed with; nobody logs in before it is there.
+    file: ReloadedFile<AccountsFile>,
+    /// Signs tokens. Every log-in is refused until it is set.
     signer: OnceLock<TokenSigner>,
     now: fn() -> Timestamp,
 }
 
 impl Accounts {
-    /// Reads a file; it has to be there and right.
+    /// Reads a file, which has to exist and be valid.
     pub fn open(path: &Path, now: fn() -> Timestamp) -> io::Result<Self> {
-        let file = Reread::open(path, "accounts", AccountsFile::parse)?;
+        let file = ReloadedFile::open(path, "accounts", AccountsFile::parse)?;
         Ok(Self { file, signer: OnceLock::new(), now })
     }
 
-    /// From here on tokens are signed with this, the database's key: they are good on every replica.
+    /// Sets the key that tokens are signed with. With the database's key they are valid on every replica.
     pub fn sign_with(&self, token_key: &str) {
         self.signer.get_or_init(|| TokenSigner::new(token_key));
     }
 
-    /// Logs somebody in, to the account's project or to no other.
+    /// Starts a session in the account's own project; none if name, password or project do not match.
     pub fn log_in(&self, name: &str, password: &str, project: Option<&str>) -> Option<LoggedIn> {
         let file = self.file.current();
         let account = file.find(name)?;
@@ -214,7 +214,7 @@ mod tests {
         accounts
     }
 
-    /// Their file is gone at once: what was read holds.
+    /// The file is deleted at once, so the accounts that were read stay valid.
     fn accounts(now: fn() -> Timestamp) -> Accounts {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         std::fs::write(file.path(), FILE).expect("a file of accounts");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_logs_in_is_known_by_the_token_until_it_ends() {
+    async fn an_account_is_authenticated_by_its_token_until_that_expires() {
         let logged_in = accounts(at_noon).log_in("demo", "secret", Some("p")).unwrap();
         let known = who(&accounts(at_noon), &logged_in.token).await.unwrap().unwrap();
         assert_eq!((known.id.as_str(), known.project.as_str()), ("demo", "p"));

@@ -1,8 +1,8 @@
-//! Scheme `kubernetes`: tokens of service accounts and users, by the word of the API server.
+//! Scheme `kubernetes`: tokens of service accounts and users, which the API server reviews.
 
-mod remembered;
 #[cfg(test)]
 mod tests;
+mod token_cache;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use muster_service::ports::identity::{CannotTell, Identity, Vouched};
 
 use super::secret::{PREFIX, hash};
 use super::{AuthError, Authenticator, Caller};
-use remembered::{Answer, Remembered};
+use token_cache::{CachedUser, TokenCache};
 
 /// The scheme's name.
 pub const KUBERNETES_SCHEME: &str = "kubernetes";
 
-/// How the names of service accounts begin; a namespace and a name follow.
+/// The prefix of service accounts' user names; a namespace and a name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-/// Knows whose a token is by asking Kubernetes, and remembers the answer for a moment.
+/// Authenticates by asking Kubernetes whose a token is; results are cached briefly.
 pub struct KubernetesTokens {
     kubernetes: Arc<dyn Identity>,
-    /// The project of users, who are in no namespace.
+    /// The project of users, since users belong to no namespace.
     project: String,
     /// Groups whose members are admins.
     admin_groups: BTreeSet<String>,
     projects: ProjectNamespaces,
-    remembered: Remembered,
+    cache: TokenCache,
 }
 
 impl KubernetesTokens {
-    /// Users act in this project, service accounts in that of their namespace; members of these groups are admins.
+    /// Users act in `project`, service accounts in the project of their namespace; members of `admin_groups` are admins.
     pub fn new(
         kubernetes: Arc<dyn Identity>,
         project: impl Into<String>,
@@ -44,21 +44,21 @@ impl KubernetesTokens {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let admin_groups = admin_groups.into_iter().collect();
-        let (project, remembered) = (project.into(), Remembered::new(clock));
-        Self { kubernetes, project, admin_groups, projects, remembered }
+        let (project, cache) = (project.into(), TokenCache::new(clock));
+        Self { kubernetes, project, admin_groups, projects, cache }
     }
 
-    async fn vouched(&self, token: &str) -> Result<Option<Vouched>, AuthError> {
+    async fn review(&self, token: &str) -> Result<Option<Vouched>, AuthError> {
         let key = hash(token);
-        if let Some(Answer(known)) = self.remembered.get(&key) {
+        if let Some(CachedUser(known)) = self.cache.get(&key) {
             return Ok(known);
         }
-        let sentence = |why: String| format!("cannot tell who is calling: {why}");
+        let message = |why: String| format!("cannot tell who is calling: {why}");
         let answer = self.kubernetes.of_token(token).await.map_err(|error| match error {
-            CannotTell::ForNow(why) => AuthError::Unavailable(sentence(why)),
-            CannotTell::NotAllowed(why) => AuthError::Misconfigured(sentence(why)),
+            CannotTell::ForNow(why) => AuthError::Unavailable(message(why)),
+            CannotTell::NotAllowed(why) => AuthError::Misconfigured(message(why)),
         })?;
-        self.remembered.put(key, Answer(answer.clone()));
+        self.cache.put(key, CachedUser(answer.clone()));
         Ok(answer)
     }
 
@@ -66,14 +66,14 @@ impl KubernetesTokens {
         let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
         let (name, project) = match account {
             Some((namespace, name)) => {
-                let homeless = || {
-                    let sentence = format!(
+                let no_project = || {
+                    let message = format!(
                         "service account '{user}' is in namespace '{namespace}', which is no project's: \
                          ask an admin to name it in [project_namespaces]"
                     );
-                    AuthError::Refused(sentence)
+                    AuthError::Refused(message)
                 };
-                (name.to_owned(), self.projects.project_of(namespace).ok_or_else(homeless)?.to_owned())
+                (name.to_owned(), self.projects.project_of(namespace).ok_or_else(no_project)?.to_owned())
             }
             None => (user.clone(), self.project.clone()),
         };
@@ -91,8 +91,8 @@ impl Authenticator for KubernetesTokens {
     }
 
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
-        // A token of Muster's own is nobody else's business.
+        // Tokens of Muster are not sent to Kubernetes.
         let Some(token) = caller.token().filter(|token| !token.starts_with(PREFIX)) else { return Ok(None) };
-        self.vouched(token).await?.map(|vouched| self.principal(vouched)).transpose()
+        self.review(token).await?.map(|user| self.principal(user)).transpose()
     }
 }

@@ -1,4 +1,4 @@
-//! Scheme `local`: whoever can read a file of the data folder is the user that the server runs as.
+//! Scheme `local`: a caller that can read the token file of the data folder is the user that the server runs as.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -12,21 +12,21 @@ use muster_core::principal::{Principal, Role};
 use super::secret::{hash, new_token, same_hash};
 use super::{AuthError, Authenticator, Caller};
 
-/// The file of the data folder that has the token.
+/// The file in the data folder that holds the token.
 pub const TOKEN_FILE: &str = "token";
 
 /// The scheme's name.
 pub const LOCAL_SCHEME: &str = "local";
 
-/// The project of whoever uses its own server.
+/// The project of that user.
 const PROJECT: &str = "default";
 
 /// A user of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsUser {
-    /// Its number.
+    /// The user id.
     pub uid: u32,
-    /// Its name, or the number where it has none.
+    /// The name, or the user id if there is no name.
     pub name: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn name_of(uid: u32, users: &str) -> Option<String> {
     })
 }
 
-/// Knows the token of a data folder.
+/// Authenticates by the token of a data folder.
 #[derive(Debug)]
 pub struct Local {
     hash: String,
@@ -57,7 +57,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Reads the folder's token, or makes one if there is none.
+    /// Reads the folder's token, or creates it.
     pub fn open(data_dir: &Path, user: OsUser) -> io::Result<Self> {
         let token = match Self::read_token(data_dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -69,7 +69,7 @@ impl Local {
         Ok(Self { hash: hash(&token), user })
     }
 
-    /// The token of a folder, for whoever may read it. A file that others may read is refused.
+    /// Reads the token of a folder. A file that other users may read is refused.
     pub fn read_token(data_dir: &Path) -> io::Result<String> {
         let path = data_dir.join(TOKEN_FILE);
         let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
@@ -93,11 +93,11 @@ impl Local {
     }
 }
 
-/// Written whole under another name first: a reader never sees half a token, and of two writers one wins.
+/// Writes the token under another name first: a reader never sees half of it, and of two writers one wins.
 fn write_new(data_dir: &Path) -> io::Result<()> {
     let token = new_token()?;
     let draft = data_dir.join(format!("{TOKEN_FILE}.{}", std::process::id()));
-    // One that a killed server of the same number left may have any mode.
+    // A draft that a killed server of the same process id left may have any mode.
     let _ = fs::remove_file(&draft);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(token.as_bytes())?;

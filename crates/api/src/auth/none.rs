@@ -1,4 +1,4 @@
-//! Scheme `none`: nobody is asked.
+//! Scheme `none`: every caller is accepted.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,25 +8,25 @@ use muster_core::principal::{Principal, Role};
 
 use super::{AuthError, Authenticator, Caller};
 
-/// Why nobody must be asked.
+/// Why the scheme is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// Strict is the default.
-    #[error("the scheme 'none' asks nobody who they are: it needs --dev")]
+    /// The server does not run with `--dev`.
+    #[error("the scheme 'none' authenticates every caller: it needs --dev")]
     NotDev,
-    /// Others could reach it.
+    /// Other machines can reach this listener.
     #[error(
-        "the scheme 'none' asks nobody who they are, and {0} can be reached from elsewhere: listen on 127.0.0.1"
+        "the scheme 'none' authenticates every caller, and {0} can be reached from elsewhere: listen on 127.0.0.1"
     )]
     NotLoopback(SocketAddr),
 }
 
-/// Takes everybody for the developer `dev`.
+/// Authenticates every caller as the admin `dev`.
 #[derive(Debug)]
-pub struct Nobody(());
+pub struct NoAuthentication(());
 
-impl Nobody {
-    /// Only with `--dev`, and only if every listener is on loopback.
+impl NoAuthentication {
+    /// Allowed only with `--dev`, and only if every listener is on loopback.
     pub fn new(dev: bool, listeners: &[SocketAddr]) -> Result<Self, NotAllowed> {
         if !dev {
             return Err(NotAllowed::NotDev);
@@ -39,7 +39,7 @@ impl Nobody {
 }
 
 #[async_trait]
-impl Authenticator for Nobody {
+impl Authenticator for NoAuthentication {
     fn scheme(&self) -> &'static str {
         "none"
     }

@@ -1,4 +1,4 @@
-//! Tokens: made, hashed and compared.
+//! Creates, hashes and compares tokens.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 /// 256 bits cannot be guessed.
 const TOKEN_BYTES: usize = 32;
 
-/// Tokens say what they are, so that scanners find them where they should not be.
+/// A recognizable prefix, so that secret scanners find leaked tokens.
 pub(super) const PREFIX: &str = "mst_";
 
 /// A new token.
@@ -21,12 +21,12 @@ pub fn new_token() -> std::io::Result<String> {
     Ok(format!("{PREFIX}{}", hex(&bytes)))
 }
 
-/// The SHA-256 of a token in hexadecimal digits, as a tokens file has it.
+/// The SHA-256 of a token in hexadecimal digits, as in a tokens file.
 pub fn hash(token: &str) -> String {
     hex(digest(&SHA256, token.as_bytes()).as_ref())
 }
 
-/// Whether two hashes are the same, in a time that says nothing about where they differ.
+/// Whether two hashes are equal; the time does not reveal where they differ.
 pub(super) fn same_hash(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

@@ -47,7 +47,7 @@ fn a_token_comes_with_or_without_bearer(#[case] given: Option<&str>, #[case] tok
 }
 
 #[tokio::test]
-async fn whoever_reads_the_token_of_the_folder_is_the_servers_user() {
+async fn a_caller_with_the_token_of_the_folder_is_the_servers_user() {
     let dir = tempfile::tempdir().unwrap();
     let local = Authenticators::new().with(Local::open(dir.path(), user()).unwrap());
     let path = dir.path().join(TOKEN_FILE);
@@ -94,15 +94,15 @@ fn a_user_has_the_name_of_its_number() {
 #[case(true, &["127.0.0.1:1", "[::1]:2"], None)]
 #[case(false, &["127.0.0.1:1"], Some("--dev"))]
 #[case(true, &["127.0.0.1:1", "0.0.0.0:2"], Some("0.0.0.0:2"))]
-fn nobody_is_asked_only_in_development_and_on_loopback(
+fn authentication_is_skipped_only_in_development_and_on_loopback(
     #[case] dev: bool,
     #[case] listeners: &[&str],
     #[case] refusal: Option<&str>,
 ) {
     let listeners: Vec<SocketAddr> = listeners.iter().map(|address| address.parse().unwrap()).collect();
-    match (Nobody::new(dev, &listeners), refusal) {
+    match (NoAuthentication::new(dev, &listeners), refusal) {
         (Ok(_), None) => {}
-        (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),
+        (Err(error), Some(expected)) => assert!(error.to_string().contains(expected), "{error}"),
         (made, _) => panic!("{made:?}"),
     }
 }
@@ -134,13 +134,13 @@ async fn a_tokens_file_is_read_again_when_it_changes() {
 #[case("[[token]]\nname='a'\nproject='p'\nroles=['king']\nsha256=''", "king")]
 #[case("[[token]]\nname='a'\nproject='p'\nroles=['admin']\nsha256='AB'", "64 hexadecimal digits")]
 #[case("[[token]]\nname='a'\nproject='p'\nroles=[]\nsha256=''\nmore=1", "more")]
-fn a_wrong_tokens_file_says_what_is_wrong(#[case] text: &str, #[case] words: &str) {
+fn an_invalid_tokens_file_is_refused_with_a_reason(#[case] text: &str, #[case] expected: &str) {
     let error = TokensFile::parse(text).unwrap_err();
-    assert!(error.contains(words), "{error}");
+    assert!(error.contains(expected), "{error}");
 }
 
 #[tokio::test]
-async fn schemes_are_tried_in_order_and_nobody_is_a_refusal() {
+async fn schemes_are_tried_in_order_and_an_unknown_caller_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tokens.toml");
     fs::write(&path, entry("bob", Role::Reader, "t")).unwrap();

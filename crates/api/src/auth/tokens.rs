@@ -1,4 +1,4 @@
-//! Scheme `tokens:FILE`: bearer tokens whose hashes stand in a file.
+//! Scheme `tokens:FILE`: bearer tokens whose hashes are listed in a file.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use serde::{Deserialize, Serialize};
 
-use super::reread::Reread;
+use super::reloaded_file::ReloadedFile;
 use super::secret::{hash, same_hash};
 use super::{AuthError, Authenticator, Caller};
 
@@ -27,18 +27,18 @@ pub struct TokensFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// Whose it is; unique in the file.
+    /// The name of its user; unique in the file.
     pub name: String,
-    /// The tenant that it acts in.
+    /// The project that it acts in.
     pub project: String,
-    /// What it may do there.
+    /// The roles in that project.
     pub roles: BTreeSet<Role>,
     /// The SHA-256 of the token, in hexadecimal digits.
     pub sha256: String,
 }
 
 impl TokensFile {
-    /// Reads the text of a file; what is wrong is said in one sentence.
+    /// Parses the text of a file; the error is one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut names = BTreeSet::new();
@@ -61,14 +61,14 @@ impl TokensFile {
     }
 }
 
-/// Knows the tokens of a file, and reads it again when it changes.
+/// Authenticates by the tokens of a file, which is reloaded when it changes.
 #[derive(Debug)]
-pub struct Tokens(Reread<TokensFile>);
+pub struct Tokens(ReloadedFile<TokensFile>);
 
 impl Tokens {
-    /// Reads a file; it has to be there and right.
+    /// Reads a file, which has to exist and be valid.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Reread::open(path, "tokens", TokensFile::parse).map(Self)
+        ReloadedFile::open(path, "tokens", TokensFile::parse).map(Self)
     }
 }
 
@@ -81,7 +81,7 @@ impl Authenticator for Tokens {
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(token) = caller.token() else { return Ok(None) };
         let (given, file) = (hash(token), self.0.current());
-        // All are compared, whichever matches: the time says nothing about the place in the file.
+        // Compares all of them, so that the time does not reveal the position of a match.
         let matching = file
             .token
             .iter()

@@ -1,11 +1,9 @@
-//! Actions: what was asked, and how far it has come.
+//! Actions: lists, details, and signals.
 
 use http::StatusCode;
 use muster_core::action::Action;
-use muster_core::ids::ActionId;
-use muster_store::StoreError;
-use muster_store::commands::SignalKind;
-use muster_store::reads::{ActionQuery, ActionSort};
+use muster_service::lists::{ActionQuery, ActionSort};
+use muster_service::{Obstacle, ServiceError, SignalKind};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -25,10 +23,10 @@ const SORTS: [(&str, ActionSort); 5] = [
     ("status", ActionSort::Status),
 ];
 
-/// Since when actions are filtered by their cluster.
+/// The version that added the filter by cluster.
 const BY_CLUSTER: Version = Version(14);
 
-/// Since when actions are told to stop for a while and to go on.
+/// The version that added suspending and resuming.
 const SUSPEND: Version = Version(15);
 
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
@@ -42,19 +40,16 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, ActionSort::CreatedAt)?,
-        project: call.listed_project()?,
         names: query.texts("name"),
         targets: query.texts("target"),
         clusters: call.listed_clusters().await?,
-        kinds: query.words("action")?,
-        statuses: query.words("status")?,
+        kinds: query.variants("action")?,
+        statuses: query.variants("status")?,
         ..ActionQuery::default()
     };
-    let store = call.service().store();
-    let page = store.actions(&wanted).await?;
-    let ids: Vec<ActionId> = page.items.iter().map(|action| action.id).collect();
-    let edges = store.edges(&ids).await?;
-    let shown = page.items.iter().map(|action| {
+    let actions = call.list(wanted).await?;
+    let edges = call.service().dependencies(&actions).await?;
+    let shown = actions.iter().map(|action| {
         let edges = edges.get(&action.id).cloned().unwrap_or_default();
         show::action(action, &Edges { on: edges.0, by: edges.1 }, call.version)
     });
@@ -67,17 +62,17 @@ pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
 }
 
 async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
-    let mut edges = call.service().store().edges(&[action.id]).await?;
+    let mut edges = call.service().dependencies(std::slice::from_ref(action)).await?;
     let (on, by) = edges.remove(&action.id).unwrap_or_default();
     Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
 }
 
-/// Actions are made by what they are about.
+/// Refused: actions are created by requests about clusters and nodes.
 pub(super) fn create(_: &Call) -> Result<Reply, SenlinError> {
     Err(SenlinError::forbidden())
 }
 
-/// Cancels an action; from 1.15 on also stops it for a while, or lets it go on.
+/// Cancels an action; from 1.15 on also suspends or resumes it.
 pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("action")?);
     let given = form.any("status");
@@ -88,28 +83,27 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         Some("READY") if call.version >= SUSPEND => SignalKind::Resume,
         _ => return Err(unacceptable(given.unwrap_or(&Value::Null), "status")),
     };
-    let force = call.query.truth("force")?.unwrap_or(false);
-    // By its whole id only.
+    let force = call.query.boolean("force")?.unwrap_or(false);
+    // Only the whole id identifies an action here.
     let given = call.path(0);
     given.parse::<Uuid>().map_err(|_| SenlinError::missing("action", given))?;
     let action = call.action(given).await?;
     if action.status.is_final() && !force {
         return Err(immutable(&action, action.status.as_str(), OPEN));
     }
-    let told = call.service().signal(action.id, signal).await.map_err(|error| match error {
-        StoreError::WrongState { status, .. } if signal == SignalKind::Resume => {
-            immutable(&action, status, "['SUSPENDED']")
-        }
-        StoreError::WrongState { status, .. } => immutable(&action, status, OPEN),
-        error => error.into(),
-    })?;
-    Ok(shown(call, &told).await?.status(StatusCode::ACCEPTED))
+    let expected = if signal == SignalKind::Resume { "['SUSPENDED']" } else { OPEN };
+    let refused = |error: ServiceError| match error.obstacle {
+        Some(Obstacle::ActionStatus(status)) => immutable(&action, status, expected),
+        _ => error.into(),
+    };
+    let signalled = call.service().signal(&action, signal).await.map_err(refused)?;
+    Ok(shown(call, &signalled).await?.status(StatusCode::ACCEPTED))
 }
 
-/// Where actions can be told to end, or to stop for a while.
+/// The statuses in which an action can be cancelled or suspended.
 const OPEN: &str = "['INIT', 'WAITING', 'READY', 'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']";
 
-/// It has ended, or stands where it cannot be told this.
+/// The error for an action whose status does not allow the signal.
 fn immutable(action: &Action, status: &str, expected: &str) -> SenlinError {
     let id = action.id.short();
     let text =

@@ -1,4 +1,4 @@
-//! Nodes that others made, and that become ours.
+//! Adoption of nodes that were created outside Muster.
 
 use muster_core::profile::ProfileType;
 use muster_core::profile_types;
@@ -10,7 +10,7 @@ use super::field_reader::FieldReader;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 
-/// What a request says of what is to be adopted.
+/// The fields of an adoption request.
 struct Wanted<'b> {
     identity: &'b str,
     kind: &'b str,
@@ -22,7 +22,7 @@ impl<'b> Wanted<'b> {
         let identity = form.text("identity")?.unwrap_or_default();
         let kind = form.text("type")?.unwrap_or_default();
         let overrides = form.map("overrides")?.unwrap_or_default();
-        let snapshot = form.truth("snapshot")?.unwrap_or(false);
+        let snapshot = form.boolean("snapshot")?.unwrap_or(false);
         form.require("identity").require("type").done()?;
         if identity.is_empty() {
             return Err(SenlinError::bad("The identity is empty: what shall be adopted?"));
@@ -33,7 +33,7 @@ impl<'b> Wanted<'b> {
         Ok(Self { identity, kind, overrides })
     }
 
-    /// Where it is, and as what.
+    /// The node to adopt.
     fn find(self, call: &Call) -> Result<Adoptee, SenlinError> {
         let unknown = || SenlinError::bad(format!("The profile_type '{}' could not be found.", self.kind));
         let (name, version) = self.kind.rsplit_once('-').ok_or_else(unknown)?;
@@ -48,7 +48,7 @@ impl<'b> Wanted<'b> {
     }
 }
 
-/// What a node would be made from, if it were ours.
+/// The profile that an adopted node would have.
 pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.body()?);
     let adoptee = Wanted::read(&mut form)?.find(call)?;
@@ -61,7 +61,7 @@ pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("node_profile", json!({"node_preview": spec})))
 }
 
-/// Takes a node in.
+/// Adopts a node.
 pub(super) async fn adopt(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.body()?);
     let name = form.name("name")?.map(str::to_owned);

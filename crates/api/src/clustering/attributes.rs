@@ -16,7 +16,7 @@ use super::show;
 /// The longest path.
 const LONGEST: usize = 1024;
 
-/// What is found at a path in each worker; those without it are left out.
+/// The value at a path of each worker; workers without one are omitted.
 pub(super) async fn collect(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(1).trim();
     if given.is_empty() || given == "None" {
@@ -24,8 +24,8 @@ pub(super) async fn collect(call: &Call) -> Result<Reply, SenlinError> {
     }
     let path = parse(given)?;
     let cluster = call.cluster(call.path(0)).await?;
-    let nodes = call.service().store().members(cluster.id).await?;
-    let names = call.service().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+    let nodes = call.service().members(&cluster).await?;
+    let names = call.service().profile_names(&nodes).await?;
     let workers: Vec<Node> = nodes.into_iter().filter(|node| node.role == NodeRole::Worker).collect();
     let mut details = HashMap::new();
     if given.contains("details") {
@@ -49,13 +49,13 @@ fn first(path: &JpQuery, node: &Value) -> Option<Value> {
     found.into_iter().next().map(|one| one.val().clone())
 }
 
-/// Reads a path; clients leave out its root, and put bare names into it that JSON paths have in quotes.
+/// Parses a path. Clients omit the root, and do not quote names that JSON paths require in quotes.
 fn parse(given: &str) -> Result<JpQuery, SenlinError> {
     let invalid = |why: &str| SenlinError::bad(format!("Invalid attribute path - {why}"));
     if given.len() > LONGEST {
         return Err(invalid(&format!("it is longer than {LONGEST} characters")));
     }
-    // Either would let a short path take a long time.
+    // Either could make a short path expensive.
     if given.contains('?') || given.matches("..").count() > 1 {
         return Err(invalid("filters, and more than one '..', are not possible here"));
     }
@@ -81,14 +81,14 @@ fn outside_brackets(path: &str) -> impl Iterator<Item = char> {
     before.chars().chain(after.flat_map(str::chars))
 }
 
-/// Names with letters that a JSON path wants in quotes get them.
+/// Quotes names with characters that a JSON path requires in quotes.
 fn quoted(path: &str) -> String {
     let (mut out, mut rest) = (String::new(), path);
     while let Some(start) = rest.find(['.', '[']) {
         let (before, from) = rest.split_at(start);
         out.push_str(before);
         if from.starts_with('[') {
-            // What is in brackets is said as it should be already.
+            // Names in brackets are quoted already.
             let end = from.find(']').map_or(from.len(), |end| end + 1);
             let (inside, after) = from.split_at(end);
             out.push_str(inside);
@@ -144,7 +144,7 @@ mod tests {
     #[case("..")]
     #[case("a[?(@.b)]")]
     #[case("a..*..*")]
-    fn what_is_no_path_is_said(#[case] path: &str) {
+    fn an_invalid_path_is_refused(#[case] path: &str) {
         let error = parse(path).unwrap_err();
         assert!(error.message.starts_with("Invalid attribute path - "), "{}", error.message);
     }

@@ -1,4 +1,4 @@
-//! A request to this door, read as far as every route needs it.
+//! A request to the clustering API, parsed as far as every route needs it.
 
 use axum::body::Body;
 use futures::StreamExt as _;
@@ -16,28 +16,28 @@ use super::{Clustering, V1};
 /// The largest body.
 pub(super) const BODY_LIMIT: usize = 1024 * 1024;
 
-/// How much of a body is read that is too large.
+/// How much of a body that is too large is read.
 const READ_LIMIT: usize = 64 * BODY_LIMIT;
 
-/// A request.
+/// A parsed request.
 pub(super) struct Call {
-    pub(super) door: Clustering,
+    api: Clustering,
     /// The authenticated caller; none on routes that are open without authentication.
     principal: Option<Principal>,
     /// The caller within this route, once [`Call::authorize`] has opened it.
     access: Option<Access>,
     pub(super) version: Version,
-    /// What stands in the path for its names, in order.
+    /// The parameters of the path, in order.
     path: Vec<String>,
     pub(super) query: Query,
     body: Option<Map<String, Value>>,
-    /// Where clients reach this server: `http://host:port`.
+    /// The address of this server for clients: `http://host:port`.
     pub(super) base: String,
 }
 
 impl Call {
     pub(super) async fn read(
-        door: Clustering,
+        api: Clustering,
         parts: &Parts,
         path: Vec<String>,
         body: Body,
@@ -48,7 +48,7 @@ impl Call {
         let query = Query::read(parts.uri.query().unwrap_or_default());
         let principal = parts.extensions.get::<Principal>().cloned();
         let base = base(parts, tls);
-        Ok(Self { door, principal, access: None, version, path, query, body, base })
+        Ok(Self { api, principal, access: None, version, path, query, body, base })
     }
 
     /// Opens the route to the caller, as far as that can be decided before its object is found.
@@ -67,26 +67,26 @@ impl Call {
 
     /// The use cases.
     pub(super) const fn service(&self) -> &Service {
-        &self.door.service
+        &self.api.service
     }
 
-    /// Who is calling.
+    /// The caller.
     pub(super) fn principal(&self) -> Result<&Principal, SenlinError> {
         self.access().map(Access::principal)
     }
 
-    /// Who is calling, as actions keep it.
+    /// The caller as actions record it.
     pub(super) fn caller(&self) -> Result<Caller, SenlinError> {
         let principal = self.principal()?.clone();
         Ok(Caller { principal, door: Door::Clustering, reason: String::new(), request: None })
     }
 
-    /// What stands in the path at this place.
+    /// A parameter of the path by its position.
     pub(super) fn path(&self, place: usize) -> &str {
         self.path.get(place).map_or("", String::as_str)
     }
 
-    /// The body, which has to be there.
+    /// The body; an error if there is none.
     pub(super) fn body(&self) -> Result<&Map<String, Value>, SenlinError> {
         self.body.as_ref().ok_or_else(|| SenlinError::form(MALFORMED))
     }
@@ -96,13 +96,13 @@ impl Call {
         self.body.clone().unwrap_or_default()
     }
 
-    /// What stands in the body of a POST under a key.
+    /// The object under a key in the body of a POST.
     pub(super) fn new_object(&self, key: &str) -> Result<&Map<String, Value>, SenlinError> {
         let missing = || SenlinError::form(format!("Request body missing '{key}' key."));
         self.object(key, missing)
     }
 
-    /// What stands in the body of a PATCH under a key.
+    /// The object under a key in the body of a PATCH.
     pub(super) fn changed_object(&self, key: &str) -> Result<&Map<String, Value>, SenlinError> {
         let missing =
             || SenlinError::form(format!("Malformed request data, missing '{key}' key in request body."));
@@ -121,13 +121,13 @@ impl Call {
         }
     }
 
-    /// The address of something below `/v1`.
+    /// The address of a path below `/v1`.
     pub(super) fn address(&self, path: &str) -> String {
         format!("{}{V1}{path}", self.base)
     }
 }
 
-/// Where clients reach this server, by the name that they use for it.
+/// The address of this server, by the host name that the client uses.
 pub(crate) fn base(parts: &Parts, tls: bool) -> String {
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = parts.uri.authority().map(http::uri::Authority::as_str).or(host).unwrap_or("localhost");
@@ -135,7 +135,7 @@ pub(crate) fn base(parts: &Parts, tls: bool) -> String {
     format!("{scheme}://{host}")
 }
 
-/// A body is read if it says that it is JSON, or nothing, and looks like an object.
+/// Reads a body. One that is not declared as JSON, or does not begin as an object, counts as absent.
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String, Value>>, SenlinError> {
     let bytes = whole(body).await?;
     if !is_json(headers) || bytes.first() != Some(&b'{') {
@@ -147,7 +147,7 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String,
     }
 }
 
-/// All of a body. One that is too large is read all the same, up to a point: whoever is still sending hears no answer.
+/// Reads a whole body. A body that is too large is read up to a limit too, since a client reads no response while it sends.
 async fn whole(body: Body) -> Result<Vec<u8>, SenlinError> {
     let (mut bytes, mut size) = (Vec::new(), 0_usize);
     let mut chunks = body.into_data_stream();
@@ -191,7 +191,7 @@ mod tests {
     #[case(Some("application/json"), "[]", false)]
     #[case(Some("application/json"), "", false)]
     #[tokio::test]
-    async fn a_body_is_there_if_it_may_be_an_object(
+    async fn a_body_that_is_no_object_counts_as_absent(
         #[case] kind: Option<&str>,
         #[case] body: &'static str,
         #[case] there: bool,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_json_or_too_large_is_refused() {
+    async fn a_body_that_is_no_json_or_too_large_is_refused() {
         assert_eq!(read(None, "{\"a\": ").await.unwrap_err().status.as_u16(), 400);
         let large = format!("{{\"a\": \"{}\"}}", "x".repeat(BODY_LIMIT));
         let refused = read_body(&HeaderMap::new(), Body::from(large)).await.unwrap_err();

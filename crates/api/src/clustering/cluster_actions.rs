@@ -1,4 +1,4 @@
-//! `POST /clusters/{id}/actions`: what can be done to a cluster, one thing at a time.
+//! `POST /clusters/{id}/actions`: one action on a cluster per request.
 
 use muster_core::change::{Change, Check, Recovery, ResizeGroup, Scale};
 use muster_core::ids::ActionId;
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::field_reader::FieldReader;
-use super::membership::{self, ChangeOfPolicy};
+use super::membership::{self, BindingChange};
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::sizes;
 
-/// One thing to be done, with what is said of it.
-struct Deed<'b> {
+/// The action in a body, with its data.
+struct RequestedAction<'b> {
     name: &'b str,
     data: Map<String, Value>,
 }
 
-fn deed(body: &Map<String, Value>) -> Result<Deed<'_>, SenlinError> {
+fn requested_action(body: &Map<String, Value>) -> Result<RequestedAction<'_>, SenlinError> {
     let mut entries = body.iter();
     let (name, data) = entries.next().ok_or_else(|| SenlinError::form("No action specified"))?;
     if entries.next().is_some() {
@@ -42,14 +42,14 @@ fn deed(body: &Map<String, Value>) -> Result<Deed<'_>, SenlinError> {
         return Err(SenlinError::form(format!("Unrecognized action '{name}' specified")));
     }
     match data {
-        Value::Object(data) => Ok(Deed { name, data: data.clone() }),
-        Value::Null => Ok(Deed { name, data: Map::new() }),
+        Value::Object(data) => Ok(RequestedAction { name, data: data.clone() }),
+        Value::Null => Ok(RequestedAction { name, data: Map::new() }),
         _ => Err(SenlinError::form("The data provided is not a map")),
     }
 }
 
 pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
-    let Deed { name, data } = deed(call.body()?)?;
+    let RequestedAction { name, data } = requested_action(call.body()?)?;
     match name {
         "resize" => resize(call, &data).await,
         "scale_out" => scale(call, "scale-out", Change::ScaleOut, &data).await,
@@ -59,15 +59,15 @@ pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
         "add_nodes" => Ok(accepted(call, membership::add(call, &data).await?)),
         "del_nodes" => Ok(accepted(call, membership::remove(call, &data).await?)),
         "replace_nodes" => Ok(accepted(call, membership::replace(call, &data).await?)),
-        "policy_attach" => policy(call, ChangeOfPolicy::Attach, &data).await,
-        "policy_detach" => policy(call, ChangeOfPolicy::Detach, &data).await,
-        "policy_update" => policy(call, ChangeOfPolicy::Update, &data).await,
+        "policy_attach" => policy(call, BindingChange::Attach, &data).await,
+        "policy_detach" => policy(call, BindingChange::Detach, &data).await,
+        "policy_update" => policy(call, BindingChange::Update, &data).await,
         "complete_lifecycle" => complete_lifecycle(call, &data).await,
         name => Err(SenlinError::form(format!("Unrecognized action '{name}' specified"))),
     }
 }
 
-/// Says that a node may go; the action that waits for it goes on. One that does not wait hears it without harm.
+/// Completes a lifecycle hook: the waiting action continues. For an action that does not wait this has no effect.
 async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let token = membership::lifecycle_token(call, data)?;
     call.cluster(call.path(0)).await?;
@@ -76,7 +76,7 @@ async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Re
     Ok(accepted(call, action.id))
 }
 
-async fn policy(call: &Call, kind: ChangeOfPolicy, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
+async fn policy(call: &Call, kind: BindingChange, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     Ok(accepted(call, membership::policy(call, kind, data).await?))
 }
 
@@ -123,7 +123,7 @@ async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, SenlinErr
     Ok(accepted(call, call.service().change_cluster(&call.caller()?, &cluster, check).await?.id))
 }
 
-/// What a recovery may be told.
+/// The parameters of a recovery.
 const RECOVERY: [&str; 4] = ["operation", "operation_params", "check", "check_capacity"];
 
 async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
@@ -135,21 +135,21 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Senlin
     let mut form = FieldReader::new(data);
     let recovery = Change::RecoverCluster(Recovery {
         operation: form.any("operation").map(recovery).transpose()?,
-        check: form.truth("check")?,
-        // Nodes are added or removed only if that is asked for.
-        check_capacity: Some(form.truth("check_capacity")?.unwrap_or(false)),
+        check: form.boolean("check")?,
+        // Nodes are added or removed only if the request asks for it.
+        check_capacity: Some(form.boolean("check_capacity")?.unwrap_or(false)),
         operation_params: form.map("operation_params")?,
         ..Recovery::default()
     });
     Ok(accepted(call, call.service().change_cluster(&call.caller()?, &cluster, recovery).await?.id))
 }
 
-/// How a node is brought back.
+/// The operation that recovers a node.
 pub(super) fn recovery(given: &Value) -> Result<String, SenlinError> {
     let shown = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
-    let word = shown.to_uppercase();
-    if ["REBOOT", "REBUILD", "RECREATE"].contains(&word.as_str()) {
-        return Ok(word);
+    let value = shown.to_uppercase();
+    if ["REBOOT", "REBUILD", "RECREATE"].contains(&value.as_str()) {
+        return Ok(value);
     }
     Err(SenlinError::bad(format!(
         "Operation value '{shown}' has to be one of the following: REBOOT, REBUILD, RECREATE"
@@ -167,13 +167,13 @@ mod tests {
     #[case(json!({"check": {}, "recover": {}}), "Multiple actions specified")]
     #[case(json!({"foo": {}}), "Unrecognized action 'foo' specified")]
     #[case(json!({"check": [1]}), "The data provided is not a map")]
-    fn one_thing_is_done_at_a_time(#[case] body: Value, #[case] message: &str) {
-        let refused = deed(body.as_object().unwrap()).err().unwrap();
+    fn a_body_names_exactly_one_action(#[case] body: Value, #[case] message: &str) {
+        let refused = requested_action(body.as_object().unwrap()).err().unwrap();
         assert_eq!((refused.status.as_u16(), refused.message.as_str()), (400, message));
     }
 
     #[test]
-    fn a_recovery_is_said_in_any_case() {
+    fn a_recovery_is_read_in_any_case() {
         assert_eq!(recovery(&json!("reboot")).unwrap(), "REBOOT");
         assert_eq!(
             recovery(&json!("FOO")).unwrap_err().message,

@@ -1,11 +1,11 @@
-//! Clusters: making, changing, looking at them.
+//! Clusters: lists, details, updates, deletion.
 
 mod create;
 
 use http::StatusCode;
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, ClusterStatus};
-use muster_store::reads::{ClusterQuery, ClusterSort};
+use muster_service::lists::{ClusterQuery, ClusterSort};
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -14,7 +14,7 @@ use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show;
-use super::sizes::Asked;
+use super::sizes::RequestedSizes;
 use super::version::Version;
 
 pub(super) use create::create;
@@ -27,19 +27,19 @@ const SORTS: [(&str, ClusterSort); 5] = [
     ("updated_at", ClusterSort::UpdatedAt),
 ];
 
-/// Since when only the profile's name can be changed.
+/// The version that added updates of the profile alone.
 const PROFILE_ONLY: Version = Version(6);
 
-/// Since when the configuration can be changed.
+/// The version that added updates of the configuration.
 const CONFIG: Version = Version(7);
 
-/// Since when a deletion can be forced.
+/// The version that added forced deletions.
 const FORCE: Version = Version(8);
 
 impl Call {
-    /// A cluster as it is shown.
+    /// A cluster on the wire.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, SenlinError> {
-        let with = self.service().store().belongings(std::slice::from_ref(cluster)).await?;
+        let with = self.service().belongings(std::slice::from_ref(cluster)).await?;
         Ok(json!(show::cluster(cluster, &with)))
     }
 }
@@ -51,24 +51,23 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, ClusterSort::InitAt)?,
-        project: call.listed_project()?,
         names: query.texts("name"),
-        statuses: query.words("status")?,
+        statuses: query.variants("status")?,
         ..ClusterQuery::default()
     };
-    let page = call.service().store().clusters(&wanted).await?;
-    let with = call.service().store().belongings(&page.items).await?;
-    let shown = page.items.iter().map(|cluster| show::cluster(cluster, &with));
+    let clusters = call.list(wanted).await?;
+    let with = call.service().belongings(&clusters).await?;
+    let shown = clusters.iter().map(|cluster| show::cluster(cluster, &with));
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
-    let with = call.service().store().belongings(std::slice::from_ref(&cluster)).await?;
+    let with = call.service().belongings(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 
-/// Changes properties, sizes and the profile, as far as the request names them.
+/// Changes the properties, sizes and profile that the request gives.
 pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let mut form = FieldReader::new(call.changed_object("cluster")?);
@@ -76,9 +75,9 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let profile = form.profile()?;
     let metadata = form.map("metadata")?;
     let timeout = form.count("timeout")?;
-    let profile_only = form.truth("profile_only")?.filter(|_| call.version >= PROFILE_ONLY);
+    let profile_only = form.boolean("profile_only")?.filter(|_| call.version >= PROFILE_ONLY);
     let config = form.map("config")?.filter(|_| call.version >= CONFIG);
-    let asked = Asked::read(&mut form, limit)?;
+    let asked = RequestedSizes::read(&mut form, limit)?;
     form.done()?;
     let cluster = call.cluster(call.path(0)).await?;
     if cluster.status == ClusterStatus::Error {
@@ -104,7 +103,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         if profile.id != cluster.profile_id {
             update.profile_only = profile_only == Some(true);
             if cluster.framework.is_some()
-                && let Some(present) = call.service().store().profile(cluster.profile_id).await?
+                && let Some(present) = call.service().profile(cluster.profile_id).await?
             {
                 update.limits = Some(create::changed_limits(&present, &profile)?);
             }
@@ -112,7 +111,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         }
     }
     if !asked.is_empty() {
-        let resize = asked.of_change();
+        let resize = asked.for_change();
         let sizes = Change::Resize(ResizeGroup { group: None, resize, candidates: None });
         call.service().check_sizes(&cluster, &sizes).await?;
         update.resize = Some(resize);
@@ -127,14 +126,14 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("cluster", shown).accepted(call, action))
 }
 
-/// What a cluster is doing while it cannot simply be deleted.
+/// The statuses in which a deletion has to be forced.
 const BUSY: [ClusterStatus; 4] =
     [ClusterStatus::Creating, ClusterStatus::Updating, ClusterStatus::Deleting, ClusterStatus::Recovering];
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let body = call.body_or_nothing();
     let mut form = FieldReader::new(&body);
-    let force = form.truth("force")?.or(call.query.truth("force")?).unwrap_or(false);
+    let force = form.boolean("force")?.or(call.query.boolean("force")?).unwrap_or(false);
     if force && call.version < FORCE {
         return Err(SenlinError::too_old(call.version));
     }

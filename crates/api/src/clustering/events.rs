@@ -1,7 +1,7 @@
-//! Events: what happened.
+//! Events: lists and details.
 
 use muster_core::action::ActionKind;
-use muster_store::reads::{EventQuery, EventSort};
+use muster_service::lists::{EventQuery, EventSort};
 use serde_json::Value;
 
 use super::call::Call;
@@ -28,21 +28,20 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, EventSort::At)?,
-        project: call.listed_project()?,
         object_names: query.texts("oname"),
         object_kinds: query.texts("otype"),
         objects: query.texts("oid"),
         clusters: call.listed_clusters().await?,
-        reasons: query.texts("action").into_iter().map(known_word).collect::<Result<_, _>>()?,
-        levels: query.words("level")?,
+        reasons: query.texts("action").into_iter().map(known_reason).collect::<Result<_, _>>()?,
+        levels: query.variants("level")?,
         ..EventQuery::default()
     };
-    let page = call.service().store().events(&wanted).await?;
-    Ok(Reply::of("events", page.items.iter().map(show::event).collect::<Vec<Value>>()))
+    let events = call.list(wanted).await?;
+    Ok(Reply::of("events", events.iter().map(show::event).collect::<Vec<Value>>()))
 }
 
-/// Names of actions are checked; events of our own have names in other letters, and providers may have more of them.
-fn known_word(given: String) -> Result<String, SenlinError> {
+/// Refuses unknown names of actions. Other reasons are not in upper case, and providers may add more of them.
+fn known_reason(given: String) -> Result<String, SenlinError> {
     let like_action = given.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
     if like_action && given.parse::<ActionKind>().is_err() {
         return Err(SenlinError::form(format!("Field value {given} is invalid")));

@@ -1,13 +1,13 @@
-//! Reading the fields of a body, with the words of refusal that existing clients compare.
+//! Reads the fields of a body, with the error messages that existing clients compare.
 //!
-//! Values are read first, in the order in which they are asked for; then what is missing and what is too much is told.
+//! Values are validated in the order in which they are read; `done` then reports missing and unknown fields.
 
 use muster_core::spec::{printed, quoted};
 use serde_json::{Map, Value};
 
 use super::senlin_error::{MALFORMED, SenlinError};
 
-/// Texts that stand for yes and no, beside true and false.
+/// Texts that are accepted as true and false.
 const YES: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
 const NO: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
 
@@ -26,19 +26,19 @@ impl<'b> FieldReader<'b> {
         Self { fields, known: Vec::new(), required: Vec::new() }
     }
 
-    /// Whatever stands there; nothing for null.
+    /// The value of a field; none for null.
     pub(super) fn any(&mut self, key: &'static str) -> Option<&'b Value> {
         self.known.push(key);
         self.fields.get(key).filter(|value| !value.is_null())
     }
 
-    /// Says that a field has to be there, and not as null.
+    /// Requires a field that is not null.
     pub(super) fn require(&mut self, key: &'static str) -> &mut Self {
         self.required.push(key);
         self
     }
 
-    /// Says that a field must not be null.
+    /// Refuses a field that is null.
     fn not_null(&self, key: &str) -> Result<(), SenlinError> {
         match self.fields.get(key) {
             Some(Value::Null) => Err(SenlinError::form(format!("Field `{key}' cannot be None"))),
@@ -55,13 +55,13 @@ impl<'b> FieldReader<'b> {
         }
     }
 
-    /// The profile that is meant, under either of the names that clients give it.
+    /// The profile, under either of the keys that clients use.
     pub(super) fn profile(&mut self) -> Result<Option<&'b str>, SenlinError> {
         let by_id = self.text("profile_id")?;
         Ok(by_id.or(self.text("profile")?))
     }
 
-    /// What people call something.
+    /// The name of an object.
     pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         let Some(name) = self.text(key)? else { return Ok(None) };
         if name.is_empty() {
@@ -83,14 +83,14 @@ impl<'b> FieldReader<'b> {
         )))
     }
 
-    /// One of some words.
+    /// A value of an enumeration.
     pub(super) fn one_of<T: std::str::FromStr>(
         &mut self,
         key: &'static str,
     ) -> Result<Option<T>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
-        let word = value.as_str().and_then(|word| word.parse().ok());
-        word.map(Some).ok_or_else(|| unacceptable(value, key))
+        let parsed = value.as_str().and_then(|text| text.parse().ok());
+        parsed.map(Some).ok_or_else(|| unacceptable(value, key))
     }
 
     /// A number of nodes, between bounds.
@@ -129,7 +129,7 @@ impl<'b> FieldReader<'b> {
         Ok(Some(number))
     }
 
-    /// A count of something, such as seconds.
+    /// A count, for example of seconds.
     pub(super) fn count(&mut self, key: &'static str) -> Result<Option<u32>, SenlinError> {
         self.any(key).map(|value| count(key, value)).transpose()
     }
@@ -146,11 +146,11 @@ impl<'b> FieldReader<'b> {
         number.map(Some).ok_or_else(|| wrong_type(value, "'number', 'null'"))
     }
 
-    /// Yes or no.
-    pub(super) fn truth(&mut self, key: &'static str) -> Result<Option<bool>, SenlinError> {
+    /// A boolean, also as text.
+    pub(super) fn boolean(&mut self, key: &'static str) -> Result<Option<bool>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
-        if let Value::Bool(truth) = value {
-            return Ok(Some(*truth));
+        if let Value::Bool(value) = value {
+            return Ok(Some(*value));
         }
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let small = text.to_lowercase();
@@ -166,7 +166,7 @@ impl<'b> FieldReader<'b> {
         )))
     }
 
-    /// An object, also one that is written as JSON in a text.
+    /// An object, also as JSON in a text.
     pub(super) fn map(&mut self, key: &'static str) -> Result<Option<Map<String, Value>>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
@@ -176,7 +176,7 @@ impl<'b> FieldReader<'b> {
         }
     }
 
-    /// Tells what is missing, then what is too much.
+    /// Reports a missing field, then unknown fields.
     pub(super) fn done(&self) -> Result<(), SenlinError> {
         if let Some(missing) = self.required.iter().find(|key| !self.fields.contains_key(**key)) {
             return Err(SenlinError::form(format!("'{missing}' is a required property")));
@@ -197,7 +197,7 @@ impl<'b> FieldReader<'b> {
     }
 }
 
-/// A count of something in a body or a query.
+/// A count in a body or a query.
 pub(super) fn count(key: &str, value: &Value) -> Result<u32, SenlinError> {
     let number = match value {
         Value::Number(number) => number.as_i64(),

@@ -3,63 +3,41 @@
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
+use muster_core::ids::ClusterId;
 use muster_core::node::Node;
 use muster_core::policy::Policy;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
-use muster_store::reads::Thing;
-use uuid::Uuid;
+use muster_service::lists::ListQuery;
 
 use super::call::Call;
 use super::senlin_error::SenlinError;
 
-/// The noun for a kind of object in messages.
-const fn noun(thing: Thing) -> &'static str {
-    match thing {
-        Thing::Cluster => "cluster",
-        Thing::Node => "node",
-        Thing::Profile => "profile",
-        Thing::Policy => "policy",
-        Thing::Receiver => "receiver",
-        Thing::Action => "action",
-        Thing::Event => "event",
-    }
-}
-
 /// The object, or the error for one that a path names and that does not exist.
-fn present<T>(thing: Thing, given: &str, found: Option<T>) -> Result<T, SenlinError> {
-    found.ok_or_else(|| SenlinError::missing(noun(thing), given))
+fn present<T>(noun: &str, given: &str, found: Option<T>) -> Result<T, SenlinError> {
+    found.ok_or_else(|| SenlinError::missing(noun, given))
 }
 
 impl Call {
-    /// The id of the object that a text means; none if there is none.
-    pub(super) async fn identify(&self, thing: Thing, given: &str) -> Result<Option<Uuid>, SenlinError> {
-        Ok(self.service().identify(self.access()?, thing, given).await?)
-    }
-
-    /// The same for many, in their order.
-    pub(super) async fn identify_all(
-        &self,
-        thing: Thing,
-        given: &[String],
-    ) -> Result<Vec<Option<Uuid>>, SenlinError> {
-        Ok(self.service().identify_all(self.access()?, thing, given).await?)
+    /// The cluster that a body or a filter names, also a deleted one; none if there is none.
+    pub(super) async fn named_cluster(&self, given: &str) -> Result<Option<Cluster>, SenlinError> {
+        Ok(self.service().identify_cluster(self.access()?, given).await?)
     }
 
     /// The cluster that a path names.
     pub(super) async fn cluster(&self, given: &str) -> Result<Cluster, SenlinError> {
         let found = self.service().identify_cluster(self.access()?, given).await?;
-        present(Thing::Cluster, given, found.filter(|cluster| cluster.deleted_at.is_none()))
+        present("cluster", given, found.filter(|cluster| cluster.deleted_at.is_none()))
     }
 
     /// The node that a path names.
     pub(super) async fn node(&self, given: &str) -> Result<Node, SenlinError> {
-        present(Thing::Node, given, self.service().identify_node(self.access()?, given).await?)
+        present("node", given, self.service().identify_node(self.access()?, given).await?)
     }
 
     /// The profile that a path names.
     pub(super) async fn profile(&self, given: &str) -> Result<Profile, SenlinError> {
-        present(Thing::Profile, given, self.service().identify_profile(self.access()?, given).await?)
+        present("profile", given, self.service().identify_profile(self.access()?, given).await?)
     }
 
     /// The profile that a body names.
@@ -70,7 +48,7 @@ impl Call {
 
     /// The policy that a path names.
     pub(super) async fn policy(&self, given: &str) -> Result<Policy, SenlinError> {
-        present(Thing::Policy, given, self.service().identify_policy(self.access()?, given).await?)
+        present("policy", given, self.service().identify_policy(self.access()?, given).await?)
     }
 
     /// The policy that a body names.
@@ -81,32 +59,32 @@ impl Call {
 
     /// The receiver that a path names.
     pub(super) async fn receiver(&self, given: &str) -> Result<Receiver, SenlinError> {
-        present(Thing::Receiver, given, self.service().identify_receiver(self.access()?, given).await?)
+        present("receiver", given, self.service().identify_receiver(self.access()?, given).await?)
     }
 
     /// The action that a path names.
     pub(super) async fn action(&self, given: &str) -> Result<Action, SenlinError> {
-        present(Thing::Action, given, self.service().identify_action(self.access()?, given).await?)
+        present("action", given, self.service().identify_action(self.access()?, given).await?)
     }
 
     /// The event that a path names.
     pub(super) async fn event(&self, given: &str) -> Result<Event, SenlinError> {
-        present(Thing::Event, given, self.service().identify_event(self.access()?, given).await?)
+        present("event", given, self.service().identify_event(self.access()?, given).await?)
     }
 
-    /// The clusters that a list is about: by id, also of one that is gone, by name, or by the beginning of an id.
+    /// The clusters that a list is limited to, by id, also of a deleted one, by name, or by the beginning of an id.
     pub(super) async fn listed_clusters(&self) -> Result<Vec<String>, SenlinError> {
         let given = self.query.texts("cluster_id");
-        let found = self.identify_all(Thing::Cluster, &given).await?;
-        // A text that means no cluster stays as it is: nothing on the list belongs to it.
-        let id = |(given, found): (String, Option<Uuid>)| found.map_or(given, |id| id.to_string());
+        let found = self.service().identify_clusters(self.access()?, &given).await?;
+        // A text that identifies no cluster stays as it is, and no object belongs to it.
+        let id = |(given, found): (String, Option<ClusterId>)| found.map_or(given, |id| id.to_string());
         Ok(given.into_iter().zip(found).map(id).collect())
     }
 
-    /// The project that a list is about; none is all. Only admins see beyond their own, and only if they ask.
-    pub(super) fn listed_project(&self) -> Result<Option<String>, SenlinError> {
-        let all = self.query.truth("global_project")? == Some(true);
-        let project = self.access()?.list_scope(all).map_err(|_| SenlinError::forbidden())?;
-        Ok(project.map(str::to_owned))
+    /// The objects that a query selects in the caller's own project, or in all projects if an admin asks for those.
+    pub(super) async fn list<Q: ListQuery>(&self, query: Q) -> Result<Vec<Q::Item>, SenlinError> {
+        let all_projects = self.query.boolean("global_project")? == Some(true);
+        let query = self.access()?.in_project(query, all_projects).map_err(|_| SenlinError::forbidden())?;
+        Ok(self.service().list(&query).await?)
     }
 }

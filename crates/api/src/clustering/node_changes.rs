@@ -1,13 +1,11 @@
-//! Making, changing and removing nodes.
+//! Creation, updates and deletion of nodes, and actions on them.
 
 use http::StatusCode;
 use muster_core::change::{Change, Check, Delete, NodeUpdate, Recovery};
-use muster_core::ids::ClusterId;
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::spec::listed;
 use muster_service::NewNode;
-use muster_store::reads::Thing;
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -17,7 +15,7 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::version::Version;
 
-/// Since when nodes can be marked to go first.
+/// The version that added tainted nodes.
 const TAINTED: Version = Version(13);
 
 pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
@@ -33,8 +31,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
         None => None,
         Some(given) => {
             let unknown = || SenlinError::unknown("cluster", given);
-            let id = call.identify(Thing::Cluster, given).await?.ok_or_else(unknown)?;
-            Some(call.service().store().cluster(ClusterId::from_uuid(id)).await?.ok_or_else(unknown)?)
+            Some(call.named_cluster(given).await?.ok_or_else(unknown)?)
         }
     };
     let instance = match &cluster {
@@ -64,7 +61,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let profile = form.text("profile_id")?;
     let role = form.text("role")?;
     let metadata = form.map("metadata")?;
-    let tainted = if call.version >= TAINTED { form.truth("tainted")? } else { None };
+    let tainted = if call.version >= TAINTED { form.boolean("tainted")? } else { None };
     form.done()?;
     let node = call.node(call.path(0)).await?;
     let mut update = NodeUpdate {
@@ -76,7 +73,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     };
     if let Some(profile) = profile {
         let profile = call.named_profile(profile).await?;
-        let present = call.service().store().profile(node.profile_id).await?;
+        let present = call.service().profile(node.profile_id).await?;
         if present.is_some_and(|present| present.kind.name != profile.kind.name) {
             return Err(SenlinError::bad(
                 "Cannot update a node to a different profile type, operation aborted",
@@ -92,13 +89,13 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("node", shown).accepted(call, action))
 }
 
-/// What a node is doing while it cannot simply be deleted.
+/// The statuses in which a deletion has to be forced.
 const BUSY: [NodeStatus; 4] =
     [NodeStatus::Creating, NodeStatus::Updating, NodeStatus::Deleting, NodeStatus::Recovering];
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let body = call.body_or_nothing();
-    let force = FieldReader::new(&body).truth("force")?.unwrap_or(false);
+    let force = FieldReader::new(&body).boolean("force")?.unwrap_or(false);
     let given = call.path(0);
     let node = call.node(given).await?;
     if node.role == NodeRole::Head {
@@ -124,7 +121,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::empty(StatusCode::ACCEPTED).accepted(call, action))
 }
 
-/// What a recovery may be told.
+/// The parameters of a recovery.
 const RECOVERY: [&str; 5] = ["operation", "operation_params", "check", "delete_timeout", "force_recreate"];
 
 pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
@@ -171,8 +168,8 @@ fn node_recovery(data: &Map<String, Value>) -> Result<Recovery, SenlinError> {
     Ok(Recovery {
         operation,
         operation_params,
-        check: form.truth("check")?,
-        force_recreate: form.truth("force_recreate")?,
+        check: form.boolean("check")?,
+        force_recreate: form.boolean("force_recreate")?,
         delete_timeout: form.count("delete_timeout")?,
         check_capacity: None,
     })

@@ -1,8 +1,7 @@
-//! Nodes: members of clusters, and orphans.
+//! Reads of nodes: members of clusters, and orphans.
 
-use muster_core::ids::ClusterId;
 use muster_core::node::Node;
-use muster_store::reads::{NodeQuery, NodeSort, Thing};
+use muster_service::lists::{NodeQuery, NodeSort};
 use serde_json::Value;
 
 use super::call::Call;
@@ -21,15 +20,15 @@ const SORTS: [(&str, NodeSort); 6] = [
 ];
 
 impl Call {
-    /// A node as it is shown.
+    /// A node on the wire.
     pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, SenlinError> {
         let mut shown = self.shown(std::slice::from_ref(node)).await?;
         Ok(shown.pop().unwrap_or_default())
     }
 
-    /// Nodes as they are shown.
+    /// Nodes on the wire.
     async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, SenlinError> {
-        let names = self.service().store().profile_names(nodes.iter().map(|node| node.profile_id)).await?;
+        let names = self.service().profile_names(nodes).await?;
         let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);
         Ok(nodes.iter().map(|node| show::node(node, name(node), self.version)).collect())
     }
@@ -42,23 +41,23 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, NodeSort::InitAt)?,
-        project: call.listed_project()?,
         names: query.texts("name"),
-        statuses: query.words("status")?,
+        statuses: query.variants("status")?,
         ..NodeQuery::default()
     };
     if let Some(given) = query.last("cluster_id") {
-        let found = call.identify(Thing::Cluster, given).await?;
-        let id = found.ok_or_else(|| SenlinError::bad(format!("Cannot find the given cluster: {given}")))?;
-        wanted.cluster = Some(ClusterId::from_uuid(id));
+        let found = call.named_cluster(given).await?;
+        let found =
+            found.ok_or_else(|| SenlinError::bad(format!("Cannot find the given cluster: {given}")))?;
+        wanted.cluster = Some(found.id);
     }
-    let page = call.service().store().nodes(&wanted).await?;
-    Ok(Reply::of("nodes", call.shown(&page.items).await?))
+    let nodes = call.list(wanted).await?;
+    Ok(Reply::of("nodes", call.shown(&nodes).await?))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     call.query.only(&["show_details"], false)?;
-    let details = call.query.truth("show_details")?.unwrap_or(false);
+    let details = call.query.boolean("show_details")?.unwrap_or(false);
     let node = call.node(call.path(0)).await?;
     let mut shown = call.shown_node(&node).await?;
     if details && node.physical_id.is_some() {

@@ -1,12 +1,12 @@
-//! What can be done to nodes of some types only.
+//! Operations that the profile types of nodes define.
 
 use muster_core::change::{Change, OperateNodes};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
+use muster_service::lists::{Authorized, NodeQuery};
 use muster_service::ports::Operation;
-use muster_store::reads::NodeQuery;
 use serde_json::{Map, Value};
 
 use super::call::Call;
@@ -14,12 +14,12 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 
 impl Call {
-    /// What can be done to nodes of a type at an instance.
+    /// The operations of a type at an instance.
     pub(super) fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
         self.service().operations(instance, kind)
     }
 
-    /// Whether something can be done so.
+    /// Refuses an unknown operation or wrong parameters.
     fn check_operation(
         &self,
         instance: &InstanceId,
@@ -37,8 +37,11 @@ impl Call {
     }
 }
 
-/// The one operation that a body asks for, with what is said of it.
-fn asked(body: &Map<String, Value>, stop: &str) -> Result<(String, Map<String, Value>), SenlinError> {
+/// The one operation in a body, with its data.
+fn requested_operation(
+    body: &Map<String, Value>,
+    stop: &str,
+) -> Result<(String, Map<String, Value>), SenlinError> {
     let mut entries = body.iter();
     let (name, data) =
         entries.next().ok_or_else(|| SenlinError::form(format!("No operation specified{stop}")))?;
@@ -52,21 +55,21 @@ fn asked(body: &Map<String, Value>, stop: &str) -> Result<(String, Map<String, V
     }
 }
 
-/// Does something to one node.
+/// Runs an operation on one node.
 pub(super) async fn on_node(call: &Call) -> Result<Reply, SenlinError> {
-    let (name, params) = asked(call.body()?, ".")?;
+    let (name, params) = requested_operation(call.body()?, ".")?;
     let node = call.node(call.path(0)).await?;
     let missing = || SenlinError::missing("profile", &node.profile_id.to_string());
-    let profile = call.service().store().profile(node.profile_id).await?.ok_or_else(missing)?;
+    let profile = call.service().profile(node.profile_id).await?.ok_or_else(missing)?;
     call.check_operation(&node.instance, &profile.kind, &name, &params)?;
     let change = Change::OperateNode(OperateNodes { operation: name, params: Some(params), nodes: None });
     let action = call.service().change_node(&call.caller()?, &node, change).await?.id;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-/// Does something to the nodes of a cluster, all or some.
+/// Runs an operation on all nodes of a cluster, or on those that filters select.
 pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
-    let (name, data) = asked(call.body()?, "")?;
+    let (name, data) = requested_operation(call.body()?, "")?;
     let map = |key: &str| match data.get(key) {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(map)) => Ok(map.clone()),
@@ -88,13 +91,13 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-/// The members that all filters fit.
+/// The members that match all filters.
 async fn chosen(
     call: &Call,
     cluster: &Cluster,
     filters: &Map<String, Value>,
 ) -> Result<Vec<Node>, SenlinError> {
-    let mut query = NodeQuery { cluster: Some(cluster.id), ..NodeQuery::default() };
+    let mut query = NodeQuery::default();
     let (mut role, mut profile) = (None, None);
     for (key, value) in filters {
         let text =
@@ -114,10 +117,10 @@ async fn chosen(
             _ => return Err(SenlinError::bad(format!("Filter key '{key}' is unsupported"))),
         }
     }
-    let page = call.service().store().nodes(&query).await?;
+    let nodes = call.service().list(&Authorized::of_cluster(cluster, query)).await?;
     let fits = |node: &Node| {
         role.as_ref().is_none_or(|role| node.user_role == *role)
             && profile.is_none_or(|profile| node.profile_id == profile)
     };
-    Ok(page.items.into_iter().filter(fits).collect())
+    Ok(nodes.into_iter().filter(fits).collect())
 }

@@ -1,11 +1,9 @@
 //! Policies, and how they are bound to clusters.
 
 use http::StatusCode;
-use muster_core::ids::PolicyId;
-use muster_core::policy::{self, Binding, Policy, Refused, Rules};
-use muster_service::new_id;
-use muster_store::commands::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
-use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort};
+use muster_core::policy::{Binding, Policy, Refused};
+use muster_service::Removed;
+use muster_service::lists::{BindingQuery, PolicyQuery, PolicySort};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
@@ -13,7 +11,7 @@ use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::show::{formatted, maybe_time, time};
+use super::show::{formatted, optional_time, time};
 
 const SORTS: [(&str, PolicySort); 4] = [
     ("type", PolicySort::Type),
@@ -21,12 +19,6 @@ const SORTS: [(&str, PolicySort); 4] = [
     ("created_at", PolicySort::CreatedAt),
     ("updated_at", PolicySort::UpdatedAt),
 ];
-
-impl Call {
-    fn rules(&self) -> Rules {
-        self.service().policy_rules()
-    }
-}
 
 fn shown(policy: &Policy) -> Value {
     json!({
@@ -39,7 +31,7 @@ fn shown(policy: &Policy) -> Value {
         "spec": policy.spec,
         "data": policy.data,
         "created_at": time(policy.created_at),
-        "updated_at": maybe_time(policy.updated_at),
+        "updated_at": optional_time(policy.updated_at),
     })
 }
 
@@ -50,21 +42,9 @@ fn refused(refused: Refused) -> SenlinError {
     }
 }
 
-/// Makes a policy from a specification; stores nothing.
+/// Builds a policy from a specification; stores nothing.
 fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, SenlinError> {
-    let checked = policy::check(&Value::Object(spec.clone()), call.rules()).map_err(refused)?;
-    let principal = call.principal()?;
-    Ok(Policy {
-        id: PolicyId::from_uuid(new_id()),
-        name: name.to_owned(),
-        kind: checked.name,
-        project: principal.project.clone(),
-        user: principal.id.clone(),
-        spec: spec.clone(),
-        data: Map::new(),
-        created_at: call.service().now(),
-        updated_at: None,
-    })
+    call.service().build_policy(call.principal()?, name, spec).map_err(refused)
 }
 
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
@@ -74,11 +54,11 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?.and_then(|marker| marker.parse().ok()),
         sort: query.sort(&SORTS, PolicySort::CreatedAt)?,
-        project: call.listed_project()?,
+        project: None,
         names: query.texts("name"),
         types: query.texts("type"),
     };
-    let policies = call.service().store().policies(&wanted).await?;
+    let policies = call.list(wanted).await?;
     Ok(Reply::of("policies", policies.iter().map(shown).collect::<Vec<_>>()))
 }
 
@@ -92,8 +72,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let spec = form.map("spec")?;
     form.require("name").require("spec").done()?;
     let policy = new(call, name, &spec.unwrap_or_default())?;
-    let command = CreatePolicy { policy: policy.clone(), events: Vec::new() };
-    call.service().store().create_policy(command).await?;
+    call.service().create_policy(policy.clone()).await?;
     Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
 }
 
@@ -113,8 +92,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let policy = call.policy(call.path(0)).await?;
     let name = name.filter(|name| *name != policy.name);
     let name = name.ok_or_else(|| SenlinError::bad("No property needs an update"))?.to_owned();
-    let command = RenamePolicy { id: policy.id, name, now: call.service().now(), events: Vec::new() };
-    let renamed = call.service().store().rename_policy(command).await?;
+    let renamed = call.service().rename_policy(policy.id, name).await?;
     let renamed = renamed.ok_or_else(|| SenlinError::missing("policy", call.path(0)))?;
     Ok(Reply::of("policy", shown(&renamed)))
 }
@@ -122,7 +100,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(0);
     let id = call.policy(given).await?.id;
-    match call.service().store().delete_policy(DeletePolicy { id, events: Vec::new() }).await? {
+    match call.service().delete_policy(id).await? {
         Removed::Done => Ok(Reply::empty(StatusCode::NO_CONTENT)),
         Removed::Missing => Err(SenlinError::missing("policy", given)),
         Removed::InUse => Err(SenlinError::conflict(
@@ -132,7 +110,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     }
 }
 
-/// How a policy is bound.
+/// A binding on the wire.
 fn bound(binding: &Binding, cluster_name: &str) -> Value {
     json!({
         "id": binding.id.to_string(),
@@ -153,23 +131,23 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&["enabled", "policy_name", "policy_type", "sort"], false)?;
     let wanted = BindingQuery {
-        enabled: query.truth("enabled")?,
+        enabled: query.boolean("enabled")?,
         policy_names: query.texts("policy_name"),
         policy_types: query.texts("policy_type"),
         by_enabled: query.given_sort(&[("enabled", ())])?.first().map(|((), direction)| *direction),
     };
     let cluster = call.cluster(call.path(0)).await?;
-    let bindings = call.service().store().list_bindings(cluster.id, &wanted).await?;
+    let bindings = call.service().list_bindings(&cluster, &wanted).await?;
     let shown = bindings.iter().map(|binding| bound(binding, &cluster.name));
     Ok(Reply::of("cluster_policies", shown.collect::<Vec<_>>()))
 }
 
-/// One of them.
+/// One policy that is bound to a cluster.
 pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let (cluster, policy) = (call.path(0), call.path(1));
     let found = call.cluster(cluster).await?;
-    let id = call.policy(policy).await?.id;
-    let binding = call.service().store().binding(found.id, id).await?;
+    let found_policy = call.policy(policy).await?;
+    let binding = call.service().binding(&found, &found_policy).await?;
     let binding = binding.ok_or_else(|| SenlinError::not_attached(policy, cluster))?;
     Ok(Reply::of("cluster_policy", bound(&binding, &found.name)))
 }

@@ -8,7 +8,7 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::version::Version;
 
-/// Since when types are shown with their version and whether they are supported.
+/// The version that added the support status of types.
 const SUPPORT_STATUS: Version = Version(5);
 
 fn versions() -> impl Iterator<Item = (&'static PolicyKind, &'static PolicyVersion)> {

@@ -1,7 +1,7 @@
-//! The types of profiles that can be made here.
+//! The profile types that providers here support.
 
 use muster_core::profile::ProfileType;
-use muster_core::profile_types::{self, TypeInfo};
+use muster_core::profile_types::TypeInfo;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
@@ -9,27 +9,13 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::version::Version;
 
-/// Since when types are shown with their version and whether they are supported.
+/// The version that added the support status of types.
 const SUPPORT_STATUS: Version = Version(5);
 
 impl Call {
-    /// The types that a provider here makes nodes of.
-    fn types(&self) -> impl Iterator<Item = &'static TypeInfo> {
-        profile_types::TYPES.iter().filter(|known| self.makes(known))
-    }
-
-    fn makes(&self, info: &TypeInfo) -> bool {
-        self.service().serves_type(&ProfileType::new(info.name, info.version))
-    }
-
-    /// The type of this name and version, if it can be made here.
-    pub(super) fn find_type(&self, name: &str, version: &str) -> Option<&'static TypeInfo> {
-        profile_types::find(name, version).filter(|info| self.makes(info))
-    }
-
     fn named_type(&self) -> Result<&'static TypeInfo, SenlinError> {
         let given = self.path(0);
-        let found = self.types().find(|known| known.to_string() == given);
+        let found = self.service().profile_types().find(|known| known.to_string() == given);
         found.ok_or_else(|| SenlinError::missing("profile_type", given))
     }
 }
@@ -41,7 +27,8 @@ fn support_status(info: &TypeInfo) -> Value {
 
 pub(super) fn list(call: &Call) -> Reply {
     let shown: Vec<Value> = call
-        .types()
+        .service()
+        .profile_types()
         .map(|info| {
             if call.version < SUPPORT_STATUS {
                 return json!({"name": info.to_string()});

@@ -1,13 +1,10 @@
-//! Profiles: the recipes that nodes are made from.
+//! Profiles: the specifications that nodes are created from.
 
 use http::StatusCode;
-use muster_core::ids::ProfileId;
-use muster_core::profile::{Profile, ProfileType};
-use muster_core::spec::{Envelope, SpecError};
-use muster_service::new_id;
-use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
-use muster_store::reads::{ProfileQuery, ProfileSort};
-use serde_json::{Map, Value};
+use muster_core::profile::Profile;
+use muster_service::lists::{ProfileQuery, ProfileSort};
+use muster_service::profiles::ProfileError;
+use serde_json::Value;
 
 use super::call::Call;
 use super::field_reader::FieldReader;
@@ -30,12 +27,12 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, ProfileSort::CreatedAt)?,
-        project: call.listed_project()?,
+        project: None,
         names: query.texts("name"),
         kinds: query.texts("type"),
     };
-    let page = call.service().store().profiles(&wanted).await?;
-    Ok(Reply::of("profiles", page.items.iter().map(show::profile).collect::<Vec<_>>()))
+    let profiles = call.list(wanted).await?;
+    Ok(Reply::of("profiles", profiles.iter().map(show::profile).collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
@@ -49,10 +46,11 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let metadata = form.map("metadata")?.unwrap_or_default();
     form.require("name").require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
-    let profile = new(call, name, &spec)
-        .map_err(|wrong| wrong.error(|text| format!("Failed in creating profile {name}: {text}")))?;
-    let profile = Profile { metadata, ..profile };
-    call.service().store().insert_profile(InsertProfile { profile: profile.clone() }).await?;
+    let built = call.service().build_profile(call.principal()?, name, &spec);
+    let built =
+        built.map_err(|error| refused(error, |why| format!("Failed in creating profile {name}: {why}")))?;
+    let profile = Profile { metadata, ..built };
+    call.service().create_profile(profile.clone()).await?;
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
@@ -61,67 +59,20 @@ pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
     let spec = form.map("spec")?;
     form.require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
-    let profile = new(call, "validated_profile", &spec).map_err(|wrong| wrong.error(str::to_owned))?;
-    let mut shown = show::profile(&profile);
+    let built = call.service().build_profile(call.principal()?, "validated_profile", &spec);
+    let mut shown = show::profile(&built.map_err(|error| refused(error, str::to_owned))?);
     shown["id"] = Value::Null;
     Ok(Reply::of("profile", shown))
 }
 
-/// What is wrong with a specification.
-enum Wrong {
-    /// What it says of its type, or the type itself.
-    Envelope(SenlinError),
-    /// Its properties.
-    Properties(String),
-}
-
-impl Wrong {
-    fn error(self, text: impl Fn(&str) -> String) -> SenlinError {
-        match self {
-            Self::Envelope(error) => error,
-            Self::Properties(why) => SenlinError::spec(text(&why)),
-        }
+/// The error for a specification that is no profile; `describe` completes what is wrong with its properties.
+fn refused(error: ProfileError, describe: impl Fn(&str) -> String) -> SenlinError {
+    match error {
+        ProfileError::Envelope(error) => SenlinError::spec(error.to_string()),
+        ProfileError::UnknownType(kind) => SenlinError::missing("profile_type", &kind),
+        ProfileError::Properties(why) => SenlinError::spec(describe(&why)),
+        ProfileError::Service(error) => error.into(),
     }
-}
-
-impl From<SpecError> for Wrong {
-    fn from(error: SpecError) -> Self {
-        Self::Properties(error.to_string())
-    }
-}
-
-/// Makes a profile from a specification; stores nothing.
-fn new(call: &Call, name: &str, spec: &Value) -> Result<Profile, Wrong> {
-    let envelope =
-        Envelope::read(spec).map_err(|error| Wrong::Envelope(SenlinError::spec(error.to_string())))?;
-    let info = call
-        .find_type(&envelope.name, &envelope.version)
-        .ok_or_else(|| Wrong::Envelope(SenlinError::missing("profile_type", &envelope.kind())))?;
-    let properties = envelope.properties()?;
-    info.schema.validate(properties)?;
-    let principal = call.principal().map_err(Wrong::Envelope)?;
-    call.service()
-        .check_recipe_namespace(principal, properties)
-        .map_err(|error| Wrong::Envelope(error.into()))?;
-    let profile = Profile {
-        id: ProfileId::from_uuid(new_id()),
-        name: name.to_owned(),
-        kind: ProfileType::new(info.name, info.version),
-        project: principal.project.clone(),
-        user: principal.id.clone(),
-        properties: properties.clone(),
-        envelope: envelope.whole().iter().filter(|(key, _)| *key != "properties").map(pair).collect(),
-        metadata: Map::new(),
-        implicit: false,
-        created_at: call.service().now(),
-        updated_at: None,
-    };
-    call.service().check_profile(&profile).map_err(Wrong::Properties)?;
-    Ok(profile)
-}
-
-fn pair((key, value): (&String, &Value)) -> (String, Value) {
-    (key.clone(), value.clone())
 }
 
 pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
@@ -129,22 +80,17 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let name = form.name("name")?;
     let metadata = form.map("metadata")?;
     form.done()?;
-    let mut profile = call.profile(call.path(0)).await?;
+    let profile = call.profile(call.path(0)).await?;
     if name.is_none() && metadata.is_none() {
         return Err(SenlinError::bad("No property needs an update"));
     }
-    let now = call.service().now();
-    profile.name = name.map_or(profile.name, str::to_owned);
-    profile.metadata = metadata.unwrap_or(profile.metadata);
-    profile.updated_at = Some(now);
-    let (id, name, metadata) = (profile.id, profile.name.clone(), profile.metadata.clone());
-    call.service().store().update_profile(UpdateProfile { id, name, metadata, now }).await?;
-    Ok(Reply::of("profile", show::profile(&profile)))
+    let updated = call.service().update_profile(profile, name.map(str::to_owned), metadata).await?;
+    Ok(Reply::of("profile", show::profile(&updated)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let id = call.profile(call.path(0)).await?.id;
-    if call.service().store().delete_profile(DeleteProfile { id }).await? {
+    if call.service().delete_profile(id).await? {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
     Err(SenlinError::conflict(

@@ -1,15 +1,15 @@
-//! What stands behind the question mark: filters, order and pages of lists.
+//! Query strings: filters, order and pages of lists.
 
 use std::str::FromStr;
 
-use muster_store::Direction;
+use muster_service::lists::Direction;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::field_reader;
 use super::senlin_error::SenlinError;
 
-/// Keys and values, in the order in which they were given.
+/// The keys and values of a query string, in their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -28,8 +28,8 @@ impl Query {
         self.all(key).pop()
     }
 
-    /// Yes or no.
-    pub(super) fn truth(&self, key: &str) -> Result<Option<bool>, SenlinError> {
+    /// A boolean.
+    pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, SenlinError> {
         let Some(given) = self.last(key) else { return Ok(None) };
         match given.to_lowercase().as_str() {
             "true" => Ok(Some(true)),
@@ -38,7 +38,7 @@ impl Query {
         }
     }
 
-    /// Refuses keys that a list does not have.
+    /// Refuses unknown keys.
     pub(super) fn only(&self, known: &[&str], quoted: bool) -> Result<(), SenlinError> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
@@ -47,27 +47,27 @@ impl Query {
         }
     }
 
-    /// Words of a filter that has to be one of some.
-    pub(super) fn words<T: FromStr>(&self, key: &str) -> Result<Vec<T>, SenlinError> {
+    /// The values of a filter on an enumeration.
+    pub(super) fn variants<T: FromStr>(&self, key: &str) -> Result<Vec<T>, SenlinError> {
         let read = |given: &str| {
             given.parse().map_err(|_| SenlinError::form(format!("Field value {given} is invalid")))
         };
         self.all(key).into_iter().map(read).collect()
     }
 
-    /// Texts of a filter.
+    /// The values of a filter on a text.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         self.all(key).into_iter().map(str::to_owned).collect()
     }
 
-    /// At most so many.
+    /// The most objects on a page.
     pub(super) fn limit(&self) -> Result<Option<u32>, SenlinError> {
         let limit =
             self.last("limit").map(|given| field_reader::count("limit", &Value::String(given.to_owned())));
         limit.transpose()
     }
 
-    /// Behind this one.
+    /// The id of the object after which the page begins.
     pub(super) fn marker(&self) -> Result<Option<String>, SenlinError> {
         let Some(given) = self.last("marker") else { return Ok(None) };
         match given.parse::<Uuid>() {
@@ -76,7 +76,7 @@ impl Query {
         }
     }
 
-    /// The order, by keys that the list knows; of those who do not say, upwards by one of them.
+    /// The order of a list; the default is one of its keys, ascending.
     pub(super) fn sort<T: Copy>(
         &self,
         keys: &[(&str, T)],
@@ -86,7 +86,7 @@ impl Query {
         Ok(if given.is_empty() { vec![(default, Direction::Ascending)] } else { given })
     }
 
-    /// The order as it is asked for, by keys that the list knows.
+    /// The order that the request asks for, by keys of the list.
     pub(super) fn given_sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, SenlinError> {
         let Some(given) = self.last("sort") else { return Ok(Vec::new()) };
         let one = |part: &str| {
@@ -110,7 +110,7 @@ impl Query {
     }
 }
 
-/// The keys that every list has.
+/// The keys of every list.
 pub(super) const PAGING: [&str; 4] = ["limit", "marker", "sort", "global_project"];
 
 /// The keys of a list: those of every list, and its filters.
@@ -126,7 +126,7 @@ mod tests {
 
     const SORTS: [(&str, u8); 2] = [("name", 1), ("init_at", 2)];
 
-    fn said<T: std::fmt::Debug>(result: Result<T, SenlinError>) -> String {
+    fn message_of<T: std::fmt::Debug>(result: Result<T, SenlinError>) -> String {
         result.unwrap_err().message
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[case("sort=:asc", "Missing sort key for 'sort'.")]
     #[case("sort=", "Missing sort key for 'sort'.")]
     fn bad_orders_are_refused(#[case] query: &str, #[case] message: &str) {
-        assert_eq!(said(Query::read(query).sort(&SORTS, 1)), message);
+        assert_eq!(message_of(Query::read(query).sort(&SORTS, 1)), message);
     }
 
     #[test]
@@ -149,17 +149,20 @@ mod tests {
     #[test]
     fn bad_pages_and_keys_are_refused() {
         let query = Query::read("limit=x&marker=abc&global_project=yes&foo=1");
-        assert_eq!(said(query.limit()), "The value for limit must be an integer: 'x'.");
-        assert_eq!(said(Query::read("limit=-1").limit()), "Value must be >= 0 for field 'limit'.");
-        assert_eq!(said(query.marker()), "The value for marker is not a valid UUID: 'abc'.");
-        assert_eq!(said(query.truth("global_project")), "Invalid value 'yes' specified for 'global_project'");
-        assert_eq!(said(query.only(&PAGING, false)), "Invalid parameter foo");
-        assert_eq!(said(query.only(&PAGING, true)), "Invalid parameter 'foo'");
+        assert_eq!(message_of(query.limit()), "The value for limit must be an integer: 'x'.");
+        assert_eq!(message_of(Query::read("limit=-1").limit()), "Value must be >= 0 for field 'limit'.");
+        assert_eq!(message_of(query.marker()), "The value for marker is not a valid UUID: 'abc'.");
+        assert_eq!(
+            message_of(query.boolean("global_project")),
+            "Invalid value 'yes' specified for 'global_project'"
+        );
+        assert_eq!(message_of(query.only(&PAGING, false)), "Invalid parameter foo");
+        assert_eq!(message_of(query.only(&PAGING, true)), "Invalid parameter 'foo'");
     }
 
     #[test]
-    fn truth_is_said_in_any_case() {
-        assert_eq!(Query::read("global_project=False").truth("global_project").unwrap(), Some(false));
-        assert_eq!(Query::read("").truth("global_project").unwrap(), None);
+    fn booleans_are_read_in_any_case() {
+        assert_eq!(Query::read("global_project=False").boolean("global_project").unwrap(), Some(false));
+        assert_eq!(Query::read("").boolean("global_project").unwrap(), None);
     }
 }

@@ -1,14 +1,13 @@
-//! Receivers: addresses by which others may change a cluster without an account.
+//! Receivers: URLs by which callers without an account change a cluster.
 
 use http::StatusCode;
 use muster_core::action::ActionKind;
-use muster_core::ids::{ClusterId, ReceiverId};
-use muster_core::receiver::{Receiver, ReceiverKind};
+use muster_core::ids::ReceiverId;
+use muster_core::receiver::ReceiverKind;
 use muster_core::spec::listed;
 use muster_service::changes::TriggerError;
-use muster_service::new_id;
-use muster_store::commands::{DeleteReceiver, PutReceiver};
-use muster_store::reads::{ReceiverQuery, ReceiverSort, Thing};
+use muster_service::lists::{ReceiverQuery, ReceiverSort};
+use muster_service::receivers::{NewReceiver, ReceiverUpdate};
 use serde_json::Value;
 
 use super::call::Call;
@@ -28,10 +27,10 @@ const SORTS: [(&str, ReceiverSort); 6] = [
     ("user", ReceiverSort::User),
 ];
 
-/// Since when receivers are filtered by their user.
+/// The version that added the filter by user.
 const BY_USER: Version = Version(4);
 
-/// Since when what is sent to a receiver is its inputs, without anything around them.
+/// The version from which the body of a trigger is the inputs themselves.
 const BARE_INPUTS: Version = Version(10);
 
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
@@ -45,15 +44,15 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         limit: query.limit()?,
         marker: query.marker()?,
         sort: query.sort(&SORTS, ReceiverSort::Name)?,
-        project: call.listed_project()?,
+        project: None,
         names: query.texts("name"),
-        kinds: query.words("type")?,
+        kinds: query.variants("type")?,
         clusters: query.texts("cluster_id"),
-        actions: query.words("action")?,
+        actions: query.variants("action")?,
         users: query.texts("user"),
     };
-    let page = call.service().store().receivers(&wanted).await?;
-    let shown = page.items.iter().map(|receiver| show::receiver(receiver, &call.base));
+    let receivers = call.list(wanted).await?;
+    let shown = receivers.iter().map(|receiver| show::receiver(receiver, &call.base));
     Ok(Reply::of("receivers", shown.collect::<Vec<_>>()))
 }
 
@@ -62,9 +61,9 @@ pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
-/// Actions that a receiver can have done: those on clusters.
+/// The action of a receiver, which has to be one on clusters.
 fn action(given: &Value) -> Result<ActionKind, SenlinError> {
-    let known = given.as_str().and_then(|word| word.parse::<ActionKind>().ok());
+    let known = given.as_str().and_then(|name| name.parse::<ActionKind>().ok());
     known.filter(|kind| kind.as_str().starts_with("CLUSTER_")).ok_or_else(|| unacceptable(given, "action"))
 }
 
@@ -90,24 +89,12 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
         let never = listed([ActionKind::ClusterCreate.as_str()]);
         return Err(SenlinError::bad(format!("Action name cannot be any of {never}")));
     }
-    let found = call.identify(Thing::Cluster, cluster).await?;
+    let found = call.named_cluster(cluster).await?;
     let cluster_id = found
-        .ok_or_else(|| SenlinError::bad(format!("The referenced cluster '{cluster}' could not be found")))?;
-    let principal = call.principal()?.clone();
-    let receiver = Receiver {
-        id: ReceiverId::from_uuid(new_id()),
-        name: name.to_owned(),
-        kind: ReceiverKind::Webhook,
-        project: principal.project.clone(),
-        principal,
-        cluster_id: ClusterId::from_uuid(cluster_id),
-        action,
-        actor,
-        params,
-        created_at: call.service().now(),
-        updated_at: None,
-    };
-    call.service().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+        .ok_or_else(|| SenlinError::bad(format!("The referenced cluster '{cluster}' could not be found")))?
+        .id;
+    let new = NewReceiver { name: name.to_owned(), cluster_id, action, actor, params };
+    let receiver = call.service().create_receiver(call.principal()?, new).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)).status(StatusCode::CREATED))
 }
 
@@ -117,25 +104,22 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let kind_of_action = form.any("action").map(action).transpose()?;
     let params = form.map("params")?;
     form.done()?;
-    let mut receiver = call.receiver(call.path(0)).await?;
-    if name.is_none() && kind_of_action.is_none() && params.is_none() {
+    let receiver = call.receiver(call.path(0)).await?;
+    let update = ReceiverUpdate { name: name.map(str::to_owned), action: kind_of_action, params };
+    if update.is_empty() {
         return Err(SenlinError::bad("No property needs an update"));
     }
-    receiver.name = name.map_or(receiver.name, str::to_owned);
-    receiver.action = kind_of_action.unwrap_or(receiver.action);
-    receiver.params = params.unwrap_or(receiver.params);
-    receiver.updated_at = Some(call.service().now());
-    call.service().store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+    let receiver = call.service().update_receiver(receiver, update).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let id = call.receiver(call.path(0)).await?.id;
-    call.service().store().delete_receiver(DeleteReceiver { id }).await?;
+    call.service().delete_receiver(id).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// Only receivers of messages are told that there is one.
+/// Refused: only receivers of messages are notified, and there are none here.
 pub(super) async fn notify(call: &Call) -> Result<Reply, SenlinError> {
     call.receiver(call.path(0)).await?;
     Err(SenlinError::bad("Notifying non-message receiver is not allowed"))

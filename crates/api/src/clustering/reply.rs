@@ -1,4 +1,4 @@
-//! What this door answers.
+//! Successful responses of the clustering API.
 
 use std::collections::HashMap;
 
@@ -12,50 +12,50 @@ use super::version::{self, Version};
 use crate::error::ACTION_HEADER;
 use crate::rest;
 
-/// As every door names the action behind its answer.
+/// The header that names the action of a response, as in the core API.
 const ACTION: HeaderName = HeaderName::from_static(ACTION_HEADER);
 
-/// An answer.
+/// A successful response.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
     body: String,
-    /// The action that goes on, and where it can be seen.
+    /// The action that was submitted, and its address.
     action: Option<(ActionId, String)>,
 }
 
 impl Reply {
-    /// Something under one key.
+    /// A body with one key.
     pub(super) fn of(key: &str, value: impl Serialize) -> Self {
         Self::whole(&HashMap::from([(key, value)]))
     }
 
     /// A whole body.
     pub(super) fn whole(body: &impl Serialize) -> Self {
-        // Maps with keys that are texts: there is nothing that could fail.
+        // Maps with text keys cannot fail to serialize.
         let body = serde_json::to_string(body).unwrap_or_default();
         Self { status: StatusCode::OK, body, action: None }
     }
 
-    /// Nothing.
+    /// A response without a body.
     pub(super) const fn empty(status: StatusCode) -> Self {
         Self { status, body: String::new(), action: None }
     }
 
-    /// The same with another status.
+    /// Replaces the status.
     pub(super) fn status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    /// Accepted: an action goes on, and this is where it can be seen.
+    /// Marks the request as accepted, with the action and its address.
     pub(super) fn accepted(mut self, call: &Call, action: ActionId) -> Self {
         self.status = StatusCode::ACCEPTED;
         self.action = Some((action, call.address(&format!("/actions/{action}"))));
         self
     }
 
-    /// As it is sent.
+    /// The HTTP response.
     pub(super) fn response(self, version: Version) -> Response {
         let mut response = rest::json(self.status, self.body);
         let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Every route of this door, what it needs, and who serves it.
+//! Every route of the clustering API, its authorization, and its handler.
 
 use axum::Router;
 use axum::extract::{RawPathParams, Request};
@@ -19,14 +19,14 @@ use super::{
 };
 use crate::error::ApiError;
 
-/// What a route needs, as the table below abbreviates it.
+/// The authorization of a route, as the table below abbreviates it.
 #[derive(Clone, Copy)]
 enum Needs {
     Open,
     See,
     Change,
     Administer,
-    Nobody,
+    Closed,
 }
 
 const fn needs(operation: &'static str, needs: Needs) -> Case {
@@ -35,7 +35,7 @@ const fn needs(operation: &'static str, needs: Needs) -> Case {
         Needs::See => Case::new(operation, Verb::See, Subject::Project),
         Needs::Change => Case::new(operation, Verb::Change, Subject::Project),
         Needs::Administer => Case::new(operation, Verb::Administer, Subject::Server),
-        Needs::Nobody => Case::new(operation, Verb::Change, Subject::Closed),
+        Needs::Closed => Case::new(operation, Verb::Change, Subject::Closed),
     }
 }
 
@@ -44,15 +44,15 @@ type Serve = fn(Call) -> BoxFuture<'static, Result<Reply, SenlinError>>;
 /// A route below `/v1`.
 struct Route {
     method: Method,
-    /// The path, with names in braces.
+    /// The path, with parameters in braces.
     path: &'static str,
     case: Case,
-    /// The version that it came with.
+    /// The version that added the route.
     since: Version,
     serve: Serve,
 }
 
-/// What a route answers: always the same way, now, or once it has looked.
+/// Calls a handler: one that cannot fail, a synchronous one, or an asynchronous one.
 macro_rules! answer {
     (always $answer:expr) => {
         Ok($answer)
@@ -65,10 +65,10 @@ macro_rules! answer {
     };
 }
 
-/// Declares the routes below `/v1`, and with them what each needs.
+/// Declares the routes below `/v1` and the authorization of each.
 macro_rules! routes {
     ($($method:ident $path:literal $access:ident $since:literal $when:ident $($serve:ident)::+;)+) => {
-        /// Every route below `/v1`, with what it needs.
+        /// Every route below `/v1`, with its authorization.
         pub const CASES: &[Case] = &[
             $(needs(concat!(stringify!($method), " ", $path), Needs::$access)),+
         ];
@@ -123,7 +123,7 @@ routes! {
     POST "/nodes/{id}/actions" Change 0 later node_changes::act;
     POST "/nodes/{id}/ops" Change 4 later operations::on_node;
     GET "/actions" See 0 later actions::list;
-    POST "/actions" Nobody 0 now actions::create;
+    POST "/actions" Closed 0 now actions::create;
     GET "/actions/{id}" See 0 later actions::show;
     PATCH "/actions/{id}" Change 12 later actions::update;
     GET "/events" See 0 later events::list;
@@ -153,10 +153,10 @@ impl Clustering {
         for route in all() {
             let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
             let methods = by_path.entry(format!("{V1}{}", route.path)).or_default();
-            let (door, route) = (self.clone(), std::sync::Arc::new(route));
+            let (api, route) = (self.clone(), std::sync::Arc::new(route));
             *methods = std::mem::take(methods).on(filter, move |path, request| {
-                let (door, route) = (door.clone(), std::sync::Arc::clone(&route));
-                async move { serve(door, &route, path, request).await }
+                let (api, route) = (api.clone(), std::sync::Arc::clone(&route));
+                async move { serve(api, &route, path, request).await }
             });
         }
         let tls = self.tls;
@@ -176,12 +176,12 @@ impl Clustering {
     }
 }
 
-async fn serve(door: Clustering, route: &Route, path: RawPathParams, request: Request) -> Response {
+async fn serve(api: Clustering, route: &Route, path: RawPathParams, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = path.iter().map(|(_, value)| value.to_owned()).collect();
-    let tls = door.tls;
+    let tls = api.tls;
     let answered = async {
-        let mut call = Call::read(door, &parts, path, body, tls).await?;
+        let mut call = Call::read(api, &parts, path, body, tls).await?;
         let version = call.version;
         call.authorize(&route.case)?;
         if version < route.since {
@@ -195,6 +195,6 @@ async fn serve(door: Clustering, route: &Route, path: RawPathParams, request: Re
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error =
-        ApiError::unimplemented(format!("{method} is not possible on {path}")).word("MethodNotAllowed");
+        ApiError::unimplemented(format!("{method} is not possible on {path}")).code("MethodNotAllowed");
     SenlinError::from(error).response()
 }

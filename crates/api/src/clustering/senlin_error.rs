@@ -1,22 +1,22 @@
-//! What this door says when it refuses: words that existing clients compare.
+//! Errors of the clustering API, with the texts and classes that existing clients compare.
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
 use muster_service::find::IdentifyError;
+use muster_service::membership::MembershipError;
 use muster_service::sizes::SizeError;
 use muster_service::{Obstacle, ServiceError};
-use muster_store::StoreError;
 use serde_json::{Value, json};
 
 use crate::error::ErrorMessage;
 use crate::error::{ApiError, ERROR_HEADER};
 use crate::rest;
 
-/// Said of a body that is not what it has to be, where nothing more is known.
+/// The message for a malformed body where nothing more is known.
 pub(super) const MALFORMED: &str =
     "The server could not comply with the request since it is either malformed or otherwise incorrect.";
 
-/// A refusal.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SenlinError {
     pub(super) status: StatusCode,
@@ -30,24 +30,24 @@ impl SenlinError {
         Self { status, kind, message }
     }
 
-    /// A request whose form is wrong; the text stays as it is.
+    /// A malformed request; the text is unchanged.
     pub(super) fn form(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message.into())
     }
 
-    /// A request that cannot be carried out; the text ends in one full stop.
+    /// A well-formed request that cannot be carried out; the text ends with one full stop.
     pub(super) fn bad(message: impl Into<String>) -> Self {
         let message: String = message.into();
         let message = format!("{}.", message.trim_end_matches('.'));
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// A spec with something wrong in it; the text stays as it is.
+    /// An invalid specification; the text is unchanged.
     pub(super) fn spec(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "InvalidSpec", message.into())
     }
 
-    /// A body that is larger than it may be.
+    /// A body that is too large.
     pub(super) fn too_large(size: usize, limit: usize) -> Self {
         let message = format!(
             "Request limit exceeded: JSON body size ({size} bytes) exceeds maximum allowed size ({limit} bytes)."
@@ -55,54 +55,54 @@ impl SenlinError {
         Self::new(StatusCode::BAD_REQUEST, "RequestLimitExceeded", message)
     }
 
-    /// A method that came with a later version.
+    /// A method that was added in a later version than the client's.
     pub(super) fn too_old(version: impl std::fmt::Display) -> Self {
         let message = format!("API version '{version}' is not supported on this method.");
         Self::new(StatusCode::BAD_REQUEST, "MethodVersionNotFound", message)
     }
 
-    /// A version that nobody speaks.
+    /// A version that is not supported.
     pub(super) fn no_such_version(message: String) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "InvalidGlobalAPIVersion", message)
     }
 
-    /// A name that stands for several things.
+    /// A name of several objects.
     pub(super) fn ambiguous(given: &str) -> Self {
         let message =
             format!("Multiple results found matching the query criteria '{given}'. Please be more specific.");
         Self::new(StatusCode::BAD_REQUEST, "MultipleChoices", message)
     }
 
-    /// Something in the path that is not there.
+    /// An object in the path that does not exist.
     pub(super) fn missing(what: &str, given: &str) -> Self {
         let message = format!("The {what} '{given}' could not be found.");
         Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", message)
     }
 
-    /// A policy in the path that is not bound.
+    /// A policy in the path that is not bound to the cluster.
     pub(super) fn not_attached(policy: &str, cluster: &str) -> Self {
         let message =
             format!("The policy '{policy}' is not found attached to the specified cluster '{cluster}'.");
         Self::new(StatusCode::NOT_FOUND, "PolicyBindingNotFound", message)
     }
 
-    /// Something in the body that is not there.
+    /// An object in the body that does not exist.
     pub(super) fn unknown(what: &str, given: &str) -> Self {
         Self::bad(format!("The specified {what} '{given}' could not be found."))
     }
 
-    /// Something that the caller may not do.
+    /// The caller may not do this.
     pub(super) fn forbidden() -> Self {
         let message = "You are not authorized to complete this operation.".to_owned();
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
-    /// Something that cannot be as things are.
+    /// The present state does not allow this.
     pub(super) fn conflict(kind: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, kind, message.into())
     }
 
-    /// As it is sent.
+    /// The response.
     pub(super) fn response(&self) -> Response {
         let mut response = rest::json(self.status, self.body().to_string());
         response.headers_mut().insert(ERROR_HEADER, HeaderValue::from_static(self.kind));
@@ -141,7 +141,7 @@ const fn explanation(status: StatusCode) -> &'static str {
     }
 }
 
-/// What the other parts of the server refuse, in this door's form.
+/// Errors of the layers around all APIs.
 impl From<ApiError> for SenlinError {
     fn from(error: ApiError) -> Self {
         let kind = match error.status {
@@ -153,18 +153,12 @@ impl From<ApiError> for SenlinError {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => "MethodNotAllowed",
             _ => "InternalError",
         };
-        // Nothing of this door is for later.
+        // Existing clients do not expect 501.
         let status = match error.status {
             StatusCode::NOT_IMPLEMENTED => StatusCode::METHOD_NOT_ALLOWED,
             status => status,
         };
-        Self::new(status, kind, error.sentence)
-    }
-}
-
-impl From<StoreError> for SenlinError {
-    fn from(error: StoreError) -> Self {
-        ApiError::from(error).into()
+        Self::new(status, kind, error.message)
     }
 }
 
@@ -176,7 +170,7 @@ impl From<ServiceError> for SenlinError {
             }
             Some(Obstacle::Conflict(conflict)) => Self::conflict("ActionConflict", conflict.to_string()),
             Some(Obstacle::Cooldown) => Self::conflict("ActionCooldown", error.message),
-            None => ApiError::from(error).into(),
+            Some(Obstacle::ActionStatus(_)) | None => ApiError::from(error).into(),
         }
     }
 }
@@ -199,6 +193,24 @@ impl From<SizeError> for SenlinError {
     }
 }
 
+impl From<MembershipError> for SenlinError {
+    fn from(error: MembershipError) -> Self {
+        match error {
+            MembershipError::Refused(why) => Self::bad(why),
+            MembershipError::InUse(nodes) => {
+                let nodes = muster_core::spec::listed(nodes.iter().map(String::as_str));
+                let message = format!(
+                    "nodes {nodes} are depended by other nodes, so can't be deleted or become orphan nodes"
+                );
+                Self::conflict("ResourceInUse", message)
+            }
+            MembershipError::Identify(error) => error.into(),
+            MembershipError::Size(error) => error.into(),
+            MembershipError::Service(error) => error.into(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_its_code_twice_and_its_class_once() {
+    fn an_error_has_its_status_twice_and_its_class_once() {
         let body = SenlinError::missing("cluster", "x").body();
         assert_eq!(body["code"], 404);
         assert_eq!(body["title"], "Not Found");

@@ -1,4 +1,4 @@
-//! The service itself: what it is made of, and the engines that run.
+//! The build and the engines of this server.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,9 @@ pub(super) fn build_info(_: &Call) -> Reply {
     Reply::of("build_info", json!({"api": {"revision": "1.0"}, "engine": {"revision": "1.0"}}))
 }
 
-/// The engines, those that have died lately among them.
+/// The engines, also those whose lease ended lately.
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
-    let engines = call.service().store().engines().await?;
+    let engines = call.service().engines().await?;
     let shown: Vec<Value> = engines
         .iter()
         .map(|engine| {

@@ -1,4 +1,4 @@
-//! Things of the domain as this door shows them.
+//! Objects of the domain on the wire of the clustering API.
 
 use muster_core::action::{Action, Cause};
 use muster_core::cluster::{Cluster, ClusterStatus};
@@ -8,27 +8,27 @@ use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_core::time::Timestamp;
-use muster_store::reads::Belongings;
+use muster_service::Belongings;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::V1;
 use super::version::Version;
 
-/// Since when nodes show whether they are tainted.
+/// The version that added `tainted` to nodes.
 const TAINTED: Version = Version(13);
 
-/// Since when actions show their cluster.
+/// The version that added `cluster_id` to actions.
 const CLUSTER_OF_ACTION: Version = Version(14);
 
-/// A moment in whole seconds.
+/// A time in whole seconds.
 pub(super) fn time(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_second(at.micros().div_euclid(1_000_000)).unwrap_or_default();
     at.to_string()
 }
 
-/// A moment, if it came.
-pub(super) fn maybe_time(at: Option<Timestamp>) -> Value {
+/// An optional time.
+pub(super) fn optional_time(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| time(at).into())
 }
 
@@ -37,13 +37,13 @@ pub(super) fn formatted(at: Timestamp, format: &str) -> String {
     at.strftime(format).to_string()
 }
 
-/// Seconds since 1970, with what is smaller.
+/// Seconds since 1970, with a fraction.
 fn seconds(at: Option<Timestamp>) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 are exact for 280 years")]
     at.map_or(Value::Null, |at| json!(at.micros() as f64 / 1e6))
 }
 
-/// A cluster as it is shown; in the order of letters, as all keys are.
+/// A cluster on the wire; fields are in alphabetical order, like all keys.
 #[derive(Debug, Serialize)]
 pub(super) struct ShownCluster<'c> {
     config: &'c Map<String, Value>,
@@ -70,7 +70,7 @@ pub(super) struct ShownCluster<'c> {
     user: &'c str,
 }
 
-/// A cluster, with what belongs to it.
+/// A cluster with its workers, policies and the name of its profile.
 pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c Belongings) -> ShownCluster<'c> {
     ShownCluster {
         config: &cluster.config,
@@ -113,8 +113,8 @@ pub(super) fn node(node: &Node, profile_name: Option<&str>, version: Version) ->
         "index": node.index,
         "role": role(node),
         "init_at": time(node.init_at),
-        "created_at": maybe_time(node.created_at),
-        "updated_at": maybe_time(node.updated_at),
+        "created_at": optional_time(node.created_at),
+        "updated_at": optional_time(node.updated_at),
         "status": node.status.as_str(),
         "status_reason": node.status_reason,
         "data": node.data,
@@ -127,7 +127,7 @@ pub(super) fn node(node: &Node, profile_name: Option<&str>, version: Version) ->
     shown
 }
 
-/// What a user called its role, or that it is a head.
+/// The role that a user gave the node, or that of a head.
 fn role(node: &Node) -> &str {
     use muster_core::node::NodeRole;
     match node.role {
@@ -148,11 +148,11 @@ pub(super) fn profile(profile: &Profile) -> Value {
         "spec": spec(profile),
         "metadata": profile.metadata,
         "created_at": time(profile.created_at),
-        "updated_at": maybe_time(profile.updated_at),
+        "updated_at": optional_time(profile.updated_at),
     })
 }
 
-/// A specification as it was given.
+/// The specification as the client gave it.
 fn spec(profile: &Profile) -> Value {
     let mut spec = profile.envelope.clone();
     if spec.is_empty() {
@@ -163,7 +163,7 @@ fn spec(profile: &Profile) -> Value {
     Value::Object(spec)
 }
 
-/// What an action waits for, and what waits for it.
+/// The actions that an action depends on, and those that depend on it.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     pub(super) on: Vec<ActionId>,
@@ -203,7 +203,7 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
     shown
 }
 
-/// What clients know: what Muster does by itself is a request to them.
+/// The cause as clients know it: to them, healing is a request.
 const fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Healing => Cause::Request.as_str(),
@@ -211,7 +211,7 @@ const fn cause(cause: Cause) -> &'static str {
     }
 }
 
-/// Clients expect a map where there is nothing, too.
+/// An absent value is an empty map.
 fn map(value: &Value) -> Value {
     if value.is_null() { Value::Object(Map::new()) } else { value.clone() }
 }
@@ -245,7 +245,7 @@ fn meta_data(event: &Event) -> Value {
     Value::Object(data)
 }
 
-/// A receiver; `base` is where clients reach this server.
+/// A receiver; `base` is the address of this server for clients.
 pub(super) fn receiver(receiver: &Receiver, base: &str) -> Value {
     let mut query = form_urlencoded::Serializer::new(String::from("V=2"));
     let mut params: Vec<(&String, &Value)> = receiver.params.iter().collect();
@@ -262,7 +262,7 @@ pub(super) fn receiver(receiver: &Receiver, base: &str) -> Value {
         "project": receiver.project,
         "domain": null,
         "created_at": time(receiver.created_at),
-        "updated_at": maybe_time(receiver.updated_at),
+        "updated_at": optional_time(receiver.updated_at),
         "cluster_id": receiver.cluster_id.to_string(),
         "actor": receiver.actor,
         "action": receiver.action.as_str(),

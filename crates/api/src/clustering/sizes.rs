@@ -1,4 +1,4 @@
-//! Sizes and bounds in requests, as far as they can be checked without a cluster.
+//! Sizes and bounds in requests, checked as far as possible without a cluster.
 
 use muster_core::resize::{Adjustment, AdjustmentType, MaxSize, Resize};
 use serde_json::{Map, Value};
@@ -7,15 +7,15 @@ use super::field_reader::FieldReader;
 use super::senlin_error::SenlinError;
 use super::version::Version;
 
-/// Sizes that a request names.
+/// The sizes in a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RequestedSizes {
     pub(super) desired: Option<u32>,
     pub(super) min: Option<u32>,
     pub(super) max: Option<MaxSize>,
 }
 
-impl Asked {
+impl RequestedSizes {
     /// Reads the three fields.
     pub(super) fn read(form: &mut FieldReader<'_>, limit: u32) -> Result<Self, SenlinError> {
         let (min, max) = bounds(form, limit)?;
@@ -27,13 +27,13 @@ impl Asked {
         *self == Self::default()
     }
 
-    /// What it asks of a new cluster.
-    pub(super) fn of_new(&self) -> Resize {
+    /// The resize of a new cluster.
+    pub(super) fn for_new_cluster(&self) -> Resize {
         self.resize(Some(self.desired.or(self.min).unwrap_or(0)), true)
     }
 
-    /// What it asks of a cluster that is there; bounds alone pull its size in.
-    pub(super) fn of_change(&self) -> Resize {
+    /// The resize of an existing cluster. Bounds without a size adjust the present size.
+    pub(super) fn for_change(&self) -> Resize {
         self.resize(self.desired, self.desired.is_some())
     }
 
@@ -47,7 +47,7 @@ impl Asked {
     }
 }
 
-/// The smallest and the largest size that a request names.
+/// The bounds in a request.
 fn bounds(form: &mut FieldReader<'_>, limit: u32) -> Result<(Option<u32>, Option<MaxSize>), SenlinError> {
     let min = form.capacity("min_size", 0, limit)?.and_then(size);
     let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());
@@ -58,10 +58,10 @@ fn size(given: i64) -> Option<u32> {
     u32::try_from(given).ok()
 }
 
-/// Since when a group can be resized.
+/// The version that added resizes of groups.
 const GROUPS: Version = Version(15);
 
-/// What a resize asks for, as far as it can be checked without a cluster.
+/// Reads a resize request.
 pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) -> Result<Resize, SenlinError> {
     let mut form = FieldReader::new(data);
     let kind: Option<AdjustmentType> = match form.one_of("adjustment_type")? {
@@ -72,7 +72,7 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) ->
     let number = form.number("number")?;
     let (min, max) = bounds(&mut form, limit)?;
     let min_step = form.count("min_step")?;
-    let strict = form.truth("strict")?.unwrap_or(true);
+    let strict = form.boolean("strict")?.unwrap_or(true);
     if version >= GROUPS {
         form.any("group");
     }

@@ -1,4 +1,4 @@
-//! Microversions: what a client knows of this door.
+//! Microversions of the API, which clients negotiate by a header.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use http::HeaderMap;
 
 use super::senlin_error::SenlinError;
 
-/// The header in which clients say what they know.
+/// The header that carries the client's version.
 pub(super) const HEADER: &str = "openstack-api-version";
 
-/// What the versions of this door are versions of.
+/// The service type in that header.
 const SERVICE: &str = "clustering";
 
 /// A version 1.N.
@@ -17,18 +17,18 @@ const SERVICE: &str = "clustering";
 pub(super) struct Version(pub(super) u16);
 
 impl Version {
-    /// What clients know that say nothing.
+    /// The version of clients that give none.
     pub(super) const OLDEST: Self = Self(0);
-    /// The newest; what Muster adds to the service whose clients these are.
+    /// The newest version. Its additions are Muster's own.
     pub(super) const NEWEST: Self = Self(15);
 
-    /// What a client says that it knows.
+    /// The version that a client requests.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, SenlinError> {
         let given = headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok());
         let entries = given.flat_map(|value| value.split(','));
-        let mut ours =
+        let mut requested =
             entries.filter_map(|entry| entry.trim().split_once(' ')).filter(|(name, _)| *name == SERVICE);
-        let Some((_, wanted)) = ours.next_back() else { return Ok(Self::OLDEST) };
+        let Some((_, wanted)) = requested.next_back() else { return Ok(Self::OLDEST) };
         Self::read(wanted.trim())
     }
 
@@ -56,7 +56,7 @@ impl Version {
         )))
     }
 
-    /// As answers say it.
+    /// The header of responses.
     pub(super) fn header(self) -> String {
         format!("{SERVICE} {self}")
     }
@@ -90,12 +90,12 @@ mod tests {
     #[case(&["clustering 1.3", "clustering 1.4"], 4)]
     #[case(&["clustering latest"], 15)]
     #[case(&["compute 2.1"], 0)]
-    fn the_last_word_about_this_service_counts(#[case] values: &[&str], #[case] minor: u16) {
+    fn the_last_version_for_this_service_counts(#[case] values: &[&str], #[case] minor: u16) {
         assert_eq!(of(values).unwrap(), Version(minor));
     }
 
     #[test]
-    fn what_nobody_speaks_is_refused_with_what_is_spoken() {
+    fn an_unsupported_version_is_refused_with_those_supported() {
         let error = of(&["clustering 1.99"]).unwrap_err();
         let text = "Version '1.99' is not supported by the API. Minimum is '1.0' and maximum is '1.15'.";
         assert_eq!((error.status.as_u16(), error.message.as_str()), (406, text));

@@ -1,4 +1,4 @@
-//! The documents by which clients find out what is spoken here.
+//! Version documents, by which clients discover the API.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -10,12 +10,12 @@ use super::call::base;
 use super::version::Version;
 use crate::rest;
 
-/// All major versions there are.
+/// All major versions.
 pub(super) fn list(parts: &Parts, tls: bool) -> Response {
     rest::json(StatusCode::MULTIPLE_CHOICES, json!({"versions": [document(parts, tls)]}).to_string())
 }
 
-/// The one that there is.
+/// The only major version.
 pub(super) fn show(parts: &Parts, tls: bool) -> Response {
     rest::json(StatusCode::OK, json!({"version": document(parts, tls)}).to_string())
 }

@@ -1,4 +1,4 @@
-//! The service of actions.
+//! The gRPC service of actions.
 
 use muster_core::action::Milestone;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
@@ -8,53 +8,49 @@ use muster_proto::v1alpha2::{
     SignalActionRequest,
 };
 use muster_proto::wkt;
-use muster_service::Wait;
-use muster_store::commands::SignalKind;
-use muster_store::reads::ActionQuery;
+use muster_service::lists::{ActionQuery, Authorized, PageRequest};
+use muster_service::{SignalKind, Wait};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::clusters::ACTION_SORTS;
-use super::find::{optional, optional_id, optional_word, word};
+use super::find::{optional, optional_id, optional_variant, variant};
 use super::mutate::{self, with_action};
-use super::{CoreApi, access, convert, page_scope, pages};
+use super::pages::{self, page_request};
+use super::{CoreApi, access, convert};
 use crate::error::ApiError;
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
     pub(super) async fn page_of_actions(
         &self,
-        query: ActionQuery,
-        sort_by: &str,
-        page_size: i32,
-        page_token: &str,
+        query: &Authorized<ActionQuery>,
+        page: PageRequest<'_>,
     ) -> Result<ListActionsResponse, ApiError> {
-        let paging = self.paging(page_size, page_token, page_scope::actions(&query, sort_by)).await?;
-        let query = ActionQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().actions(&query).await?;
+        let page = self.service.list_page(query, page).await?;
         Ok(ListActionsResponse {
             actions: page.items.into_iter().map(convert::action).collect(),
-            next_page_token: paging.next(page.next),
+            next_page_token: page.next_token,
             total_size: pages::total(page.total),
         })
     }
 
-    /// Tells an action something; where a wait is asked for, until it has ended.
+    /// Cancels, suspends or resumes an action, and waits until it has ended if the request asks for that.
     async fn signal(
         &self,
         action: &muster_core::action::Action,
         kind: SignalKind,
         wait: Option<Wait>,
     ) -> Result<muster_core::action::Action, ApiError> {
-        let told = self.service.signal(action.id, kind).await?;
+        let signalled = self.service.signal(action, kind).await?;
         match wait {
-            Some(wait) => Ok(self.service.wait_for_end(told, wait.at_most).await?),
-            None => Ok(told),
+            Some(wait) => Ok(self.service.wait_for_end(signalled, wait.at_most).await?),
+            None => Ok(signalled),
         }
     }
 }
 
-/// What to wait for after a signal: only a cancelled action comes to an end by it.
+/// The wait after a signal. Only a cancellation ends the action, so only that can be waited for.
 fn wait_of(
     kind: SignalKind,
     wait_for: &str,
@@ -72,48 +68,45 @@ fn wait_of(
     Ok(Some(wait))
 }
 
-fn signal(word: &str) -> Result<SignalKind, ApiError> {
-    match word.to_ascii_lowercase().as_str() {
+fn signal(given: &str) -> Result<SignalKind, ApiError> {
+    match given.to_ascii_lowercase().as_str() {
         "cancel" => Ok(SignalKind::Cancel),
         "suspend" => Ok(SignalKind::Suspend),
         "resume" => Ok(SignalKind::Resume),
         _ => {
-            Err(ApiError::invalid(format!("signal is '{word}': one of cancel, suspend, resume is expected")))
+            Err(ApiError::invalid(format!("signal is '{given}': one of cancel, suspend, resume is expected")))
         }
     }
 }
 
 #[async_trait]
 impl ActionService for CoreApi {
-    async fn get_action(&self, request: Request<GetActionRequest>) -> Answer<Action> {
+    async fn get_action(&self, request: Request<GetActionRequest>) -> GrpcResult<Action> {
         let access = access(&request)?;
         let action = self.find_action(&access, &request.into_inner().id).await?;
         Ok(Response::new(convert::action(action)))
     }
 
-    async fn list_actions(&self, request: Request<ListActionsRequest>) -> Answer<ListActionsResponse> {
+    async fn list_actions(&self, request: Request<ListActionsRequest>) -> GrpcResult<ListActionsResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let statuses = request.state.iter().map(|given| word("state", given));
+        let statuses = request.state.iter().map(|given| variant("state", given));
         let query = ActionQuery {
-            project: access.scope().map(str::to_owned),
             namespace: optional(&request.namespace),
             user: optional(&request.user),
             with_total: request.with_total,
             cluster: optional_id::<ClusterId>("cluster_id", &request.cluster_id)?,
             node: optional_id::<NodeId>("target", &request.target)?,
             parent: optional_id::<ActionId>("parent", &request.parent)?,
-            kinds: optional_word("action", &request.action)?.into_iter().collect(),
+            kinds: optional_variant("action", &request.action)?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()
         };
-        let answer =
-            self.page_of_actions(query, &request.sort_by, request.page_size, &request.page_token).await?;
-        Ok(Response::new(answer))
+        Ok(Response::new(self.page_of_actions(&access.visible(query), page_request!(request)).await?))
     }
 
-    async fn cancel_action(&self, request: Request<CancelActionRequest>) -> Answer<Action> {
+    async fn cancel_action(&self, request: Request<CancelActionRequest>) -> GrpcResult<Action> {
         let access = access(&request)?;
         let request = request.into_inner();
         let wait = wait_of(SignalKind::Cancel, &request.wait_for, request.wait_timeout)?;
@@ -122,7 +115,7 @@ impl ActionService for CoreApi {
         with_action(convert::action(action.clone()), &action)
     }
 
-    async fn signal_action(&self, request: Request<SignalActionRequest>) -> Answer<Action> {
+    async fn signal_action(&self, request: Request<SignalActionRequest>) -> GrpcResult<Action> {
         let access = access(&request)?;
         let request = request.into_inner();
         let kind = signal(&request.signal)?;

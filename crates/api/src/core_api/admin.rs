@@ -1,4 +1,4 @@
-//! The service of the server itself.
+//! The gRPC service of the server itself.
 
 use muster_proto::v1alpha2::admin_service_server::AdminService;
 use muster_proto::v1alpha2::{
@@ -6,34 +6,30 @@ use muster_proto::v1alpha2::{
     WhoAmIResponse,
 };
 use muster_proto::wkt::{Empty, Timestamp};
-use muster_store::{Dialect, SCHEMA_VERSION};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{CoreApi, access, shapes};
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 #[async_trait]
 impl AdminService for CoreApi {
-    async fn info(&self, request: Request<InfoRequest>) -> Answer<InfoResponse> {
+    async fn info(&self, request: Request<InfoRequest>) -> GrpcResult<InfoResponse> {
         access(&request)?;
-        let database = match self.service.store().dialect() {
-            Dialect::Sqlite => "sqlite",
-            Dialect::Postgres => "postgres",
-        };
+        let database = self.service.database();
         Ok(Response::new(InfoResponse {
             version: self.info.version.clone(),
             server_id: self.info.server_id.clone(),
             started_at: Some(Timestamp::from_micros(self.info.started_at.micros())),
             dev: self.info.dev,
-            database: database.to_owned(),
-            schema_version: i32::try_from(SCHEMA_VERSION).unwrap_or(i32::MAX),
+            database: database.kind.to_owned(),
+            schema_version: i32::try_from(database.schema_version).unwrap_or(i32::MAX),
             instances: self.service.instances().iter().map(ToString::to_string).collect(),
             auth_schemes: self.info.auth_schemes.clone(),
         }))
     }
 
-    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Answer<WhoAmIResponse> {
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> GrpcResult<WhoAmIResponse> {
         let principal = access(&request)?.principal().clone();
         Ok(Response::new(WhoAmIResponse {
             roles: principal.roles.iter().map(|role| role.as_str().to_owned()).collect(),
@@ -44,14 +40,14 @@ impl AdminService for CoreApi {
         }))
     }
 
-    async fn list_shapes(&self, request: Request<ListShapesRequest>) -> Answer<ListShapesResponse> {
+    async fn list_shapes(&self, request: Request<ListShapesRequest>) -> GrpcResult<ListShapesResponse> {
         access(&request)?;
         let shapes = self.shapes.iter().map(shapes::shown).collect();
         Ok(Response::new(ListShapesResponse { shapes, machines: self.machines() }))
     }
 
-    async fn shutdown(&self, request: Request<ShutdownRequest>) -> Answer<Empty> {
-        // Only admins come this far.
+    async fn shutdown(&self, request: Request<ShutdownRequest>) -> GrpcResult<Empty> {
+        // The authorizing layer lets only admins call this.
         tracing::info!(by = %access(&request)?.principal().name, "asked to stop");
         self.shutdown.cancel();
         Ok(Response::new(Empty {}))

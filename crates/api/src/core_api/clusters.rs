@@ -1,4 +1,4 @@
-//! The service of clusters: extract, authorize, call, convert.
+//! The gRPC service of clusters: extract, authorize, call the use case, convert.
 
 use futures::stream::{BoxStream, StreamExt as _};
 use muster_core::action::Action;
@@ -13,56 +13,37 @@ use muster_proto::v1alpha2::{
     ScaleClusterRequest, UpdateClusterRequest, WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt::Empty;
-use muster_service::{Mutation, Recipe};
-use muster_store::Direction;
-use muster_store::reads::{
-    ActionQuery, ActionSort, ClusterQuery, EventQuery, EventSort, NodeQuery, NodeSort,
+use muster_service::lists::{
+    ActionQuery, ActionSort, Authorized, ClusterQuery, Direction, EventQuery, EventSort, NodeQuery, NodeSort,
+    PageRequest,
 };
+use muster_service::{Mutation, Recipe};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::find::{named, optional, optional_id, optional_word, word};
+use super::find::{named, optional, optional_id, optional_variant, variant};
 use super::mutate::{mutation, with_action};
-use super::pages::{self, ClusterFilters, Paging};
-use super::{CoreApi, access, convert, create, page_scope, update};
-use crate::access::Access;
+use super::pages::{self, ClusterFilters, page_request};
+use super::{CoreApi, access, convert, create, update};
 use crate::error::ApiError;
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
-    async fn list(
+    async fn page_of_clusters(
         &self,
-        access: &Access,
-        filters: &ClusterFilters<'_>,
-        namespace: Option<String>,
-        (page_size, page_token): (i32, &str),
-        with_total: bool,
+        query: &Authorized<ClusterQuery>,
+        page: PageRequest<'_>,
     ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
-        let query = pages::cluster_query(access, filters)?;
-        let query = ClusterQuery { namespace, with_total, ..query };
-        let scope = page_scope::clusters(&query, filters.sort_by);
-        let paging = self.paging(page_size, page_token, scope).await?;
-        let query = ClusterQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().clusters(&query).await?;
+        let page = self.service.list_page(query, page).await?;
         let clusters = page.items.into_iter().map(convert::cluster).collect();
-        Ok((clusters, paging.next(page.next), pages::total(page.total)))
-    }
-
-    pub(super) async fn paging<'r>(
-        &'r self,
-        page_size: i32,
-        page_token: &'r str,
-        scope: String,
-    ) -> Result<Paging<'r>, ApiError> {
-        let (signer, retention) = (self.signer().await?, self.service.retention());
-        Ok(Paging { page_size, page_token, scope, now: self.service.now(), retention, signer })
+        Ok((clusters, page.next_token, pages::total(page.total)))
     }
 }
 
-/// Events that are shown within a cluster.
+/// How many events a cluster is shown with.
 const SHOWN_EVENTS: u32 = 10;
 
-/// The filters of a list request, whatever its type.
+/// The filters of a list request of any type.
 macro_rules! filters {
     ($request:expr) => {
         ClusterFilters {
@@ -79,7 +60,7 @@ macro_rules! filters {
 
 #[async_trait]
 impl ClusterService for CoreApi {
-    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> Answer<Cluster> {
+    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "CreateCluster");
         let Mutation { access, caller, .. } = &mutation;
         let create = Box::pin(async {
@@ -93,44 +74,46 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, create).await)
     }
 
-    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> Answer<Cluster> {
+    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> GrpcResult<Cluster> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
         let latest = EventQuery {
-            cluster: Some(cluster.id),
             sort: vec![(EventSort::At, Direction::Descending)],
             limit: Some(SHOWN_EVENTS),
             ..EventQuery::default()
         };
-        let events = self.service.store().events(&latest).await.map_err(ApiError::from)?.items;
+        let latest = Authorized::of_cluster(&cluster, latest);
+        let events = self.service.list(&latest).await.map_err(ApiError::from)?;
         let events = events.into_iter().map(convert::cluster_event).collect();
         Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
     }
 
-    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> Answer<ListClustersResponse> {
+    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> GrpcResult<ListClustersResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let namespace = Some(create::namespace(&request.namespace, "")?);
-        let page = (request.page_size, request.page_token.as_str());
+        let with_total = request.with_total;
+        let query = ClusterQuery { namespace, with_total, ..pages::cluster_query(&filters!(request))? };
         let (clusters, next_page_token, total_size) =
-            self.list(&access, &filters!(request), namespace, page, request.with_total).await?;
+            self.page_of_clusters(&access.visible(query), page_request!(request)).await?;
         Ok(Response::new(ListClustersResponse { clusters, next_page_token, total_size }))
     }
 
     async fn list_all_clusters(
         &self,
         request: Request<ListAllClustersRequest>,
-    ) -> Answer<ListAllClustersResponse> {
+    ) -> GrpcResult<ListAllClustersResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let page = (request.page_size, request.page_token.as_str());
+        let with_total = request.with_total;
+        let query = ClusterQuery { with_total, ..pages::cluster_query(&filters!(request))? };
         let (clusters, next_page_token, total_size) =
-            self.list(&access, &filters!(request), None, page, request.with_total).await?;
+            self.page_of_clusters(&access.visible(query), page_request!(request)).await?;
         Ok(Response::new(ListAllClustersResponse { clusters, next_page_token, total_size }))
     }
 
-    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> Answer<Empty> {
+    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> GrpcResult<Empty> {
         let (request, mutation) = mutation!(request, "DeleteCluster");
         let Mutation { access, caller, .. } = &mutation;
         let delete = Box::pin(async {
@@ -141,7 +124,7 @@ impl ClusterService for CoreApi {
         with_action(Empty {}, &deleted?.1)
     }
 
-    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> Answer<Cluster> {
+    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "UpdateCluster");
         let Mutation { access, caller, .. } = &mutation;
         let update = Box::pin(async {
@@ -155,7 +138,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, update).await)
     }
 
-    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> Answer<Cluster> {
+    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "ScaleCluster");
         let Mutation { access, caller, .. } = &mutation;
         let scale = Box::pin(async {
@@ -167,7 +150,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, scale).await)
     }
 
-    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> Answer<Cluster> {
+    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "RestartHead");
         let Mutation { access, caller, .. } = &mutation;
         let restart = Box::pin(async {
@@ -177,7 +160,7 @@ impl ClusterService for CoreApi {
         changed(self.service.mutate(&mutation, restart).await)
     }
 
-    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Answer<ListNodesResponse> {
+    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> GrpcResult<ListNodesResponse> {
         const SORTS: &[(&str, NodeSort)] = &[
             ("index", NodeSort::Index),
             ("name", NodeSort::Name),
@@ -187,73 +170,68 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        let statuses = request.state.iter().map(|given| word("state", given));
+        let statuses = request.state.iter().map(|given| variant("state", given));
         let query = NodeQuery {
-            cluster: Some(cluster.id),
             group: optional(&request.group_name),
-            role: optional_word("role", &request.role)?,
+            role: optional_variant("role", &request.role)?,
             with_total: request.with_total,
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..NodeQuery::default()
         };
-        let scope = page_scope::nodes(&query, &request.sort_by);
-        let paging = self.paging(request.page_size, &request.page_token, scope).await?;
-        let query = NodeQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().nodes(&query).await.map_err(ApiError::from)?;
+        let query = Authorized::of_cluster(&cluster, query);
+        let page = self.service.list_page(&query, page_request!(request)).await.map_err(ApiError::from)?;
         Ok(Response::new(ListNodesResponse {
             nodes: page.items.into_iter().map(convert::node).collect(),
-            next_page_token: paging.next(page.next),
+            next_page_token: page.next_token,
             total_size: pages::total(page.total),
         }))
     }
 
-    async fn list_events(&self, request: Request<ListEventsRequest>) -> Answer<ListEventsResponse> {
+    async fn list_events(&self, request: Request<ListEventsRequest>) -> GrpcResult<ListEventsResponse> {
         const SORTS: &[(&str, EventSort)] =
             &[("at", EventSort::At), ("level", EventSort::Level), ("reason", EventSort::Reason)];
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find_past(&access, &named!(request)).await?;
         let query = EventQuery {
-            cluster: Some(cluster.id),
             action: optional_id("action_id", &request.action_id)?,
             with_total: request.with_total,
-            levels: optional_word("level", &request.level)?.into_iter().collect(),
+            levels: optional_variant("level", &request.level)?.into_iter().collect(),
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..EventQuery::default()
         };
-        let scope = page_scope::events(&query, &request.sort_by);
-        let paging = self.paging(request.page_size, &request.page_token, scope).await?;
-        let query = EventQuery { after: paging.after()?, limit: paging.limit()?, ..query };
-        let page = self.service.store().events(&query).await.map_err(ApiError::from)?;
+        let query = Authorized::of_cluster(&cluster, query);
+        let page = self.service.list_page(&query, page_request!(request)).await.map_err(ApiError::from)?;
         Ok(Response::new(ListEventsResponse {
             events: page.items.into_iter().map(convert::event).collect(),
-            next_page_token: paging.next(page.next),
+            next_page_token: page.next_token,
             total_size: pages::total(page.total),
         }))
     }
 
-    async fn list_actions(&self, request: Request<ListClusterActionsRequest>) -> Answer<ListActionsResponse> {
+    async fn list_actions(
+        &self,
+        request: Request<ListClusterActionsRequest>,
+    ) -> GrpcResult<ListActionsResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find_past(&access, &named!(request)).await?;
-        let statuses = request.state.iter().map(|given| word("state", given));
+        let statuses = request.state.iter().map(|given| variant("state", given));
         let query = ActionQuery {
-            cluster: Some(cluster.id),
             with_total: request.with_total,
-            kinds: optional_word("action", &request.action)?.into_iter().collect(),
+            kinds: optional_variant("action", &request.action)?.into_iter().collect(),
             statuses: statuses.collect::<Result<_, _>>()?,
             sort: pages::parse_sort(&request.sort_by, ACTION_SORTS)?,
             ..ActionQuery::default()
         };
-        let answer =
-            self.page_of_actions(query, &request.sort_by, request.page_size, &request.page_token).await?;
-        Ok(Response::new(answer))
+        let query = Authorized::of_cluster(&cluster, query);
+        Ok(Response::new(self.page_of_actions(&query, page_request!(request)).await?))
     }
 
     type GetLogsStream = BoxStream<'static, Result<LogChunk, Status>>;
 
-    async fn get_logs(&self, request: Request<GetLogsRequest>) -> Answer<Self::GetLogsStream> {
+    async fn get_logs(&self, request: Request<GetLogsRequest>) -> GrpcResult<Self::GetLogsStream> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
@@ -263,7 +241,7 @@ impl ClusterService for CoreApi {
     async fn get_environment(
         &self,
         request: Request<GetEnvironmentRequest>,
-    ) -> Answer<GetEnvironmentResponse> {
+    ) -> GrpcResult<GetEnvironmentResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
@@ -276,15 +254,15 @@ impl ClusterService for CoreApi {
     async fn watch_clusters(
         &self,
         request: Request<WatchClustersRequest>,
-    ) -> Answer<Self::WatchClustersStream> {
+    ) -> GrpcResult<Self::WatchClustersStream> {
         let access = access(&request)?;
         let stream = self.watch(&access, &request.into_inner()).await?;
         Ok(Response::new(stream.boxed()))
     }
 }
 
-/// The answer to a mutation: the cluster as it is now, and the action.
-fn changed(changed: Result<(Row, Action), ApiError>) -> Answer<Cluster> {
+/// The response to a mutation: the present cluster, and the action.
+fn changed(changed: Result<(Row, Action), ApiError>) -> GrpcResult<Cluster> {
     let (cluster, action) = changed?;
     with_action(convert::cluster(cluster), &action)
 }

@@ -1,4 +1,4 @@
-//! From rows to messages.
+//! Converts rows to messages.
 
 use muster_core::action::{Action, Milestone};
 use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
@@ -11,10 +11,10 @@ use muster_proto::{v1alpha2 as wire, wkt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The key under which a door's own part of a group is kept.
+/// The key of the part of a group that only this API knows.
 pub(super) const GROUP_SPEC: &str = "group";
 
-/// The key under which a door's own part of a cluster is kept.
+/// The key of the part of a cluster that only this API knows.
 pub(super) const CLUSTER_SPEC: &str = "cluster";
 
 fn moment(at: Timestamp) -> wkt::Timestamp {
@@ -29,7 +29,7 @@ fn number<N: TryFrom<u32> + Default>(count: u32) -> N {
     N::try_from(count).unwrap_or_default()
 }
 
-/// What a door kept as JSON, read back; what cannot be read is as if it had not been given.
+/// Reads a part that this API stored as JSON; the default if it cannot be read.
 pub(super) fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key: &str) -> T {
     spec.get(key).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
 }
@@ -85,7 +85,7 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     }
 }
 
-/// The few words that existing clients know.
+/// The few states that clients of the older API know.
 const fn state(status: ClusterStatus) -> &'static str {
     match status {
         ClusterStatus::Active | ClusterStatus::Warning => "ready",
@@ -98,7 +98,7 @@ const fn state(status: ClusterStatus) -> &'static str {
 pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
     let given: wire::WorkerGroupSpec = kept(&group.spec, GROUP_SPEC);
     wire::WorkerGroupSpec {
-        // Others may have changed it since it was given.
+        // Another API may have changed the image since.
         image: NodeRecipe::kept(group).image.unwrap_or_else(|| given.image.clone()),
         group_name: group.name.clone(),
         replicas: number(group.desired),
@@ -140,7 +140,7 @@ pub(super) fn node(node: Node) -> wire::Node {
     }
 }
 
-/// Nothing is written where there is nothing.
+/// An empty map is absent on the wire.
 fn object(map: Map<String, Value>) -> Option<wkt::Struct> {
     (!map.is_empty()).then(|| map.into())
 }
@@ -172,7 +172,7 @@ pub(super) fn event(event: Event) -> wire::Event {
     }
 }
 
-/// An event as it is shown within its cluster.
+/// An event within its cluster.
 pub(super) fn cluster_event(event: Event) -> wire::ClusterEvent {
     let at = Some(moment(event.at));
     wire::ClusterEvent {
@@ -191,9 +191,9 @@ pub(super) fn cluster_event(event: Event) -> wire::ClusterEvent {
 
 pub(super) fn action(action: Action) -> wire::Action {
     let target = action.target.id().to_string();
-    let behind = |milestone: &&Milestone| action.has_reached(**milestone);
+    let reached = |milestone: &&Milestone| action.has_reached(**milestone);
     let milestones =
-        Milestone::ALL.iter().filter(behind).map(|milestone| milestone.as_str().to_owned()).collect();
+        Milestone::ALL.iter().filter(reached).map(|milestone| milestone.as_str().to_owned()).collect();
     wire::Action {
         id: action.id.to_string(),
         name: action.name(),

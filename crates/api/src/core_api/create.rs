@@ -1,4 +1,4 @@
-//! From a request to a new cluster.
+//! Builds a new cluster from a request.
 
 use std::collections::HashSet;
 
@@ -14,23 +14,23 @@ use muster_service::placement::{cluster_type, framework_of};
 use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
-use super::find::{optional, optional_word};
+use super::find::{optional, optional_variant};
 use super::{CoreApi, limits, recipe};
 use crate::error::ApiError;
 
-/// The longest name: Kubernetes operators add to it.
+/// The longest cluster name: Kubernetes operators append to it.
 const LONGEST_NAME: usize = 53;
 
 /// The longest namespace and group name: a DNS label.
 const LONGEST_LABEL: usize = 63;
 
-/// What a create makes.
+/// A new cluster and its profile.
 pub(super) struct New {
     pub(super) cluster: Cluster,
     pub(super) profile: Profile,
 }
 
-/// Where a cluster goes: the path's namespace, or the body's; never two different ones.
+/// The namespace of a cluster, from the path or the body; two different ones are refused.
 pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     let chosen = match (path, body) {
         ("", "") => return Err(ApiError::invalid("Namespace is empty. Please specify a valid value.")),
@@ -47,7 +47,7 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     Ok(chosen.to_owned())
 }
 
-/// Refuses control characters in what is kept as it is given: no list or log could show them.
+/// Refuses control characters in texts that are stored as given: lists and logs could not show them.
 pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>) -> Result<(), ApiError> {
     match texts.into_iter().find(|text| text.chars().any(char::is_control)) {
         Some(text) => {
@@ -57,7 +57,7 @@ pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>)
     }
 }
 
-/// DNS-1035: small letters, digits and hyphens, a letter first, no hyphen last.
+/// Refuses a name that is no DNS-1035 label.
 fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let good = given.starts_with(|first: char| first.is_ascii_lowercase())
@@ -74,7 +74,7 @@ fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
 }
 
 impl CoreApi {
-    /// Checks a request and makes the cluster and its recipe from it; stores nothing.
+    /// Validates a request and builds the cluster and its profile from it; stores nothing.
     pub(super) fn new_cluster(
         &self,
         principal: &Principal,
@@ -130,9 +130,9 @@ impl CoreApi {
     }
 }
 
-/// The type that is asked for: by itself, or as the framework's.
+/// The profile type that the request names, or that of its framework.
 fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
-    let framework = optional_word("framework", &given.framework)?;
+    let framework = optional_variant("framework", &given.framework)?;
     if given.profile.is_empty() {
         let framework = framework.unwrap_or(Framework::Ray);
         return Ok((cluster_type(framework), Some(framework)));
@@ -144,13 +144,13 @@ fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>
     let of_kind = framework_of(&kind);
     match framework {
         Some(framework) if of_kind != Some(framework) => Err(ApiError::invalid(format!(
-            "framework is '{framework}', and profile '{kind}' is none of its: leave one of them out"
+            "framework is '{framework}', and profile '{kind}' is not a type of that framework: leave one of them out"
         ))),
         _ => Ok((kind, of_kind)),
     }
 }
 
-/// How long actions may run: within limits.
+/// The time limit of the cluster's actions.
 fn timeout(given: &wire::Cluster) -> Result<Span, ApiError> {
     given.timeout.map_or(Ok(DEFAULT_TIMEOUT), |given| limits::timeout(given).map(Span::from_secs))
 }
@@ -177,7 +177,7 @@ fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError
     given.iter().map(worker_group).collect()
 }
 
-/// Checks one group: its name, its numbers, its shape, what its nodes are started with.
+/// Validates one group: its name, sizes, shape and node settings.
 pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup, ApiError> {
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
@@ -185,7 +185,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
     let count = |what: &str, value: i32| {
-        let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: from 0 up is possible"));
+        let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: must be 0 or greater"));
         u32::try_from(value).map_err(|_| why())
     };
     let desired = count("replicas", given.replicas)?;
@@ -220,7 +220,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
 }
 
 pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {
-    // Names were resolved when the request came in.
+    // `resolve_shapes` has replaced the name by amounts.
     let Some(wire::Shape { cpu, memory, gpu, name: _ }) = given else { return Ok(Shape::default()) };
     let cpu = (!cpu.is_empty()).then(|| cpu.parse()).transpose()?;
     let memory = (!memory.is_empty()).then(|| memory.parse()).transpose()?;
@@ -228,7 +228,7 @@ pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> 
     Ok(Shape { cpu, memory, gpu: *gpu, ..Shape::default() })
 }
 
-/// What the door keeps as it was given; what stands in rows of its own is left out.
+/// The part of a request that is stored as given, because no column of the row holds it.
 fn kept<T: serde::Serialize + Default + PartialEq>(key: &str, given: &T) -> Map<String, Value> {
     if *given == T::default() {
         return Map::new();

@@ -37,7 +37,7 @@ fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
                 }
                 Some(id) => format!("cluster '{id}' could not be found"),
             };
-            ApiError::not_found(message).word("ClusterNotFound")
+            ApiError::not_found(message).code("ClusterNotFound")
         }
         FindError::Ambiguous(clusters) => {
             let which = |cluster: &Cluster| {
@@ -62,12 +62,12 @@ fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
 }
 
 impl CoreApi {
-    /// The cluster that is named, if the caller may do this to it.
+    /// The cluster that a request names, if the caller may do this to it.
     pub(super) async fn find(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Cluster, ApiError> {
         self.service.find_cluster(access, named).await.map_err(|error| not_found(named, error))
     }
 
-    /// The same; if no cluster has the name any more, the last deleted one that had it.
+    /// Like `find`; if no cluster has the name any more, the last deleted one that had it.
     pub(super) async fn find_past(
         &self,
         access: &Access,
@@ -79,31 +79,31 @@ impl CoreApi {
     /// The action of this id, if the caller may do this to it.
     pub(super) async fn find_action(&self, access: &Access, given: &str) -> Result<Action, ApiError> {
         let missing =
-            || ApiError::not_found(format!("action '{given}' could not be found")).word("ActionNotFound");
+            || ApiError::not_found(format!("action '{given}' could not be found")).code("ActionNotFound");
         let id = given.parse().map_err(|_| missing())?;
         self.service.find_action(access, id).await?.ok_or_else(missing)
     }
 }
 
-/// One of an enumeration's words, as a field gives it.
-pub(super) fn word<T: FromStr<Err = UnknownVariant>>(field: &str, given: &str) -> Result<T, ApiError> {
+/// Parses the value of a field that is an enumeration.
+pub(super) fn variant<T: FromStr<Err = UnknownVariant>>(field: &str, given: &str) -> Result<T, ApiError> {
     given.parse().map_err(|error: UnknownVariant| ApiError::invalid(format!("{field}: {error}")))
 }
 
-/// A text that may be left out.
+/// An optional text; empty is none.
 pub(super) fn optional(given: &str) -> Option<String> {
     (!given.is_empty()).then(|| given.to_owned())
 }
 
-/// A word that may be left out.
-pub(super) fn optional_word<T: FromStr<Err = UnknownVariant>>(
+/// An optional value of an enumeration; empty is none.
+pub(super) fn optional_variant<T: FromStr<Err = UnknownVariant>>(
     field: &str,
     given: &str,
 ) -> Result<Option<T>, ApiError> {
-    (!given.is_empty()).then(|| word(field, given)).transpose()
+    (!given.is_empty()).then(|| variant(field, given)).transpose()
 }
 
-/// An id that may be left out.
+/// An optional id; empty is none.
 pub(super) fn optional_id<T: FromStr<Err = InvalidId>>(
     field: &str,
     given: &str,

@@ -1,4 +1,4 @@
-//! The service of frameworks: what local processes can run, and bringing what they cannot run yet.
+//! The gRPC service of frameworks: lists those that local processes can run, and installs others.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use super::{CoreApi, access};
 use crate::access::Access;
 use crate::error::ApiError;
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 #[async_trait]
 impl FrameworkService for CoreApi {
     async fn list_frameworks(
         &self,
         request: Request<ListFrameworksRequest>,
-    ) -> Answer<ListFrameworksResponse> {
+    ) -> GrpcResult<ListFrameworksResponse> {
         access(&request)?;
         let port = self.frameworks()?;
-        // Each asks an interpreter, so all at once.
+        // Concurrently, since each check starts an interpreter.
         let looks = Framework::ALL.iter().map(async |framework| match port.look(*framework).await {
             Ok(found) => usable(*framework, found),
             Err(lacking) => unusable(*framework, lacking),
@@ -41,55 +41,55 @@ impl FrameworkService for CoreApi {
     async fn install_framework(
         &self,
         request: Request<InstallFrameworkRequest>,
-    ) -> Answer<Self::InstallFrameworkStream> {
+    ) -> GrpcResult<Self::InstallFrameworkStream> {
         let access = access(&request)?;
         let (framework, installation) = self.installation(&access, &request.get_ref().name)?;
         tracing::info!(%framework, by = %access.principal().name, "asked to install");
-        let told = installation.map(move |told| told_of(framework, told)).boxed();
-        Ok(Response::new(self.until_closed(told)))
+        let messages = installation.map(move |messages| installation_message(framework, messages)).boxed();
+        Ok(Response::new(self.until_closed(messages)))
     }
 }
 
 impl CoreApi {
     fn frameworks(&self) -> Result<&Arc<dyn Frameworks>, ApiError> {
         self.frameworks.as_ref().ok_or_else(|| {
-            let sentence =
+            let message =
                 "this server runs no local processes, and only these need a framework to be installed";
-            ApiError::impossible(sentence).word("NoLocalProvider")
+            ApiError::impossible(message).code("NoLocalProvider")
         })
     }
 
     fn installation(&self, access: &Access, name: &str) -> Result<(Framework, Installation), ApiError> {
         if !self.service.may_run_as_server(access.principal()) {
-            let sentence =
+            let message =
                 "what is installed runs as the server's own user: only admins may install here; ask one";
-            return Err(ApiError::forbidden(sentence).word("LocalProcessesNeedAdmin"));
+            return Err(ApiError::forbidden(message).code("LocalProcessesNeedAdmin"));
         }
         let port = self.frameworks()?;
         let framework: Framework = name
             .parse()
-            .map_err(|unknown| ApiError::invalid(format!("{unknown}")).word("UnknownFramework"))?;
+            .map_err(|unknown| ApiError::invalid(format!("{unknown}")).code("UnknownFramework"))?;
         let installation = port
             .install(framework)
-            .map_err(|why| ApiError::impossible(why).word("FrameworkNotInstallable"))?;
+            .map_err(|why| ApiError::impossible(why).code("FrameworkNotInstallable"))?;
         Ok((framework, installation))
     }
 
-    /// The same until the doors close: then the installation ends, and whoever listens is told.
+    /// Ends the stream, and with it the installation, with an error once the server stops.
     fn until_closed<T: Send + 'static>(
         &self,
-        told: BoxStream<'static, Result<T, Status>>,
+        messages: BoxStream<'static, Result<T, Status>>,
     ) -> BoxStream<'static, Result<T, Status>> {
         let closing = self.service.closing().clone();
         let end = stream::once(std::future::ready(())).filter_map({
             let closing = closing.clone();
             move |()| {
-                let sentence = "the server is stopping: install again once a server answers";
-                let stopped = closing.is_cancelled().then(|| ApiError::unavailable(sentence));
-                std::future::ready(stopped.map(|error| Err(error.word("ServerStopping").into())))
+                let message = "the server is stopping: install again once a server answers";
+                let stopped = closing.is_cancelled().then(|| ApiError::unavailable(message));
+                std::future::ready(stopped.map(|error| Err(error.code("ServerStopping").into())))
             }
         });
-        told.take_until(closing.cancelled_owned()).chain(end).boxed()
+        messages.take_until(closing.cancelled_owned()).chain(end).boxed()
     }
 }
 
@@ -115,11 +115,11 @@ fn unusable(framework: Framework, lacking: Lacking) -> wire::Framework {
     }
 }
 
-fn told_of(
+fn installation_message(
     framework: Framework,
-    told: Result<Installing, String>,
+    messages: Result<Installing, String>,
 ) -> Result<InstallFrameworkResponse, Status> {
-    match told {
+    match messages {
         Ok(Installing::Doing(progress)) => {
             Ok(InstallFrameworkResponse { progress, ..InstallFrameworkResponse::default() })
         }
@@ -130,7 +130,7 @@ fn told_of(
         }),
         Err(why) => {
             tracing::warn!(%framework, %why, "not installed");
-            Err(ApiError::impossible(why).word("InstallFailed").into())
+            Err(ApiError::impossible(why).code("InstallFailed").into())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Logs and environments, which only the provider knows.
+//! Logs, which only the provider knows.
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -14,16 +14,16 @@ use super::CoreApi;
 use crate::error::ApiError;
 
 impl CoreApi {
-    /// What a node of a cluster wrote, in chunks of whole lines.
+    /// The log of a node, in chunks of whole lines.
     pub(super) async fn log_chunks(
         &self,
         cluster: &Cluster,
         request: &GetLogsRequest,
     ) -> Result<BoxStream<'static, Result<LogChunk, Status>>, ApiError> {
-        let nodes = self.service.store().members(cluster.id).await?;
+        let nodes = self.service.members(cluster).await?;
         let node = chosen(nodes, &request.node)?;
         let tail = request.tail.map(|lines| {
-            let why = || ApiError::invalid(format!("tail is {lines}: from 0 up is possible"));
+            let why = || ApiError::invalid(format!("tail is {lines}: must be 0 or greater"));
             usize::try_from(lines).map_err(|_| why())
         });
         let query = LogQuery { tail: tail.transpose()?, follow: request.follow };
@@ -38,7 +38,7 @@ impl CoreApi {
     }
 }
 
-/// The node of that name or id; the head, or the only node, if none is named.
+/// The node of a name or id; if none is given, the head or the only node.
 fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
     let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
     let there = names.join(", ");
@@ -47,7 +47,7 @@ fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
         given => node.name == given || node.id.to_string() == given,
     };
     nodes.into_iter().find(is_asked).ok_or_else(|| match (given, there.as_str()) {
-        (_, "") => ApiError::impossible("the cluster has no nodes now: there is no log").word("NoNodes"),
+        (_, "") => ApiError::impossible("the cluster has no nodes now: there is no log").code("NoNodes"),
         ("", there) => ApiError::invalid(format!("say which node; there are: {there}")),
         (given, there) => ApiError::not_found(format!("there is no node '{given}'; there are: {there}")),
     })

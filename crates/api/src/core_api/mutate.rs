@@ -1,4 +1,4 @@
-//! What every mutation has in common on the wire: the request id, and what to wait for.
+//! The common part of every mutation on the wire: the request id, and the milestone to wait for.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,24 +11,24 @@ use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Response, Status};
 
-use super::find::optional_word;
+use super::find::optional_variant;
 use super::limits;
 use crate::access::Access;
 use crate::auth::hash;
 use crate::error::{ACTION_HEADER, ApiError};
 
-/// The header that may stand for the field `request_id`.
+/// The header that can replace the field `request_id`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// How long a mutation waits if it does not say.
+/// How long a mutation waits by default.
 const DEFAULT_WAIT: Span = Span::from_secs(30);
 
-/// The longest that a mutation may wait; connections do not live for ever.
+/// The longest that a mutation may wait, since connections do not live forever.
 const LONGEST_WAIT: Span = Span::from_secs(3600);
 
-/// What a request asks to wait for.
+/// The wait that a request asks for.
 pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Wait, ApiError> {
-    let milestone = optional_word("wait_for", wait_for)?.unwrap_or(Milestone::Applied);
+    let milestone = optional_variant("wait_for", wait_for)?.unwrap_or(Milestone::Applied);
     let at_most = match wait_timeout {
         None => DEFAULT_WAIT,
         Some(given) => limits::between("wait_timeout", given, Span::default(), LONGEST_WAIT)?,
@@ -36,8 +36,7 @@ pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Resul
     Ok(Wait { milestone, at_most })
 }
 
-/// What a request asks for, without how long to wait and without its request id: a retry may wait longer, or carry its
-/// id in the header.
+/// A request without its wait and its request id: a retry may wait longer, or carry its id in the header.
 macro_rules! canonical {
     ($request:expr) => {{
         let mut request = $request.clone();
@@ -50,7 +49,7 @@ macro_rules! canonical {
 
 pub(super) use canonical;
 
-/// Reads the part that all mutations have in common: the message, and the mutation.
+/// Reads the common part of all mutations; returns the message and the mutation.
 macro_rules! mutation {
     ($request:expr, $method:literal) => {{
         let access = $crate::core_api::access(&$request)?;
@@ -93,7 +92,7 @@ pub(super) fn caller(
     })
 }
 
-/// An answer that names its action.
+/// A response that names its action.
 pub(super) fn with_action<T>(message: T, action: &Action) -> Result<Response<T>, Status> {
     let mut response = Response::new(message);
     let id = action.id.to_string().parse();

@@ -1,4 +1,4 @@
-//! What a request says of nodes' pods.
+//! Pod settings of a request: labels, accounts, volumes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use wire::volume::{AccessMode, HostPathType, MountPropagationMode, VolumeType};
 use super::find::optional;
 use crate::error::ApiError;
 
-/// What the head's pod has.
+/// The recipe of the head's pod.
 pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError> {
     let service_type = optional(&given.service_type);
     if let Some(unknown) = service_type.as_ref().filter(|kind| !SERVICE_TYPES.contains(&kind.as_str())) {
@@ -30,7 +30,7 @@ pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError
     })
 }
 
-/// What the pods of a group's workers have.
+/// The recipe of the pods of a group's workers.
 pub(super) fn of_workers(given: &wire::WorkerGroupSpec) -> Result<PodRecipe, ApiError> {
     Ok(PodRecipe {
         labels: given.labels.clone(),

@@ -1,4 +1,4 @@
-//! From a request to the recipe of a framework's cluster.
+//! Builds the recipe of a framework's cluster from a request.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use super::find::optional;
 use super::{limits, pods};
 use crate::error::ApiError;
 
-/// The properties of the profile that is made for a cluster: as they were given, and of a framework's cluster also what
-/// stands in fields of its own.
+/// The properties of a new cluster's profile: as given, and for clusters of a framework completed by the request's own
+/// fields.
 pub(super) fn properties(
     given: &wire::Cluster,
     framework: Option<Framework>,
@@ -46,7 +46,7 @@ pub(super) fn properties(
     }
 }
 
-/// How long a cluster may be there: as its fields say, then as its recipe does.
+/// The idle timeout and lifetime of a cluster, from its fields or else from its recipe.
 pub(super) fn limits(
     given: &wire::Cluster,
     properties: &Map<String, Value>,
@@ -64,13 +64,13 @@ pub(super) fn limits(
     })
 }
 
-/// What it is for; development is what everything is for that says nothing.
+/// The environment of a cluster; none is development, the default of the wire format.
 fn environment(given: &wire::Cluster) -> Option<String> {
     let environment = given.environment();
     (environment != wire::cluster::Environment::Dev).then(|| environment.as_str_name().to_owned())
 }
 
-/// How the workers of one group are made.
+/// The recipe of a group's workers.
 pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiError> {
     Ok(NodeRecipe {
         image: optional(&given.image),
@@ -81,7 +81,7 @@ pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiEr
     })
 }
 
-/// Refuses what only Ray is started with.
+/// Refuses Ray start parameters for other frameworks.
 pub(super) fn check_start_parameters(
     spec: Option<&wire::ClusterSpec>,
     framework: Option<Framework>,
@@ -98,7 +98,7 @@ pub(super) fn check_start_parameters(
     }
 }
 
-/// Refuses variables that no process could be started with.
+/// Refuses environment variables that no process can have.
 pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), ApiError> {
     let impossible = |(name, value): &(&String, &String)| {
         name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
@@ -111,7 +111,7 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
     }
 }
 
-/// Refuses names of what this server does not have: nodes would be made without it, and nobody would know.
+/// Refuses templates and machine types, which do not exist here: nodes would silently be created without them.
 pub(super) fn check_named(whose: &str, named: [&String; 4]) -> Result<(), ApiError> {
     const FIELDS: [&str; 4] = ["compute_template", "image_template", "machine_group", "machine_type"];
     match FIELDS.into_iter().zip(named).find(|(_, name)| !name.is_empty()) {
@@ -125,7 +125,7 @@ pub(super) fn check_named(whose: &str, named: [&String; 4]) -> Result<(), ApiErr
     }
 }
 
-/// Refuses an image and variables that no node could be started with.
+/// Refuses an image or environment variables that no node can be started with.
 pub(super) fn check_node(image: &String, environment: &BTreeMap<String, String>) -> Result<(), ApiError> {
     plain("image", [image])?;
     check_variables(environment)

@@ -1,4 +1,4 @@
-//! Shapes that nodes can be given by name.
+//! Shapes that requests can name instead of amounts.
 
 use muster_core::capacity::Capacity;
 use muster_core::ids::InstanceId;
@@ -9,7 +9,7 @@ use super::CoreApi;
 use crate::error::ApiError;
 
 impl CoreApi {
-    /// Puts amounts in the place of names. What a name stands for later does not change what was made before.
+    /// Replaces shape names by amounts, so that a later change of a shape does not affect existing clusters.
     pub(super) fn resolve_shapes(&self, cluster: &mut wire::Cluster) -> Result<(), ApiError> {
         let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
         let head = spec.head_group_spec.iter_mut().filter_map(|head| head.shape.as_mut());
@@ -17,7 +17,7 @@ impl CoreApi {
         head.chain(workers).try_for_each(|shape| resolve(&self.shapes, shape))
     }
 
-    /// What machines have for nodes, by instance.
+    /// The capacity of each instance.
     pub(super) fn machines(&self) -> Vec<wire::Machine> {
         let machine = |(instance, capacity): (InstanceId, Capacity)| wire::Machine {
             instance: instance.to_string(),
@@ -41,9 +41,9 @@ fn resolve(known: &[NamedShape], given: &mut wire::Shape) -> Result<(), ApiError
         } else {
             format!("there are {}", names.join(", "))
         };
-        let sentence =
+        let message =
             format!("there is no shape '{name}': {choice}; or give amounts, such as cpu=2,memory=4Gi,gpu=1");
-        return Err(ApiError::invalid(sentence).word("UnknownShape"));
+        return Err(ApiError::invalid(message).code("UnknownShape"));
     };
     let of_name = shown(shape);
     let or = |given: &mut String, named: String| {
@@ -57,7 +57,7 @@ fn resolve(known: &[NamedShape], given: &mut wire::Shape) -> Result<(), ApiError
     Ok(())
 }
 
-/// A shape as it is listed.
+/// A shape on the wire.
 pub(super) fn shown(shape: &NamedShape) -> wire::Shape {
     wire::Shape {
         name: shape.name.clone(),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_those_that_are_known() {
-        let refused = |known: &[NamedShape]| resolve(known, &mut given("big", "")).unwrap_err().sentence;
+        let refused = |known: &[NamedShape]| resolve(known, &mut given("big", "")).unwrap_err().message;
         let rest = "or give amounts, such as cpu=2,memory=4Gi,gpu=1";
         assert_eq!(refused(&known()), format!("there is no shape 'big': there are small, fast; {rest}"));
         assert_eq!(refused(&[]), format!("there is no shape 'big': none is configured; {rest}"));

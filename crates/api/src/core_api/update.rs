@@ -1,4 +1,4 @@
-//! From an update or a scale request to a typed change.
+//! Builds typed changes from update and scale requests.
 
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, WorkerGroup};
@@ -13,7 +13,7 @@ use super::convert::CLUSTER_SPEC;
 use super::{convert, create, limits, pods, recipe};
 use crate::error::ApiError;
 
-/// What an update may change.
+/// The fields that an update may change.
 const UPDATABLE: &[&str] = &[
     "labels",
     "annotations",
@@ -76,7 +76,7 @@ pub(super) fn update(
     Ok(update)
 }
 
-/// Groups that are named are changed in what is given for them; what is not given stays as it is.
+/// The groups that a request names, each changed in the fields that are given.
 fn groups(
     cluster: &Cluster,
     given: &wire::Cluster,
@@ -84,7 +84,7 @@ fn groups(
     limit: u32,
 ) -> Result<Vec<WorkerGroup>, ApiError> {
     let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
-    // A count of 0 cannot be told from none that was given, unless it is named.
+    // The wire format does not distinguish an absent count from 0, so a mask has to name it.
     let names_replicas = mask.paths.iter().any(|path| path.ends_with(".replicas"));
     let mut changed = Vec::with_capacity(given.len());
     for group in given {
@@ -120,12 +120,12 @@ fn groups(
     if total > limit {
         let message =
             format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
-        return Err(ApiError::invalid(message).word("OutOfBounds"));
+        return Err(ApiError::invalid(message).code("OutOfBounds"));
     }
     Ok(changed)
 }
 
-/// A group as it is given; what is empty, as it is at present.
+/// A group as given, with empty fields filled from the present one.
 fn filled(given: wire::WorkerGroupSpec, present: wire::WorkerGroupSpec) -> wire::WorkerGroupSpec {
     wire::WorkerGroupSpec {
         group_name: given.group_name,
@@ -160,7 +160,7 @@ fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, 
     })
 }
 
-/// The resize that a scale request means; what the present bounds do not allow is refused.
+/// The resize that a scale request asks for, within the present bounds.
 pub(super) fn scale(
     cluster: &Cluster,
     group: &str,
@@ -168,16 +168,16 @@ pub(super) fn scale(
     max_nodes: u32,
 ) -> Result<ResizeGroup, ApiError> {
     let replicas =
-        replicas.ok_or_else(|| ApiError::invalid("replicas is missing: how many workers shall there be?"))?;
+        replicas.ok_or_else(|| ApiError::invalid("replicas is missing: give the number of workers"))?;
     let wanted = u32::try_from(replicas)
-        .map_err(|_| ApiError::invalid(format!("replicas is {replicas}: from 0 up is possible")))?;
+        .map_err(|_| ApiError::invalid(format!("replicas is {replicas}: must be 0 or greater")))?;
     let chosen = if group.is_empty() {
         match cluster.groups.as_slice() {
             [only] => only,
             groups => {
                 let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-                let sentence = format!("group_name is missing: use one of {}", names.join(", "));
-                return Err(ApiError::invalid(sentence));
+                let message = format!("group_name is missing: use one of {}", names.join(", "));
+                return Err(ApiError::invalid(message));
             }
         }
     } else {
@@ -204,7 +204,7 @@ fn out_of_bounds(group: &WorkerGroup, wanted: u32, limit: u32) -> ApiError {
         }
         _ => format!("{limit} is the most that group '{name}' may have in this cluster: ask for less"),
     };
-    ApiError::invalid(format!("replicas is {wanted}, and {why}")).word("OutOfBounds")
+    ApiError::invalid(format!("replicas is {wanted}, and {why}")).code("OutOfBounds")
 }
 
 #[cfg(test)]
@@ -257,7 +257,7 @@ mod tests {
         let shown = json!({
             "image": "image:1", "environment": {"A": "new"}, "args": ["--x"], "serviceAccount": "robot",
         });
-        assert_eq!(spec["group"], shown, "what the door shows");
+        assert_eq!(spec["group"], shown, "what the API shows");
         let other = wire::WorkerGroupSpec {
             group_name: cluster.groups[0].name.clone(),
             service_account: "another".to_owned(),
@@ -278,7 +278,7 @@ mod tests {
         #[case] name: &str,
         #[case] value: &str,
         #[case] image: &str,
-        #[case] words: &str,
+        #[case] expected: &str,
     ) {
         let cluster = sample::cluster(1, 0, None);
         let group = wire::WorkerGroupSpec {
@@ -288,11 +288,11 @@ mod tests {
             ..wire::WorkerGroupSpec::default()
         };
         let refusal = updated(&cluster, &of_group(group), "cluster_spec.worker_group_spec").unwrap_err();
-        assert!(refusal.sentence.contains(words), "{refusal}");
+        assert!(refusal.message.contains(expected), "{refusal}");
         if image.is_empty() {
             let given = wire::Cluster { envs: variable(name, value), ..wire::Cluster::default() };
             let refusal = updated(&cluster, &given, "envs").unwrap_err();
-            assert!(refusal.sentence.contains(words), "{refusal}");
+            assert!(refusal.message.contains(expected), "{refusal}");
         }
     }
 }

@@ -50,7 +50,7 @@ fn a_foreign_name_for_this_machine_is_refused(
     host: &str,
 ) {
     let error = checked(&loopback(), host, None).unwrap_err();
-    assert_eq!((error.status.as_u16(), error.word.as_str()), (403, "HostNotAllowed"));
+    assert_eq!((error.status.as_u16(), error.code.as_str()), (403, "HostNotAllowed"));
 }
 
 #[test]

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// No request of ours comes near it, and a server that reads more can be filled up.
+/// The largest body: far larger than any valid request, small enough that clients cannot exhaust the memory.
 pub const BODY_LIMIT: usize = 1024 * 1024;
 
-/// Reads a body as JSON; nothing if there is none, or none is wanted.
+/// Reads a body as JSON; none if the body is empty or the method takes none.
 pub(super) async fn read(
     wanted: Body,
     headers: &HeaderMap,
@@ -26,7 +26,7 @@ pub(super) async fn read(
     }
     check_type(headers)?;
     let json = serde_json::from_slice(&bytes)
-        .map_err(|error| ApiError::invalid(malformed(&error)).word("MalformedJson"))?;
+        .map_err(|error| ApiError::invalid(malformed(&error)).code("MalformedJson"))?;
     Ok(Some(json))
 }
 
@@ -56,7 +56,7 @@ async fn bytes(body: HttpBody) -> Result<Vec<u8>, ApiError> {
     Ok(bytes)
 }
 
-/// A page of another origin cannot send this content type without asking first.
+/// Requires JSON: a browser page of another origin cannot send this content type without a preflight request.
 fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let given = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or_default());
     let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use muster_api::ServerInfo;
-use muster_api::auth::{Accounts, Authenticators, KUBERNETES_SCHEME, Local, Nobody, OsUser, Tokens};
+use muster_api::auth::{
+    Accounts, Authenticators, KUBERNETES_SCHEME, Local, NoAuthentication, OsUser, Tokens,
+};
 use muster_api::server::Ports;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,7 +38,7 @@ pub(super) async fn known(settings: &Settings, folder: &DataFolder) -> Result<Kn
             None if scheme == KUBERNETES_SCHEME => chain.with(kubernetes::tokens(settings).await?),
             None if scheme == "none" => {
                 let addresses = [settings.listen, settings.grpc_listen];
-                chain.with(Nobody::new(settings.dev, &addresses).context("auth is 'none'")?)
+                chain.with(NoAuthentication::new(settings.dev, &addresses).context("auth is 'none'")?)
             }
             Some(("tokens", file)) => {
                 let tokens = Tokens::open(Path::new(file));

@@ -58,7 +58,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         (with(&[("/profile_properties", json!({"bogus": 1}))]), "Unrecognizable spec item 'bogus'"),
         (
             with(&[(&format!("{group}/replicas"), json!(-1))]),
-            "replicas of group 'small' is -1: from 0 up is possible",
+            "replicas of group 'small' is -1: must be 0 or greater",
         ),
         (
             with(&[(&format!("{group}/replicas"), json!(10_001))]),
@@ -81,7 +81,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
         (
             with(&[("/framework", json!("dask"))]),
-            "framework is 'dask', and profile 'simulated.node-1.0' is none of its: leave one of them out",
+            "framework is 'dask', and profile 'simulated.node-1.0' is not a type of that framework: leave one of them out",
         ),
         (
             with(&[("/provider", json!("moon"))]),
@@ -130,9 +130,9 @@ async fn what_is_out_of_bounds_is_refused_with_the_bound() {
         scale(0).await.2,
         "replicas is 0, and group 'small' has at least min_replicas 1: ask for more, or lower it"
     );
-    assert_eq!(scale(-1).await.2, "replicas is -1: from 0 up is possible");
+    assert_eq!(scale(-1).await.2, "replicas is -1: must be 0 or greater");
     let nothing = server.refusal(Method::POST, "/namespaces/demo/clusters/fred/scale", Some(json!({}))).await;
-    assert_eq!(nothing.2, "replicas is missing: how many workers shall there be?");
+    assert_eq!(nothing.2, "replicas is missing: give the number of workers");
     let no_head =
         server.refusal(Method::POST, "/namespaces/demo/clusters/fred/restart_head", Some(json!({}))).await;
     assert_eq!(no_head.2, "clusters of type simulated.node-1.0 have no head to restart");

@@ -23,7 +23,7 @@ pub enum IdentifyError {
     /// Several objects fit this text.
     #[error("several objects fit '{0}'")]
     Ambiguous(String),
-    /// The caller may not do this, or the objects could not be read.
+    /// The caller may not do this, or the object could not be read.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -65,25 +65,24 @@ macro_rules! identified {
 }
 
 identified! {
-    /// The cluster that a text means, also a deleted one whose whole id it is.
+    /// The cluster that a text identifies; a deleted one only by its whole id.
     identify_cluster: Cluster, ClusterId, cluster -> Cluster, |cluster| cluster.project;
-    /// The node that a text means.
+    /// The node that a text identifies.
     identify_node: Node, NodeId, node -> Node, |node| node.project;
-    /// The profile that a text means.
+    /// The profile that a text identifies.
     identify_profile: Profile, ProfileId, profile -> Profile, |profile| profile.project;
-    /// The policy that a text means.
+    /// The policy that a text identifies.
     identify_policy: Policy, PolicyId, policy -> Policy, |policy| policy.project;
-    /// The receiver that a text means.
+    /// The receiver that a text identifies.
     identify_receiver: Receiver, ReceiverId, receiver -> Receiver, |receiver| receiver.project;
-    /// The action that a text means.
+    /// The action that a text identifies.
     identify_action: Action, ActionId, action -> Action, |action| action.principal.project;
-    /// The event that a text means.
+    /// The event that a text identifies.
     identify_event: Event, EventId, event -> Event, |event| event.project;
 }
 
 impl Service {
-    /// The id of the object that a text means, among those that the caller may see.
-    pub async fn identify(
+    async fn identify(
         &self,
         access: &Access,
         thing: Thing,
@@ -92,8 +91,27 @@ impl Service {
         at_most_one(given, self.store().identify(thing, access.scope(), given).await?)
     }
 
-    /// The same for many, in their order.
-    pub async fn identify_all(
+    /// The ids of the clusters that texts identify, in their order.
+    pub async fn identify_clusters(
+        &self,
+        access: &Access,
+        given: &[String],
+    ) -> Result<Vec<Option<ClusterId>>, IdentifyError> {
+        let found = self.identify_all(access, Thing::Cluster, given).await?;
+        Ok(found.into_iter().map(|id| id.map(ClusterId::from_uuid)).collect())
+    }
+
+    /// The ids of the nodes that texts identify, in their order.
+    pub(crate) async fn identify_nodes(
+        &self,
+        access: &Access,
+        given: &[String],
+    ) -> Result<Vec<Option<NodeId>>, IdentifyError> {
+        let found = self.identify_all(access, Thing::Node, given).await?;
+        Ok(found.into_iter().map(|id| id.map(NodeId::from_uuid)).collect())
+    }
+
+    async fn identify_all(
         &self,
         access: &Access,
         thing: Thing,

@@ -13,7 +13,7 @@ use crate::error::ServiceError;
 use crate::placement::is_of;
 use crate::service::Service;
 
-/// How a request names a cluster; empty texts were not given.
+/// The fields by which a request names a cluster; empty texts were not given.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterRef<'r> {
     /// The namespace.
@@ -38,16 +38,16 @@ impl ClusterRef<'_> {
 /// Why a cluster was not found.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FindError {
-    /// There is none that the caller may see.
+    /// No such cluster exists that the caller may see.
     #[error("there is no such cluster")]
     Missing,
     /// Several clusters have this name.
     #[error("{} clusters have this name", .0.len())]
     Ambiguous(Vec<Cluster>),
-    /// The id is that of a cluster with another name or namespace than the request says.
+    /// The id is that of a cluster with another name or namespace than the request gives.
     #[error("the id is that of '{}' in namespace '{}'", .0.name, .0.namespace)]
     OtherCluster(Box<Cluster>),
-    /// The caller may see it but not do this, or it could not be read.
+    /// The caller may see the cluster but not do this, or it could not be read.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -68,7 +68,7 @@ impl Service {
         authorized(access, named, found)
     }
 
-    /// The same; if no cluster has the name any more, the last deleted one that had it: its history stays.
+    /// Like `find_cluster`; if no cluster has the name any more, the last deleted one that had it, whose history is still stored.
     pub async fn find_past_cluster(
         &self,
         access: &Access,
@@ -84,10 +84,10 @@ impl Service {
         authorized(access, named, found)
     }
 
-    /// The action of an id, if the caller may do this to it; none if there is none that the caller may see.
+    /// The action of an id, if the caller may do this to it; none if the caller may see no such action.
     pub async fn find_action(&self, access: &Access, id: ActionId) -> Result<Option<Action>, ServiceError> {
         let Some(action) = self.store().action(id).await? else { return Ok(None) };
-        // An action belongs to the project of its cluster, whoever requested it.
+        // An action belongs to the project of its cluster, not of its requester.
         let (what, project) = (format!("action '{id}'"), action.principal.project.clone());
         visible(access, &what, &project, &UNOWNED, action)
     }
@@ -104,7 +104,7 @@ impl Service {
         if fitting.is_empty()
             && let Ok(id) = named.name.parse()
         {
-            // An ambiguous name is answered with ids, and clients then give one where the name would stand.
+            // The error for an ambiguous name lists ids, and clients then give an id as the name.
             let found = self.store().cluster(id).await?;
             return Ok(found.filter(|cluster| fits(cluster) && cluster.namespace == named.namespace));
         }

@@ -1,4 +1,4 @@
-//! Which clusters a request finds, and what it may do to them.
+//! Requests find and change only what their caller may.
 
 use muster_core::principal::Role;
 use muster_service::ErrorKind;

@@ -1,7 +1,8 @@
-//! What the use cases promise, over a real engine and a real database.
+//! The use cases over a real engine and a real database.
 
 mod harness;
 
 mod authorization;
+mod lists;
 mod receivers;
 mod replay;

@@ -4,32 +4,24 @@ use muster_core::action::ActionKind;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ReceiverId;
 use muster_core::principal::{Door, Principal};
-use muster_core::receiver::{Receiver, ReceiverKind};
 use muster_core::sample;
 use muster_service::changes::TriggerError;
-use muster_store::commands::PutReceiver;
+use muster_service::receivers::NewReceiver;
 use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::harness::Harness;
 
 async fn receiver(harness: &Harness, cluster: &Cluster, project: &str) -> ReceiverId {
-    let receiver = Receiver {
-        id: ReceiverId::from_uuid(Uuid::now_v7()),
+    let creator = Principal { project: project.to_owned(), ..sample::principal() };
+    let new = NewReceiver {
         name: "r".to_owned(),
-        kind: ReceiverKind::Webhook,
-        project: project.to_owned(),
-        principal: Principal { project: project.to_owned(), ..sample::principal() },
         cluster_id: cluster.id,
         action: ActionKind::ClusterScaleOut,
         actor: Map::new(),
         params: Map::from_iter([("count".to_owned(), json!(1))]),
-        created_at: harness.service.now(),
-        updated_at: None,
     };
-    let id = receiver.id;
-    harness.service.store().put_receiver(PutReceiver { receiver }).await.expect("stored");
-    id
+    harness.service.create_receiver(&creator, new).await.expect("created").id
 }
 
 #[tokio::test]

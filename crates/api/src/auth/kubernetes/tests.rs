@@ -10,61 +10,61 @@ use super::*;
 use crate::auth::Authenticators;
 use crate::error::ApiError;
 
-/// A Kubernetes that says what it is told to, and counts.
+/// A Kubernetes with a scripted answer that counts requests.
 #[derive(Default)]
-struct Oracle {
+struct FakeIdentity {
     answer: Mutex<Option<Result<Option<Vouched>, CannotTell>>>,
     asked: AtomicUsize,
 }
 
-impl Oracle {
-    fn says(&self, answer: Result<Option<Vouched>, CannotTell>) {
-        *self.answer.lock().expect("nobody panicked") = Some(answer);
+impl FakeIdentity {
+    fn answers(&self, answer: Result<Option<Vouched>, CannotTell>) {
+        *self.answer.lock().expect("no other test panicked") = Some(answer);
     }
 }
 
 #[async_trait]
-impl Identity for Oracle {
+impl Identity for FakeIdentity {
     async fn of_token(&self, _: &str) -> Result<Option<Vouched>, CannotTell> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.answer.lock().expect("nobody panicked").clone().expect("an answer")
+        self.answer.lock().expect("no other test panicked").clone().expect("an answer")
     }
 }
 
-/// A clock that goes on only when it is told to.
+/// A clock that the test advances.
 #[derive(Clone, Default)]
-struct Hand(Arc<AtomicI64>);
+struct ManualClock(Arc<AtomicI64>);
 
-impl Hand {
+impl ManualClock {
     fn advance(&self, span: Span) {
         self.0.fetch_add(Timestamp::from_micros(0).after(span).micros(), Ordering::Relaxed);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.load(Ordering::Relaxed))
     }
 }
 
-struct House {
-    oracle: Arc<Oracle>,
-    clock: Hand,
+struct Harness {
+    identity: Arc<FakeIdentity>,
+    clock: ManualClock,
     chain: Authenticators,
 }
 
-fn house() -> House {
-    let (oracle, clock) = (Arc::<Oracle>::default(), Hand::default());
+fn harness() -> Harness {
+    let (identity, clock) = (Arc::<FakeIdentity>::default(), ManualClock::default());
     let pairs = [("demo".to_owned(), "team-a".to_owned())];
     let projects = ProjectNamespaces::try_from(std::collections::BTreeMap::from(pairs)).expect("good pairs");
     let tokens = KubernetesTokens::new(
-        Arc::clone(&oracle) as Arc<dyn Identity>,
+        Arc::clone(&identity) as Arc<dyn Identity>,
         "people",
         ["system:masters".to_owned()],
         projects,
         Arc::new(clock.clone()),
     );
-    House { oracle, clock, chain: Authenticators::new().with(tokens) }
+    Harness { identity, clock, chain: Authenticators::new().with(tokens) }
 }
 
 fn vouched(user: &str, groups: &[&str]) -> Vouched {
@@ -72,10 +72,10 @@ fn vouched(user: &str, groups: &[&str]) -> Vouched {
     Vouched { user: user.to_owned(), groups }
 }
 
-async fn call(house: &House, token: &str) -> Result<Principal, AuthError> {
+async fn call(harness: &Harness, token: &str) -> Result<Principal, AuthError> {
     let mut headers = HeaderMap::new();
     headers.insert(header::AUTHORIZATION, HeaderValue::from_str(token).expect("a header"));
-    house.chain.identify(Caller { headers: &headers }).await
+    harness.chain.identify(Caller { headers: &headers }).await
 }
 
 #[rstest]
@@ -84,16 +84,16 @@ async fn call(house: &House, token: &str) -> Result<Principal, AuthError> {
 #[case("ann", &["system:authenticated"], "ann", "people", Role::Member)]
 #[case("root", &["system:masters"], "root", "people", Role::Admin)]
 #[tokio::test]
-async fn whoever_kubernetes_vouches_for_has_a_project_and_a_role(
+async fn a_user_of_kubernetes_has_a_project_and_a_role(
     #[case] user: &str,
     #[case] groups: &[&str],
     #[case] name: &str,
     #[case] project: &str,
     #[case] role: Role,
 ) {
-    let house = house();
-    house.oracle.says(Ok(Some(vouched(user, groups))));
-    let principal = call(&house, "Bearer t").await.unwrap();
+    let harness = harness();
+    harness.identity.answers(Ok(Some(vouched(user, groups))));
+    let principal = call(&harness, "Bearer t").await.unwrap();
     let expected = Principal {
         scheme: "kubernetes".to_owned(),
         id: user.to_owned(),
@@ -105,44 +105,44 @@ async fn whoever_kubernetes_vouches_for_has_a_project_and_a_role(
 }
 
 #[tokio::test]
-async fn an_account_in_a_namespace_of_nobody_is_refused() {
-    let house = house();
-    house.oracle.says(Ok(Some(vouched("system:serviceaccount:demo:robot", &[]))));
-    let why = call(&house, "t").await.unwrap_err().to_string();
+async fn an_account_in_a_namespace_of_no_project_is_refused() {
+    let harness = harness();
+    harness.identity.answers(Ok(Some(vouched("system:serviceaccount:demo:robot", &[]))));
+    let why = call(&harness, "t").await.unwrap_err().to_string();
     assert!(why.contains("namespace 'demo', which is no project's"), "{why}");
 }
 
 #[tokio::test]
 async fn good_and_bad_answers_hold_for_a_moment_and_none_does_not() {
-    let house = house();
-    let asked = || house.oracle.asked.load(Ordering::Relaxed);
-    house.oracle.says(Ok(Some(vouched("ann", &[]))));
-    call(&house, "good").await.unwrap();
-    house.oracle.says(Ok(None));
-    call(&house, "good").await.unwrap();
+    let harness = harness();
+    let asked = || harness.identity.asked.load(Ordering::Relaxed);
+    harness.identity.answers(Ok(Some(vouched("ann", &[]))));
+    call(&harness, "good").await.unwrap();
+    harness.identity.answers(Ok(None));
+    call(&harness, "good").await.unwrap();
     assert_eq!(asked(), 1, "remembered");
-    call(&house, "bad").await.unwrap_err();
-    call(&house, "bad").await.unwrap_err();
+    call(&harness, "bad").await.unwrap_err();
+    call(&harness, "bad").await.unwrap_err();
     assert_eq!(asked(), 2, "a bad one too");
 
-    house.clock.advance(Span::from_secs(5));
-    call(&house, "good").await.unwrap_err();
+    harness.clock.advance(Span::from_secs(5));
+    call(&harness, "good").await.unwrap_err();
     assert_eq!(asked(), 3, "it was taken back meanwhile");
 
-    for (says, status) in
+    for (error, status) in
         [(CannotTell::ForNow as fn(String) -> CannotTell, 503), (CannotTell::NotAllowed, 500)]
     {
-        house.oracle.says(Err(says("Kubernetes does not say".to_owned())));
-        let error = ApiError::from(call(&house, "new").await.unwrap_err());
+        harness.identity.answers(Err(error("Kubernetes does not say".to_owned())));
+        let error = ApiError::from(call(&harness, "new").await.unwrap_err());
         assert_eq!(error.status.as_u16(), status);
-        assert_eq!(error.sentence, "cannot tell who is calling: Kubernetes does not say");
+        assert_eq!(error.message, "cannot tell who is calling: Kubernetes does not say");
     }
     assert_eq!(asked(), 5, "it is asked again");
 }
 
 #[tokio::test]
 async fn tokens_of_muster_are_not_shown_to_kubernetes() {
-    let house = house();
-    assert!(matches!(call(&house, "Bearer mst_secret").await, Err(AuthError::Refused(_))));
-    assert_eq!(house.oracle.asked.load(Ordering::Relaxed), 0);
+    let harness = harness();
+    assert!(matches!(call(&harness, "Bearer mst_secret").await, Err(AuthError::Refused(_))));
+    assert_eq!(harness.identity.asked.load(Ordering::Relaxed), 0);
 }

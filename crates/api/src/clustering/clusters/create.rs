@@ -1,4 +1,4 @@
-//! From a request to a new cluster.
+//! Builds a new cluster from a request.
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, WorkerGroup};
 use muster_core::ids::ClusterId;
@@ -16,12 +16,12 @@ use super::super::call::Call;
 use super::super::field_reader::FieldReader;
 use super::super::reply::Reply;
 use super::super::senlin_error::SenlinError;
-use super::super::sizes::Asked;
+use super::super::sizes::RequestedSizes;
 
-/// The longest name of objects: operators add to it.
+/// The longest part of object names that comes from the cluster's name: operators append to it.
 const LONGEST_OBJECT_NAME: usize = 44;
 
-/// What a request says of a new cluster.
+/// The validated fields of a request.
 struct Wanted<'b> {
     name: &'b str,
     sizes: Sizes,
@@ -36,7 +36,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
     let mut form = FieldReader::new(call.new_object("cluster")?);
     let name = form.name("name")?;
     let profile = form.profile()?;
-    let asked = Asked::read(&mut form, limit)?;
+    let asked = RequestedSizes::read(&mut form, limit)?;
     let metadata = form.map("metadata")?.unwrap_or_default();
     let timeout = form.count("timeout")?.filter(|timeout| *timeout > 0);
     let config = form.map("config")?.unwrap_or_default();
@@ -46,7 +46,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
         form.require("profile_id");
     }
     form.done()?;
-    let sizes = call.service().new_sizes(&asked.of_new());
+    let sizes = call.service().new_sizes(&asked.for_new_cluster());
     let sizes = sizes.map_err(|refused| SenlinError::bad(refused.to_string()))?;
     let profile = call.named_profile(profile.unwrap_or_default()).await?;
     let wanted = Wanted {
@@ -119,7 +119,7 @@ pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<Limits
     })
 }
 
-/// A name that objects can have, and no other cluster's: duplicates of names are allowed at this door.
+/// A valid name for Kubernetes objects. It contains the id, because cluster names are not unique in this API.
 fn object_name(name: &str, id: ClusterId) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
     let name: String = name.chars().map(plain).take(LONGEST_OBJECT_NAME).collect();

@@ -1,4 +1,4 @@
-//! The validators' table, row by row.
+//! The messages of Senlin's validators, row by row.
 
 use rstest::rstest;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-fn said<T: std::fmt::Debug>(result: Result<T, SenlinError>) -> String {
+fn message_of<T: std::fmt::Debug>(result: Result<T, SenlinError>) -> String {
     let error = result.unwrap_err();
     assert_eq!(error.status.as_u16(), 400);
     error.message
@@ -25,7 +25,7 @@ fn said<T: std::fmt::Debug>(result: Result<T, SenlinError>) -> String {
 #[case(json!("x".repeat(256)), "The value for the name field must be less than 255 characters long.")]
 fn bad_names_are_refused(#[case] name: Value, #[case] message: &str) {
     let fields = fields(json!({"name": name}));
-    assert_eq!(said(FieldReader::new(&fields).name("name")), message);
+    assert_eq!(message_of(FieldReader::new(&fields).name("name")), message);
 }
 
 #[rstest]
@@ -45,7 +45,7 @@ fn good_names_are_taken(#[case] name: Value) {
 #[case(json!("-1"), "'-1' does not match '^[0-9]*$'")]
 fn bad_capacities_are_refused(#[case] given: Value, #[case] message: &str) {
     let fields = fields(json!({"desired_capacity": given}));
-    assert_eq!(said(FieldReader::new(&fields).capacity("desired_capacity", 0, 1000)), message);
+    assert_eq!(message_of(FieldReader::new(&fields).capacity("desired_capacity", 0, 1000)), message);
 }
 
 #[rstest]
@@ -62,18 +62,18 @@ fn capacities_may_be_texts_or_nothing(#[case] given: Value, #[case] taken: Optio
 #[case(json!(-3), "Value must be >= 0 for field 'timeout'.")]
 fn bad_counts_are_refused(#[case] given: Value, #[case] message: &str) {
     let fields = fields(json!({"timeout": given}));
-    assert_eq!(said(FieldReader::new(&fields).count("timeout")), message);
+    assert_eq!(message_of(FieldReader::new(&fields).count("timeout")), message);
 }
 
 #[test]
-fn yes_and_no_have_many_words() {
+fn booleans_have_many_spellings() {
     let fields = fields(json!({"a": "YES", "b": "off", "c": true, "d": "abc"}));
     let mut form = FieldReader::new(&fields);
-    assert_eq!(form.truth("a").unwrap(), Some(true));
-    assert_eq!(form.truth("b").unwrap(), Some(false));
-    assert_eq!(form.truth("c").unwrap(), Some(true));
+    assert_eq!(form.boolean("a").unwrap(), Some(true));
+    assert_eq!(form.boolean("b").unwrap(), Some(false));
+    assert_eq!(form.boolean("c").unwrap(), Some(true));
     assert_eq!(
-        said(form.truth("d")),
+        message_of(form.boolean("d")),
         "Unrecognized value 'abc', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', \
          'y', 'yes'"
     );
@@ -84,25 +84,28 @@ fn an_object_may_be_written_as_text() {
     let fields = fields(json!({"a": "{\"x\": 1}", "b": [1]}));
     let mut form = FieldReader::new(&fields);
     assert_eq!(form.map("a").unwrap().unwrap()["x"], 1);
-    assert_eq!(said(form.map("b")), "[1] is not of type 'object', 'null'");
+    assert_eq!(message_of(form.map("b")), "[1] is not of type 'object', 'null'");
 }
 
 #[test]
-fn what_is_missing_is_told_before_what_is_too_much() {
+fn missing_fields_are_reported_before_unknown_ones() {
     let fields = fields(json!({"foo": 1, "bar": 2}));
     let mut form = FieldReader::new(&fields);
     form.any("name");
     form.require("name");
-    assert_eq!(said(form.done()), "'name' is a required property");
+    assert_eq!(message_of(form.done()), "'name' is a required property");
     let mut form = FieldReader::new(&fields);
     form.any("foo");
-    assert_eq!(said(form.done()), "Additional properties are not allowed ('bar' was unexpected)");
+    assert_eq!(message_of(form.done()), "Additional properties are not allowed ('bar' was unexpected)");
     let form = FieldReader::new(&fields);
-    assert_eq!(said(form.done()), "Additional properties are not allowed ('bar', 'foo' were unexpected)");
+    assert_eq!(
+        message_of(form.done()),
+        "Additional properties are not allowed ('bar', 'foo' were unexpected)"
+    );
 }
 
 #[test]
-fn null_is_told_where_it_cannot_be() {
+fn null_is_refused_where_a_value_is_required() {
     let fields = fields(json!({"token": null}));
-    assert_eq!(said(FieldReader::new(&fields).not_null("token")), "Field `token' cannot be None");
+    assert_eq!(message_of(FieldReader::new(&fields).not_null("token")), "Field `token' cannot be None");
 }

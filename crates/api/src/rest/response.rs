@@ -1,4 +1,4 @@
-//! Rendering answers and errors of the core API.
+//! Renders responses and errors of the core API.
 
 use std::convert::Infallible;
 
@@ -22,13 +22,13 @@ const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const EVENTS: &str = "text/event-stream";
 const GRPC: &str = "application/grpc";
 
-/// The paths whose contract allows no keys of our own in errors.
+/// The paths whose contract allows no additional keys in errors.
 const STRICT: &str = "/apis/v1/";
 
 type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
 
-/// Writes an answer; a stream in the form that the caller accepts.
-pub(super) fn answer(path: &str, headers: &HeaderMap, answer: Answer) -> Response {
+/// Renders a result; a stream in the form that the caller accepts.
+pub(super) fn render(path: &str, headers: &HeaderMap, answer: Answer) -> Response {
     let mut response = match answer.content {
         Content::One(body) => json(StatusCode::OK, body),
         Content::Stream(messages) if accepts_events(headers) => {
@@ -41,7 +41,7 @@ pub(super) fn answer(path: &str, headers: &HeaderMap, answer: Answer) -> Respons
     response
 }
 
-/// What rendering an error needs to know of a request; kept while the request itself is consumed.
+/// The part of a request that rendering an error needs, since the request itself is consumed.
 #[derive(Clone)]
 pub struct ErrorContext {
     path: String,
@@ -55,7 +55,7 @@ impl ErrorContext {
         Self::new(request.uri(), request.headers(), request.extensions())
     }
 
-    /// The context of a request whose body was taken apart from it.
+    /// The context of a request that was split from its body.
     pub fn of_parts(parts: &Parts) -> Self {
         Self::new(&parts.uri, &parts.headers, &parts.extensions)
     }
@@ -79,22 +79,22 @@ impl ErrorContext {
             return render(error);
         }
         let mut response = json(error.status, refusal(&self.path, &error).to_string());
-        response.extensions_mut().insert(ErrorMessage(error.sentence));
+        response.extensions_mut().insert(ErrorMessage(error.message));
         copy_metadata(status.metadata().clone(), response.headers_mut());
         response
     }
 }
 
 fn refusal(path: &str, error: &ApiError) -> Value {
-    let (code, message) = (error.code as i32, &error.sentence);
+    let (code, message) = (error.grpc_code as i32, &error.message);
     if path.starts_with(STRICT) {
         return json!({"code": code, "message": message});
     }
-    let details = json!([{"@type": ERROR_INFO, "reason": error.word, "domain": DOMAIN}]);
+    let details = json!([{"@type": ERROR_INFO, "reason": error.code, "domain": DOMAIN}]);
     json!({"code": code, "message": message, "error": message, "details": details})
 }
 
-/// An answer of one JSON text.
+/// A response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = typed(JSON, body.into());
     *response.status_mut() = status;
@@ -112,7 +112,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     accepted.any(|value| value.contains(EVENTS))
 }
 
-/// One JSON object a line; an error is the last.
+/// One JSON object per line; an error is the last line.
 fn lines(path: String, messages: Messages) -> impl Stream<Item = Result<Vec<u8>, Infallible>> {
     messages.map(move |message| {
         let mut line = message.unwrap_or_else(|status| {

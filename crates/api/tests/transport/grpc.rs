@@ -19,7 +19,7 @@ fn signed<T>(message: T) -> Request<T> {
 }
 
 #[tokio::test]
-async fn who_calls_is_known_to_the_service() {
+async fn the_service_knows_its_caller() {
     let harness = Harness::new().await;
     let mut admin = AdminServiceClient::new(channel(&harness).await);
     let me = admin.who_am_i(signed(WhoAmIRequest {})).await.unwrap().into_inner();
@@ -31,7 +31,7 @@ async fn who_calls_is_known_to_the_service() {
 }
 
 #[tokio::test]
-async fn an_answer_carries_its_action_and_a_refusal_its_word() {
+async fn a_response_carries_its_action_and_an_error_its_code() {
     let harness = Harness::new().await;
     let mut clusters = ClusterServiceClient::new(channel(&harness).await);
     let create = |name: &str| {

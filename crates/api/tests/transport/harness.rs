@@ -1,4 +1,4 @@
-//! Both doors on loopback, and clients for them.
+//! REST and gRPC servers on loopback, and clients for them.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) async fn new() -> Self {
-        // It fails when a provider is installed already, and then there is nothing left to do.
+        // It fails if a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let tokens = dir.path().join("tokens.toml");

@@ -41,7 +41,7 @@ async fn a_stream_that_does_not_begin_is_refused_as_anything_else() {
 }
 
 #[tokio::test]
-async fn an_installation_tells_a_line_at_a_time_and_the_result_last() {
+async fn an_installation_reports_its_progress_line_by_line_and_then_the_result() {
     let harness = Harness::new().await;
     let response = harness.post("/apis/v1alpha2/frameworks/dask/install", &json!({})).send().await.unwrap();
     let text = response.text().await.unwrap();

@@ -1,4 +1,4 @@
-//! A file of credentials that is read again when it changes.
+//! A file of credentials that is reloaded when it changes.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::{fs, io};
 
 use parking_lot::Mutex;
 
-/// What a file looked like when it was read.
+/// Identifies a version of a file: inode, size and time of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64, u64, i64, i64);
 
 impl Stamp {
     fn of(path: &Path) -> io::Result<Self> {
-        // One stat of a local file: shorter than a hand-over to another thread.
+        // One stat of a local file takes less time than handing it to another thread.
         let data = fs::metadata(path)?;
         Ok(Self(data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
     }
@@ -25,27 +25,27 @@ struct Known<T> {
     content: Arc<T>,
 }
 
-/// How the text of a file is read; what is wrong is said in one sentence, without any secret.
+/// Parses the text of a file; the error is one sentence and contains no secret.
 type Parse<T> = fn(&str) -> Result<T, String>;
 
-/// A file, as it was when it was last right.
+/// The last valid content of a file.
 #[derive(Debug)]
-pub(super) struct Reread<T> {
+pub(super) struct ReloadedFile<T> {
     path: PathBuf,
-    /// What stands in it, for the log.
+    /// What the file contains, for the log.
     what: &'static str,
     parse: Parse<T>,
     known: Mutex<Known<T>>,
 }
 
-impl<T> Reread<T> {
-    /// Reads a file; it has to be there and right.
+impl<T> ReloadedFile<T> {
+    /// Reads a file, which has to exist and be valid.
     pub(super) fn open(path: &Path, what: &'static str, parse: Parse<T>) -> io::Result<Self> {
         let known = Mutex::new(read(path, parse)?);
         Ok(Self { path: path.to_owned(), what, parse, known })
     }
 
-    /// What the file has now; while it cannot be read, what it had.
+    /// The present content of the file, or the last valid one while it cannot be read.
     pub(super) fn current(&self) -> Arc<T> {
         let mut known = self.known.lock();
         let stamp = Stamp::of(&self.path);
@@ -55,7 +55,7 @@ impl<T> Reread<T> {
                 Err(error) => {
                     let what = self.what;
                     tracing::error!(%error, "the {what} cannot be read again: those known before stay valid");
-                    // Said once for each state of the file, not at every request.
+                    // Logged once for each version of the file, not at every request.
                     if let Ok(stamp) = stamp {
                         known.stamp = stamp;
                     }
@@ -68,7 +68,7 @@ impl<T> Reread<T> {
 
 fn read<T>(path: &Path, parse: Parse<T>) -> io::Result<Known<T>> {
     let within = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    // The stamp first: a change after it is seen next time.
+    // The stamp is read first, so that a later change is noticed next time.
     let stamp = Stamp::of(path).map_err(within)?;
     let text = fs::read_to_string(path).map_err(within)?;
     let content = parse(&text)

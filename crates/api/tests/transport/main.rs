@@ -1,4 +1,4 @@
-//! The doors over real sockets, with services that only say what they were asked.
+//! REST and gRPC over real sockets, with services that return what they were asked.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 

@@ -1,4 +1,4 @@
-//! Services that only say what they were asked.
+//! Services that return what they were asked.
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use muster_api::ApiError;
@@ -12,13 +12,13 @@ use muster_proto::v1alpha2::*;
 use muster_proto::wkt::Empty;
 use tonic::{Request, Response, Status, async_trait};
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 pub(crate) struct Fake;
 
-/// Who is calling; a panic here fails the test that sees the connection end.
+/// The caller. A panic here fails the test, which sees the connection end.
 fn caller<T>(request: &Request<T>) -> Principal {
-    request.extensions().get::<Principal>().cloned().expect("the layer says who is calling")
+    request.extensions().get::<Principal>().cloned().expect("the layer authenticates the caller")
 }
 
 fn named(name: String, namespace: String) -> Cluster {
@@ -33,7 +33,7 @@ fn with_action<T>(message: T) -> Response<T> {
 
 fn found(name: &str) -> Result<(), ApiError> {
     match name {
-        "nothing" => Err(ApiError::not_found("cluster nothing is not there").word("ClusterNotFound")),
+        "nothing" => Err(ApiError::not_found("cluster nothing is not there").code("ClusterNotFound")),
         "old" => Err(ApiError::expired("the page token is older than 30 days")),
         "slow" => Err(ApiError::timed_out("it was not reached in 30s").about("action-2")),
         _ => Ok(()),
@@ -42,79 +42,82 @@ fn found(name: &str) -> Result<(), ApiError> {
 
 #[async_trait]
 impl ClusterService for Fake {
-    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> Answer<Cluster> {
+    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> GrpcResult<Cluster> {
         let owner = caller(&request).as_owner();
         let key = request.metadata().get("idempotency-key").and_then(|value| value.to_str().ok());
         let key = key.unwrap_or_default().to_owned();
         let CreateClusterRequest { cluster, namespace, request_id, .. } = request.into_inner();
         let cluster = cluster.ok_or_else(|| ApiError::invalid("a cluster is needed"))?;
         if cluster.name == "taken" {
-            return Err(ApiError::exists("the name taken is taken").word("ClusterNameTaken").into());
+            return Err(ApiError::exists("the name taken is taken").code("ClusterNameTaken").into());
         }
         let owner = Some(Owner { scheme: owner.scheme, id: owner.id, name: owner.name });
         Ok(with_action(Cluster { namespace, owner, status_reason: format!("{key}{request_id}"), ..cluster }))
     }
 
-    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> Answer<Cluster> {
+    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> GrpcResult<Cluster> {
         let GetClusterRequest { name, namespace, id, .. } = request.into_inner();
         found(&name)?;
         Ok(Response::new(Cluster { id, ..named(name, namespace) }))
     }
 
-    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> Answer<ListClustersResponse> {
+    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> GrpcResult<ListClustersResponse> {
         let ListClustersRequest { namespace, label, page_size, with_total, .. } = request.into_inner();
         let clusters = label.into_iter().map(|label| named(label, namespace.clone())).collect();
         let total_size = with_total.then_some(page_size);
         Ok(Response::new(ListClustersResponse { clusters, total_size, ..ListClustersResponse::default() }))
     }
 
-    async fn list_all_clusters(&self, _: Request<ListAllClustersRequest>) -> Answer<ListAllClustersResponse> {
+    async fn list_all_clusters(
+        &self,
+        _: Request<ListAllClustersRequest>,
+    ) -> GrpcResult<ListAllClustersResponse> {
         Ok(Response::new(ListAllClustersResponse::default()))
     }
 
-    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> Answer<Empty> {
+    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> GrpcResult<Empty> {
         found(&request.into_inner().name)?;
         Ok(with_action(Empty {}))
     }
 
-    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> Answer<Cluster> {
+    async fn update_cluster(&self, request: Request<UpdateClusterRequest>) -> GrpcResult<Cluster> {
         let UpdateClusterRequest { cluster, namespace, name, update_mask, .. } = request.into_inner();
         let status_reason = update_mask.unwrap_or_default().paths.join(" ");
         Ok(with_action(Cluster { status_reason, namespace, name, ..cluster.unwrap_or_default() }))
     }
 
-    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> Answer<Cluster> {
+    async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> GrpcResult<Cluster> {
         let ScaleClusterRequest { name, namespace, replicas, .. } = request.into_inner();
         let desired_workers = replicas.ok_or_else(|| ApiError::invalid("replicas is needed"))?;
         Ok(with_action(Cluster { desired_workers, ..named(name, namespace) }))
     }
 
-    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> Answer<Cluster> {
+    async fn restart_head(&self, request: Request<RestartHeadRequest>) -> GrpcResult<Cluster> {
         let RestartHeadRequest { name, namespace, .. } = request.into_inner();
         Ok(with_action(named(name, namespace)))
     }
 
-    async fn list_nodes(&self, _: Request<ListNodesRequest>) -> Answer<ListNodesResponse> {
+    async fn list_nodes(&self, _: Request<ListNodesRequest>) -> GrpcResult<ListNodesResponse> {
         Ok(Response::new(ListNodesResponse::default()))
     }
 
-    async fn list_events(&self, _: Request<ListEventsRequest>) -> Answer<ListEventsResponse> {
+    async fn list_events(&self, _: Request<ListEventsRequest>) -> GrpcResult<ListEventsResponse> {
         Ok(Response::new(ListEventsResponse::default()))
     }
 
-    async fn list_actions(&self, _: Request<ListClusterActionsRequest>) -> Answer<ListActionsResponse> {
+    async fn list_actions(&self, _: Request<ListClusterActionsRequest>) -> GrpcResult<ListActionsResponse> {
         Ok(Response::new(ListActionsResponse::default()))
     }
 
     type GetLogsStream = BoxStream<'static, Result<LogChunk, Status>>;
 
-    async fn get_logs(&self, request: Request<GetLogsRequest>) -> Answer<Self::GetLogsStream> {
+    async fn get_logs(&self, request: Request<GetLogsRequest>) -> GrpcResult<Self::GetLogsStream> {
         let GetLogsRequest { node, follow, tail, .. } = request.into_inner();
         let text = format!("follow {follow} tail {tail:?}");
         Ok(Response::new(stream::iter([Ok(LogChunk { node, text, ..LogChunk::default() })]).boxed()))
     }
 
-    async fn get_environment(&self, _: Request<GetEnvironmentRequest>) -> Answer<GetEnvironmentResponse> {
+    async fn get_environment(&self, _: Request<GetEnvironmentRequest>) -> GrpcResult<GetEnvironmentResponse> {
         Ok(Response::new(GetEnvironmentResponse::default()))
     }
 
@@ -123,7 +126,7 @@ impl ClusterService for Fake {
     async fn watch_clusters(
         &self,
         request: Request<WatchClustersRequest>,
-    ) -> Answer<Self::WatchClustersStream> {
+    ) -> GrpcResult<Self::WatchClustersStream> {
         let WatchClustersRequest { namespace, name_prefix, .. } = request.into_inner();
         found(&name_prefix)?;
         let change = |kind: &str| {
@@ -137,26 +140,26 @@ impl ClusterService for Fake {
 
 #[async_trait]
 impl ActionService for Fake {
-    async fn get_action(&self, request: Request<GetActionRequest>) -> Answer<Action> {
+    async fn get_action(&self, request: Request<GetActionRequest>) -> GrpcResult<Action> {
         Ok(Response::new(Action { id: request.into_inner().id, ..Action::default() }))
     }
 
-    async fn list_actions(&self, _: Request<ListActionsRequest>) -> Answer<ListActionsResponse> {
+    async fn list_actions(&self, _: Request<ListActionsRequest>) -> GrpcResult<ListActionsResponse> {
         Ok(Response::new(ListActionsResponse::default()))
     }
 
-    async fn cancel_action(&self, request: Request<CancelActionRequest>) -> Answer<Action> {
+    async fn cancel_action(&self, request: Request<CancelActionRequest>) -> GrpcResult<Action> {
         Ok(with_action(Action { id: request.into_inner().id, ..Action::default() }))
     }
 
-    async fn signal_action(&self, request: Request<SignalActionRequest>) -> Answer<Action> {
+    async fn signal_action(&self, request: Request<SignalActionRequest>) -> GrpcResult<Action> {
         Ok(with_action(Action { id: request.into_inner().id, ..Action::default() }))
     }
 }
 
 #[async_trait]
 impl FrameworkService for Fake {
-    async fn list_frameworks(&self, _: Request<ListFrameworksRequest>) -> Answer<ListFrameworksResponse> {
+    async fn list_frameworks(&self, _: Request<ListFrameworksRequest>) -> GrpcResult<ListFrameworksResponse> {
         Ok(Response::new(ListFrameworksResponse::default()))
     }
 
@@ -165,7 +168,7 @@ impl FrameworkService for Fake {
     async fn install_framework(
         &self,
         request: Request<InstallFrameworkRequest>,
-    ) -> Answer<Self::InstallFrameworkStream> {
+    ) -> GrpcResult<Self::InstallFrameworkStream> {
         let name = request.into_inner().name;
         let doing = InstallFrameworkResponse {
             progress: format!("installing {name}"),
@@ -179,21 +182,21 @@ impl FrameworkService for Fake {
 
 #[async_trait]
 impl AdminService for Fake {
-    async fn info(&self, _: Request<InfoRequest>) -> Answer<InfoResponse> {
+    async fn info(&self, _: Request<InfoRequest>) -> GrpcResult<InfoResponse> {
         Ok(Response::new(InfoResponse::default()))
     }
 
-    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Answer<WhoAmIResponse> {
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> GrpcResult<WhoAmIResponse> {
         let Principal { scheme, id, name, project, roles } = caller(&request);
         let roles = roles.iter().map(ToString::to_string).collect();
         Ok(Response::new(WhoAmIResponse { scheme, id, name, project, roles }))
     }
 
-    async fn list_shapes(&self, _: Request<ListShapesRequest>) -> Answer<ListShapesResponse> {
+    async fn list_shapes(&self, _: Request<ListShapesRequest>) -> GrpcResult<ListShapesResponse> {
         Ok(Response::new(ListShapesResponse::default()))
     }
 
-    async fn shutdown(&self, _: Request<ShutdownRequest>) -> Answer<Empty> {
+    async fn shutdown(&self, _: Request<ShutdownRequest>) -> GrpcResult<Empty> {
         Ok(Response::new(Empty {}))
     }
 }

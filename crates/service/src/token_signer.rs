@@ -1,30 +1,31 @@
-//! Signed tokens that clients hand back: page tokens and positions of watches.
+//! Signed tokens that clients give back: page tokens, positions of watches, sessions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
-/// Bytes of a signature: too many to try all.
+/// Bytes of a signature: too many to guess.
 const SIGNATURE: usize = 16;
 
-/// Signs tokens with the database's key, so that they are good on every replica and after a restart.
-pub(crate) struct TokenSigner(hmac::Key);
+/// Signs and verifies tokens. With the database's key they are good on every replica and after a restart.
+pub struct TokenSigner(hmac::Key);
 
 impl TokenSigner {
-    pub(crate) fn new(secret: &str) -> Self {
+    /// A signer whose key is derived from a secret.
+    pub fn new(secret: &str) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
-    /// A token that carries something, good for one purpose only.
-    pub(crate) fn sign(&self, purpose: &str, carried: &[u8]) -> String {
+    /// Signs a payload for one purpose.
+    pub fn sign(&self, purpose: &str, carried: &[u8]) -> String {
         let mut token = self.signature(purpose, carried).to_vec();
         token.extend_from_slice(carried);
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// What a token carries; none if it was not signed with this key for this purpose.
-    pub(crate) fn verify(&self, purpose: &str, token: &str) -> Option<Vec<u8>> {
+    /// The payload of a token; none if it was not signed with this key for this purpose.
+    pub fn verify(&self, purpose: &str, token: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (signature, carried) = bytes.split_at_checked(SIGNATURE)?;
         let good: bool = self.signature(purpose, carried).ct_eq(signature).into();
@@ -33,7 +34,7 @@ impl TokenSigner {
 
     fn signature(&self, purpose: &str, carried: &[u8]) -> [u8; SIGNATURE] {
         let mut context = hmac::Context::with_key(&self.0);
-        // With the length in front, no purpose can run over into what is carried.
+        // With the length in front, no purpose can run over into the payload.
         context.update(&(purpose.len() as u64).to_be_bytes());
         context.update(purpose.as_bytes());
         context.update(carried);

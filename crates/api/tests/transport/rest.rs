@@ -8,7 +8,7 @@ use crate::harness::{Harness, answer};
 const CLUSTERS: &str = "/apis/v1alpha2/namespaces/ns/clusters";
 
 #[tokio::test]
-async fn a_cluster_is_created_by_whoever_calls_and_the_action_is_in_the_header() {
+async fn a_cluster_belongs_to_its_caller_and_the_action_is_in_the_header() {
     let harness = Harness::new().await;
     let body = json!({"name": "c", "environment": "STAGING", "cluster_spec": {}, "nonsense": [1]});
     let create = harness.post(&format!("{CLUSTERS}?request_id=r"), &body).header("Idempotency-Key", "k");
@@ -31,8 +31,8 @@ async fn a_refusal_has_code_message_error_and_details() {
     let detail = json!({
         "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "ClusterNameTaken", "domain": "muster.dev",
     });
-    let sentence = "the name taken is taken";
-    assert_eq!(body, json!({"code": 6, "message": sentence, "error": sentence, "details": [detail]}));
+    let message = "the name taken is taken";
+    assert_eq!(body, json!({"code": 6, "message": message, "error": message, "details": [detail]}));
 }
 
 #[rstest]
@@ -147,11 +147,11 @@ async fn a_patch_changes_what_the_mask_or_the_body_names() {
 #[case("{}", "", 415, "application/json is expected")]
 #[case("a=b", "application/x-www-form-urlencoded", 415, "application/json is expected")]
 #[tokio::test]
-async fn a_bad_body_is_refused_in_a_sentence(
+async fn a_bad_body_is_refused_with_a_message(
     #[case] body: &'static str,
     #[case] content_type: &str,
     #[case] http: u16,
-    #[case] words: &str,
+    #[case] expected: &str,
 ) {
     let harness = Harness::new().await;
     let mut request = harness.request(Method::POST, CLUSTERS).body(body);
@@ -160,7 +160,7 @@ async fn a_bad_body_is_refused_in_a_sentence(
     }
     let (status, body) = answer(request).await;
     assert_eq!((status, body["code"].as_i64()), (http, Some(3)), "{body}");
-    assert!(body["message"].as_str().unwrap().contains(words), "{body}");
+    assert!(body["message"].as_str().unwrap().contains(expected), "{body}");
 }
 
 #[tokio::test]

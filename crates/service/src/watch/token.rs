@@ -1,21 +1,21 @@
-//! The tokens by which a later watch goes on.
+//! The tokens by which a later watch continues.
 
-use muster_store::reads::{ClusterQuery, Position};
+use muster_store::reads::Position;
 
-use crate::core_api::page_scope;
+use crate::lists::{ClusterQuery, PageScope};
 use crate::token_signer::TokenSigner;
 
-/// Stands where no cluster is named.
+/// The text of an absent cluster.
 const NONE: &str = "-";
 
-/// The tokens of one watch: with other filters they would lead past what was never told.
+/// The tokens of one watch. With other filters they would skip clusters that were never sent.
 pub(super) struct Tokens {
     purpose: String,
 }
 
 impl Tokens {
     pub(super) fn of(filter: &ClusterQuery) -> Self {
-        Self { purpose: format!("watch {}", page_scope::clusters(filter, "")) }
+        Self { purpose: format!("watch {}", PageScope::clusters(filter, "").into_text()) }
     }
 
     pub(super) fn write(&self, signer: &TokenSigner, position: Position) -> String {
@@ -26,8 +26,8 @@ impl Tokens {
 
     pub(super) fn read(&self, signer: &TokenSigner, token: &str) -> Option<Position> {
         let carried = String::from_utf8(signer.verify(&self.purpose, token)?).ok()?;
-        let mut words = carried.split(' ');
-        let (change, cluster, heard) = (words.next()?, words.next()?, words.next()?);
+        let mut parts = carried.split(' ');
+        let (change, cluster, heard) = (parts.next()?, parts.next()?, parts.next()?);
         let cluster = if cluster == NONE { None } else { Some(cluster.parse().ok()?) };
         Some(Position { change: change.parse().ok()?, cluster, heard: heard.parse().ok()? })
     }

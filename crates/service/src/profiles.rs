@@ -1,0 +1,124 @@
+//! Profiles: plain writes, and the types that profiles can have here.
+
+use muster_core::ids::ProfileId;
+use muster_core::principal::Principal;
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::profile_types::{self, TypeInfo};
+use muster_core::spec::{Envelope, SpecError};
+use muster_engine::new_id;
+use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
+use serde_json::{Map, Value};
+
+use crate::error::ServiceError;
+use crate::service::Service;
+
+/// Why a specification is no profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// The specification does not name a type and a version.
+    #[error(transparent)]
+    Envelope(SpecError),
+    /// No provider here creates nodes of this type.
+    #[error("there is no profile type {0}")]
+    UnknownType(String),
+    /// The properties do not fit the type, or the provider cannot use them.
+    #[error("{0}")]
+    Properties(String),
+    /// The caller may not use this specification.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+impl From<SpecError> for ProfileError {
+    fn from(error: SpecError) -> Self {
+        Self::Properties(error.to_string())
+    }
+}
+
+impl Service {
+    /// The types that a provider here creates nodes of.
+    pub fn profile_types(&self) -> impl Iterator<Item = &'static TypeInfo> {
+        profile_types::TYPES.iter().filter(|info| self.serves_type(info))
+    }
+
+    fn profile_type(&self, name: &str, version: &str) -> Option<&'static TypeInfo> {
+        profile_types::find(name, version).filter(|info| self.serves_type(info))
+    }
+
+    fn serves_type(&self, info: &TypeInfo) -> bool {
+        let kind = ProfileType::new(info.name, info.version);
+        let provider = |id| self.engine.provider(id);
+        self.engine
+            .instances()
+            .iter()
+            .filter_map(provider)
+            .any(|provider| provider.capabilities(&kind, None).is_some())
+    }
+
+    /// Builds a profile from a specification; stores nothing.
+    pub fn build_profile(
+        &self,
+        principal: &Principal,
+        name: &str,
+        spec: &Value,
+    ) -> Result<Profile, ProfileError> {
+        let envelope = Envelope::read(spec).map_err(ProfileError::Envelope)?;
+        let info = self
+            .profile_type(&envelope.name, &envelope.version)
+            .ok_or_else(|| ProfileError::UnknownType(envelope.kind()))?;
+        let properties = envelope.properties()?;
+        info.schema.validate(properties)?;
+        self.check_recipe_namespace(principal, properties)?;
+        let mut envelope = envelope.whole().clone();
+        envelope.retain(|key, _| key != "properties");
+        let profile = Profile {
+            id: ProfileId::from_uuid(new_id()),
+            name: name.to_owned(),
+            kind: ProfileType::new(info.name, info.version),
+            project: principal.project.clone(),
+            user: principal.id.clone(),
+            properties: properties.clone(),
+            envelope,
+            metadata: Map::new(),
+            implicit: false,
+            created_at: self.now(),
+            updated_at: None,
+        };
+        self.check_profile(&profile).map_err(ProfileError::Properties)?;
+        Ok(profile)
+    }
+
+    /// Refuses a profile that the first provider of its type cannot create nodes from.
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        let instances = self.engine.instances();
+        let checked = instances.iter().filter_map(|id| self.engine.provider(id)).find_map(|provider| {
+            provider.capabilities(&profile.kind, None).map(|_| provider.check_profile(profile))
+        });
+        checked.unwrap_or(Ok(()))
+    }
+
+    /// Stores a new profile.
+    pub async fn create_profile(&self, profile: Profile) -> Result<(), ServiceError> {
+        Ok(self.store().insert_profile(InsertProfile { profile }).await?)
+    }
+
+    /// Changes the name or the metadata of a profile; its specification cannot be changed.
+    pub async fn update_profile(
+        &self,
+        profile: Profile,
+        name: Option<String>,
+        metadata: Option<Map<String, Value>>,
+    ) -> Result<Profile, ServiceError> {
+        let now = self.now();
+        let name = name.unwrap_or(profile.name);
+        let metadata = metadata.unwrap_or(profile.metadata);
+        let command = UpdateProfile { id: profile.id, name: name.clone(), metadata: metadata.clone(), now };
+        self.store().update_profile(command).await?;
+        Ok(Profile { name, metadata, updated_at: Some(now), ..profile })
+    }
+
+    /// Deletes a profile; false if a cluster or node uses it.
+    pub async fn delete_profile(&self, id: ProfileId) -> Result<bool, ServiceError> {
+        Ok(self.store().delete_profile(DeleteProfile { id }).await?)
+    }
+}

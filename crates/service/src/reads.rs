@@ -1,0 +1,71 @@
+//! Reads of objects that a caller has reached through one that it may see, and of the server's own state.
+
+use std::collections::HashMap;
+
+use muster_core::action::Action;
+use muster_core::cluster::Cluster;
+use muster_core::ids::{ActionId, ProfileId};
+use muster_core::node::Node;
+use muster_core::policy::{Binding, Policy};
+use muster_core::profile::Profile;
+use muster_store::reads::{Belongings, Edges, EngineRow};
+use muster_store::{Dialect, SCHEMA_VERSION};
+
+use crate::error::ServiceError;
+use crate::service::Service;
+
+/// The database of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatabaseInfo {
+    /// The kind of database: `sqlite` or `postgres`.
+    pub kind: &'static str,
+    /// The version of the schema.
+    pub schema_version: i64,
+}
+
+impl Service {
+    /// The members of a cluster.
+    pub async fn members(&self, cluster: &Cluster) -> Result<Vec<Node>, ServiceError> {
+        Ok(self.store().members(cluster.id).await?)
+    }
+
+    /// The workers, policies and profile names of clusters.
+    pub async fn belongings(&self, clusters: &[Cluster]) -> Result<Belongings, ServiceError> {
+        Ok(self.store().belongings(clusters).await?)
+    }
+
+    /// The names of the profiles of nodes.
+    pub async fn profile_names(&self, nodes: &[Node]) -> Result<HashMap<ProfileId, String>, ServiceError> {
+        Ok(self.store().profile_names(nodes.iter().map(|node| node.profile_id)).await?)
+    }
+
+    /// The profile of a cluster or node.
+    pub async fn profile(&self, id: ProfileId) -> Result<Option<Profile>, ServiceError> {
+        Ok(self.store().profile(id).await?)
+    }
+
+    /// How a policy is bound to a cluster; none if it is not.
+    pub async fn binding(&self, cluster: &Cluster, policy: &Policy) -> Result<Option<Binding>, ServiceError> {
+        Ok(self.store().binding(cluster.id, policy.id).await?)
+    }
+
+    /// The actions that each of these depends on, and those that depend on it.
+    pub async fn dependencies(&self, actions: &[Action]) -> Result<HashMap<ActionId, Edges>, ServiceError> {
+        let ids: Vec<ActionId> = actions.iter().map(|action| action.id).collect();
+        Ok(self.store().edges(&ids).await?)
+    }
+
+    /// The engines, also those whose lease ended lately.
+    pub async fn engines(&self) -> Result<Vec<EngineRow>, ServiceError> {
+        Ok(self.store().engines().await?)
+    }
+
+    /// The database of this server.
+    pub fn database(&self) -> DatabaseInfo {
+        let kind = match self.store().dialect() {
+            Dialect::Sqlite => "sqlite",
+            Dialect::Postgres => "postgres",
+        };
+        DatabaseInfo { kind, schema_version: SCHEMA_VERSION }
+    }
+}

@@ -1,0 +1,96 @@
+//! Receivers: plain writes. [`Service::trigger`] submits the change that a receiver is for.
+
+use muster_core::action::ActionKind;
+use muster_core::ids::{ClusterId, ReceiverId};
+use muster_core::principal::Principal;
+use muster_core::receiver::{Receiver, ReceiverKind};
+use muster_engine::new_id;
+use muster_store::commands::{DeleteReceiver, PutReceiver};
+use serde_json::{Map, Value};
+
+use crate::error::ServiceError;
+use crate::service::Service;
+
+/// A webhook that is to be created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewReceiver {
+    /// What users call it.
+    pub name: String,
+    /// The cluster that it changes.
+    pub cluster_id: ClusterId,
+    /// The change.
+    pub action: ActionKind,
+    /// Stored for clients; Muster does not read it.
+    pub actor: Map<String, Value>,
+    /// The inputs of the change, unless a trigger gives others.
+    pub params: Map<String, Value>,
+}
+
+/// Changed properties of a receiver; absent ones stay as they are.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReceiverUpdate {
+    /// What users call it.
+    pub name: Option<String>,
+    /// The change.
+    pub action: Option<ActionKind>,
+    /// The inputs of the change.
+    pub params: Option<Map<String, Value>>,
+}
+
+impl ReceiverUpdate {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Service {
+    /// Creates a receiver that acts in the name of the caller.
+    pub async fn create_receiver(
+        &self,
+        principal: &Principal,
+        new: NewReceiver,
+    ) -> Result<Receiver, ServiceError> {
+        let NewReceiver { name, cluster_id, action, actor, params } = new;
+        let receiver = Receiver {
+            id: ReceiverId::from_uuid(new_id()),
+            name,
+            kind: ReceiverKind::Webhook,
+            project: principal.project.clone(),
+            principal: principal.clone(),
+            cluster_id,
+            action,
+            actor,
+            params,
+            created_at: self.now(),
+            updated_at: None,
+        };
+        self.put_receiver(receiver).await
+    }
+
+    /// Changes a receiver.
+    pub async fn update_receiver(
+        &self,
+        receiver: Receiver,
+        update: ReceiverUpdate,
+    ) -> Result<Receiver, ServiceError> {
+        let receiver = Receiver {
+            name: update.name.unwrap_or(receiver.name),
+            action: update.action.unwrap_or(receiver.action),
+            params: update.params.unwrap_or(receiver.params),
+            updated_at: Some(self.now()),
+            ..receiver
+        };
+        self.put_receiver(receiver).await
+    }
+
+    async fn put_receiver(&self, receiver: Receiver) -> Result<Receiver, ServiceError> {
+        self.store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+        Ok(receiver)
+    }
+
+    /// Deletes a receiver.
+    pub async fn delete_receiver(&self, id: ReceiverId) -> Result<(), ServiceError> {
+        Ok(self.store().delete_receiver(DeleteReceiver { id }).await?)
+    }
+}

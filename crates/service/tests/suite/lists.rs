@@ -1,0 +1,60 @@
+//! Lists contain what the caller may see.
+
+use muster_core::principal::Role;
+use muster_service::lists::{ClusterQuery, ClusterSort, Direction, PageRequest};
+use muster_service::{Access, Denied};
+
+use crate::harness::{Harness, changing};
+
+fn by_name() -> ClusterQuery {
+    ClusterQuery { sort: vec![(ClusterSort::Name, Direction::Ascending)], ..ClusterQuery::default() }
+}
+
+#[tokio::test]
+async fn a_list_contains_the_callers_project_and_for_admins_every_project() {
+    let harness = Harness::open().await;
+    harness.cluster("fred").await;
+    let names = async |access: &Access| {
+        // The project that a query names does not widen it.
+        let query = ClusterQuery { project: Some("demo".to_owned()), ..by_name() };
+        let clusters = harness.service.list(&access.visible(query)).await.expect("listed");
+        clusters.into_iter().map(|cluster| cluster.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&changing("demo", Role::Member)).await, ["fred"]);
+    assert_eq!(names(&changing("other", Role::Member)).await, Vec::<String>::new());
+    assert_eq!(names(&changing("ops", Role::Admin)).await, ["fred"]);
+}
+
+#[tokio::test]
+async fn only_admins_list_all_projects() {
+    let harness = Harness::open().await;
+    harness.cluster("fred").await;
+    let count = async |access: Access, all_projects| -> Result<usize, Denied> {
+        let query = access.in_project(by_name(), all_projects)?;
+        Ok(harness.service.list(&query).await.expect("listed").len())
+    };
+    assert_eq!(count(changing("ops", Role::Admin), false).await, Ok(0));
+    assert_eq!(count(changing("ops", Role::Admin), true).await, Ok(1));
+    let refused = count(changing("demo", Role::Member), true).await;
+    assert!(matches!(refused, Err(Denied::Forbidden(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_page_token_is_refused_for_another_caller_or_order() {
+    let harness = Harness::open().await;
+    for name in ["ann", "bob", "fred"] {
+        harness.cluster(name).await;
+    }
+    let page = async |access: &Access, token: &str, sort_by: &str| {
+        let request = PageRequest { limit: Some(2), token, sort_by };
+        let page = harness.service.list_page(&access.visible(by_name()), request).await?;
+        let names = page.items.into_iter().map(|cluster| cluster.name).collect::<Vec<_>>();
+        Ok::<_, muster_service::ServiceError>((names, page.next_token))
+    };
+    let member = changing("demo", Role::Member);
+    let (first, token) = page(&member, "", "name").await.expect("the first page");
+    assert_eq!(first, ["ann", "bob"]);
+    assert_eq!(page(&member, &token, "name").await, Ok((vec!["fred".to_owned()], String::new())));
+    assert!(page(&member, &token, "-name").await.is_err());
+    assert!(page(&changing("other", Role::Member), &token, "name").await.is_err());
+}
