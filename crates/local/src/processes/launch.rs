@@ -48,7 +48,7 @@ fn invalid(why: String) -> ProviderError {
 
 /// How the nodes of a role are made.
 fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
-    let recipe = ClusterRecipe::of(&call.profile.properties).map_err(invalid)?;
+    let recipe = ClusterRecipe::of_cluster(call.cluster, &call.profile.properties).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
         NodeRole::Worker => recipe.workers(node.group.as_deref().and_then(|group| call.cluster.group(group))),
