@@ -241,6 +241,19 @@ impl Provider for Operated {
         self.namespaces.check(&cluster.namespace).await
     }
 
+    async fn admit_update(
+        &self,
+        ClusterTarget { cluster, profile }: ClusterTarget<'_>,
+        before: &Cluster,
+    ) -> Result<(), ProviderError> {
+        let framework =
+            cluster.framework.and_then(|framework| Self::flavor(framework, cluster.flavor.as_deref()));
+        let Some(flavor) = framework else { return Ok(()) };
+        let (present, recipe) = (recipe_of(before, profile)?, recipe_of(cluster, profile)?);
+        let (was, plan) = (Plan { cluster: before, recipe: &present }, Plan { cluster, recipe: &recipe });
+        flavor.check_remake(was, plan).map_err(invalid)
+    }
+
     async fn observe(&self, target: ClusterTarget<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
         let stand = match self.stand(target.cluster) {
             // Where a kind is not defined nothing of it is there.

@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use muster_core::capacity::Capacity;
+use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
@@ -152,6 +153,10 @@ impl Provider for Processes {
 
     async fn admit(&self, profile: &Profile, _: Option<&str>) -> Result<(), ProviderError> {
         self.inner.has_framework(profile).await
+    }
+
+    async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
+        self.inner.has_framework_after(target, before).await
     }
 
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -264,3 +264,12 @@ async fn a_spark_master_is_replaced_when_its_recipe_changes() {
     assert_eq!(same, workers.into_iter().map(|node| node.physical_id).collect::<Vec<_>>());
     assert_eq!(harness.told(cluster.id, "RestartNeeded").await, []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recipe_that_an_operator_would_not_apply_is_refused() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 0).await;
+    let inputs = json!({"spec": {"head": {"args": ["verbose"]}}});
+    let refused = harness.try_submit(ActionKind::ClusterUpdate, &cluster, inputs).await.unwrap_err();
+    assert_eq!(refused.to_string(), "argument 'verbose' is not possible: write --name=value");
+}
