@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cluster::WorkerGroup;
+use crate::cluster::{Cluster, WorkerGroup};
 use crate::limits::Limits;
 use crate::profile_types;
 use crate::quantity::{Cpu, Memory};
@@ -91,6 +91,12 @@ pub struct NodeRecipe {
 /// The key under which the recipe of a group is kept in its spec.
 const NODE: &str = "node";
 
+/// The key under which a cluster's spec stores the recipe of its head, once an update has changed it.
+const HEAD: &str = "head";
+
+/// The same for what all its workers have in common.
+const WORKER: &str = "worker";
+
 impl NodeRecipe {
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
@@ -107,9 +113,13 @@ impl NodeRecipe {
 
     /// What a group keeps, without its shape.
     pub fn kept(group: &WorkerGroup) -> Self {
-        let own = group.spec.get(NODE).and_then(Value::as_object);
-        let known = own.map(|own| Value::Object(profile_types::NODE.known(own)));
-        known.and_then(|known| Self::deserialize(known).ok()).unwrap_or_default()
+        Self::stored(&group.spec, NODE).unwrap_or_default()
+    }
+
+    /// The recipe that a spec stores under a key, without what a newer version added.
+    fn stored(spec: &Map<String, Value>, key: &str) -> Option<Self> {
+        let own = spec.get(key).and_then(Value::as_object)?;
+        Self::deserialize(Value::Object(profile_types::NODE.known(own))).ok()
     }
 
     /// Has a group keep this instead of what it kept before; what a newer version keeps there stays.
@@ -155,6 +165,34 @@ impl ClusterRecipe {
     /// wrong with the others.
     pub fn of(properties: &Map<String, Value>) -> Result<Self, String> {
         Self::read(profile_types::FRAMEWORK.known(properties))
+    }
+
+    /// What the nodes of a cluster are made from: its profile, with the head and the workers as updates of the cluster
+    /// have changed them since.
+    pub fn of_cluster(cluster: &Cluster, properties: &Map<String, Value>) -> Result<Self, String> {
+        let recipe = Self::of(properties)?;
+        Ok(Self {
+            head: NodeRecipe::stored(&cluster.spec, HEAD).unwrap_or(recipe.head),
+            worker: NodeRecipe::stored(&cluster.spec, WORKER).unwrap_or(recipe.worker),
+            ..recipe
+        })
+    }
+
+    /// The changes of a cluster's spec after which its head and workers are made from this instead of what its profile
+    /// says.
+    pub fn spec_changes(&self) -> Map<String, Value> {
+        let stored = |recipe: &NodeRecipe| serde_json::to_value(recipe).unwrap_or_default();
+        [(HEAD, &self.head), (WORKER, &self.worker)]
+            .into_iter()
+            .map(|(key, recipe)| (key.to_owned(), stored(recipe)))
+            .collect()
+    }
+
+    /// Has a cluster follow its profile again: what updates have changed is dropped.
+    pub fn drop_changes(spec: &mut Map<String, Value>) {
+        for key in [HEAD, WORKER] {
+            spec.remove(key);
+        }
     }
 
     /// The same for a request: properties that are not known, and amounts that no node can work with, are refused.
@@ -235,6 +273,28 @@ mod tests {
         );
         assert_eq!(made.env, BTreeMap::from([("A".into(), "group".into()), ("B".into(), "worker".into())]));
         assert_eq!((made.image.as_deref(), made.args.as_slice()), (Some("all"), &["--x".to_owned()][..]));
+    }
+
+    #[test]
+    fn what_an_update_changed_goes_before_the_profile() {
+        let profile =
+            json!({"image": "all", "head": {"image": "own", "env": {"A": "1"}}, "worker": {"cpu": 3}});
+        let profile = profile.as_object().unwrap();
+        let mut cluster = crate::sample::cluster(1, 0, None);
+        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::of(profile));
+        let mut changed = ClusterRecipe::of(profile).unwrap();
+        changed.head = NodeRecipe { cpu: "2".parse().ok(), ..NodeRecipe::default() };
+        changed.worker.env.insert("B".to_owned(), "2".to_owned());
+        cluster.spec.extend(changed.spec_changes());
+        let made = ClusterRecipe::of_cluster(&cluster, profile).unwrap();
+        assert_eq!(made, changed);
+        assert_eq!(
+            made.head().image.as_deref(),
+            Some("all"),
+            "variables and images that were removed are gone"
+        );
+        ClusterRecipe::drop_changes(&mut cluster.spec);
+        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::of(profile));
     }
 
     #[test]

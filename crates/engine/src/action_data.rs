@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use muster_core::action::Fence;
+use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::placement::{Axis, Counts, Place};
 use muster_core::policy::deletion::{HookType, Hooks};
@@ -148,8 +149,40 @@ pub struct Rollout {
     /// The physical id of a single node before it was recreated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
+    /// Workers that are recreated because the cluster says something else of them than before.
+    #[serde(skip_serializing_if = "HashSet::is_empty")]
+    pub recreate: HashSet<NodeId>,
+    /// What the cluster said of its nodes before, if this update changes that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipe_before: Option<RecipeBefore>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
+}
+
+/// What a cluster said of its nodes before an update: that holds again if the update fails.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecipeBefore {
+    /// The cluster's own part.
+    pub spec: Map<String, Value>,
+    /// Its groups; their sizes do not count.
+    pub groups: Vec<WorkerGroup>,
+}
+
+impl RecipeBefore {
+    /// As a cluster is now.
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        Self { spec: cluster.spec.clone(), groups: cluster.groups.clone() }
+    }
+
+    /// Has a cluster say this again; its sizes stay.
+    pub(crate) fn restore(self, cluster: &mut Cluster) {
+        cluster.spec = self.spec;
+        for before in self.groups {
+            if let Some(group) = cluster.groups.iter_mut().find(|group| group.name == before.name) {
+                (group.shape, group.spec) = (before.shape, before.spec);
+            }
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
@@ -194,6 +227,9 @@ pub struct DelegatedDecision {
     pub groups: Vec<String>,
     /// More than sizes is written: shapes, images, environments.
     pub recipe: bool,
+    /// The head's recipe is among that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub head: bool,
     /// Members that are removed first.
     pub victims: Vec<NodeId>,
     /// Members that have to be gone.

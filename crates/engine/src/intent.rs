@@ -6,6 +6,7 @@
 pub(crate) mod naming;
 pub(crate) mod orphan;
 pub(crate) mod placements;
+pub(crate) mod recipe;
 mod update;
 pub(crate) mod victims;
 

@@ -151,8 +151,8 @@ fn invalid(why: String) -> ProviderError {
     ProviderError::permanent(INVALID, why)
 }
 
-fn recipe_of(profile: &Profile) -> Result<ClusterRecipe, ProviderError> {
-    ClusterRecipe::of(&profile.properties).map_err(invalid)
+fn recipe_of(cluster: &Cluster, profile: &Profile) -> Result<ClusterRecipe, ProviderError> {
+    ClusterRecipe::of_cluster(cluster, &profile.properties).map_err(invalid)
 }
 
 #[async_trait]
@@ -229,7 +229,7 @@ impl Provider for Operated {
     async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
         let stand = self.stand(cluster)?;
         stand.check_name()?;
-        let recipe = recipe_of(profile)?;
+        let recipe = recipe_of(cluster, profile)?;
         // Operators make pods of whatever they are told, and then cannot.
         let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
         for node in std::iter::once(recipe.head()).chain(groups) {
@@ -239,6 +239,19 @@ impl Provider for Operated {
         }
         stand.flavor.check(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
         self.namespaces.check(&cluster.namespace).await
+    }
+
+    async fn admit_update(
+        &self,
+        ClusterTarget { cluster, profile }: ClusterTarget<'_>,
+        before: &Cluster,
+    ) -> Result<(), ProviderError> {
+        let framework =
+            cluster.framework.and_then(|framework| Self::flavor(framework, cluster.flavor.as_deref()));
+        let Some(flavor) = framework else { return Ok(()) };
+        let (present, recipe) = (recipe_of(before, profile)?, recipe_of(cluster, profile)?);
+        let (was, plan) = (Plan { cluster: before, recipe: &present }, Plan { cluster, recipe: &recipe });
+        flavor.check_remake(was, plan).map_err(invalid)
     }
 
     async fn observe(&self, target: ClusterTarget<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
@@ -331,7 +344,7 @@ impl OperatorProvider for Operated {
         let stand = self.stand(call.cluster)?;
         stand.check_name()?;
         self.clear_away(&stand).await?;
-        let recipe = recipe_of(call.profile)?;
+        let recipe = recipe_of(call.cluster, call.profile)?;
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let manifests = stand.flavor.manifests(plan).map_err(invalid)?;
         let mut root = None;
@@ -373,12 +386,12 @@ impl OperatorProvider for Operated {
     ) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
         self.make_whole(&stand, call, before).await?;
-        let recipe = recipe_of(call.profile)?;
+        let (recipe, present) = (recipe_of(call.cluster, call.profile)?, recipe_of(before, call.profile)?);
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let steps = |site: &Site| {
             let mut steps = resized(&stand, site, call.cluster, before, victims)?;
             if !call.cluster.is_made_like(before) {
-                let was = Plan { cluster: before, recipe: &recipe };
+                let was = Plan { cluster: before, recipe: &present };
                 let remade = stand.flavor.remake(was, plan, &site.words());
                 steps.extend(remade.map_err(invalid)?);
             }

@@ -106,6 +106,10 @@ impl Provider for Kubernetes {
         self.of(&profile.kind).admit_cluster(cluster, profile).await
     }
 
+    async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
+        self.of(&target.profile.kind).admit_update(target, before).await
+    }
+
     async fn details(
         &self,
         target: ClusterTarget<'_>,

@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use muster_core::capacity::Capacity;
+use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
@@ -154,6 +155,10 @@ impl Provider for Processes {
         self.inner.has_framework(profile).await
     }
 
+    async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
+        self.inner.has_framework_after(target, before).await
+    }
+
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.inner.look(target, nodes)
     }
@@ -180,7 +185,7 @@ impl Provider for Processes {
         let down =
             || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
         let head = head.ok_or_else(down)?;
-        let recipe = ClusterRecipe::of(&target.profile.properties)
+        let recipe = ClusterRecipe::of_cluster(target.cluster, &target.profile.properties)
             .map_err(|error| ProviderError::permanent("InvalidProfile", error))?;
         let installed = self.inner.installed(framework, &recipe.head()).await?;
         let own = framework.client_environment(&head, &installed.python.to_string_lossy());

@@ -132,8 +132,15 @@ impl ClusterService for CoreApi {
             let mut given = request.cluster.unwrap_or_default();
             self.resolve_shapes(&mut given)?;
             let mask = request.update_mask.unwrap_or_default();
-            let update = update::update(&cluster, &given, &mask, self.service.max_nodes())?;
-            Ok(self.service.change_cluster(caller, &cluster, Change::UpdateCluster(Box::new(update))).await?)
+            let profile = self.service.store().profile(cluster.profile_id).await.map_err(ApiError::from)?;
+            let properties = profile.map(|profile| profile.properties).unwrap_or_default();
+            let max_nodes = self.service.max_nodes();
+            let update = update::update(&cluster, &properties, &given, &mask, max_nodes)?;
+            if update::changes_recipe(&cluster, &update) {
+                self.service.check_local_code(&caller.principal, &cluster.instance)?;
+            }
+            let change = Change::UpdateCluster(Box::new(update));
+            Ok(self.service.change_cluster(caller, &cluster, change).await?)
         });
         changed(self.service.mutate(&mutation, update).await)
     }

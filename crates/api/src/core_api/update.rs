@@ -1,5 +1,7 @@
 //! Builds typed changes from update and scale requests.
 
+mod recipe;
+
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::limits::LimitsChange;
@@ -7,30 +9,36 @@ use muster_core::resize::Resize;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::{Duration, FieldMask};
 use muster_service::sizes;
-use serde_json::{Map, json};
+use serde_json::{Map, Value};
 
-use super::convert::CLUSTER_SPEC;
-use super::{convert, create, limits, pods, recipe};
+use super::{convert, create, limits, pods};
 use crate::error::ApiError;
 
-/// The fields that an update may change.
-const UPDATABLE: &[&str] = &[
-    "labels",
-    "annotations",
-    "timeout",
-    "cluster_spec.worker_group_spec",
-    "envs",
-    "idle_timeout",
-    "max_lifetime",
-];
+/// The path of the worker groups in an update mask.
+const GROUPS: &str = "cluster_spec.worker_group_spec";
 
-/// The properties that the mask names, as the request gives them.
+/// The fields that an update may change.
+const UPDATABLE: &[&str] =
+    &["labels", "annotations", "timeout", GROUPS, recipe::HEAD, recipe::ENVS, "idle_timeout", "max_lifetime"];
+
+/// Whether nodes are made from something else after an update.
+pub(super) fn changes_recipe(cluster: &Cluster, update: &ClusterUpdate) -> bool {
+    let differs = |group: &WorkerGroup| {
+        let present = cluster.group(&group.name);
+        present.is_none_or(|present| (&present.shape, &present.spec) != (&group.shape, &group.spec))
+    };
+    update.spec.is_some() || update.groups.iter().flatten().any(differs)
+}
+
+/// The properties that the mask names, as the request gives them. `properties` are those of the cluster's profile.
 pub(super) fn update(
     cluster: &Cluster,
+    properties: &Map<String, Value>,
     given: &wire::Cluster,
     mask: &FieldMask,
     max_nodes: u32,
 ) -> Result<ClusterUpdate, ApiError> {
+    let mask = &spelled_out(given, mask);
     if mask.paths.is_empty() {
         return Err(ApiError::invalid(format!(
             "nothing to update: name at least one of {} in update_mask",
@@ -48,14 +56,11 @@ pub(super) fn update(
             "timeout" => {
                 update.timeout_seconds = Some(limits::timeout(given.timeout.unwrap_or_default())?);
             }
-            "cluster_spec" if !path.contains("head_group_spec") => {
+            _ if is_below(path, GROUPS) => {
                 update.groups = Some(groups(cluster, given, mask, max_nodes)?);
             }
-            "envs" => {
-                recipe::check_variables(&given.envs)?;
-                let kept: wire::Cluster = convert::kept(&cluster.spec, CLUSTER_SPEC);
-                let kept = wire::Cluster { envs: given.envs.clone(), ..kept };
-                update.spec = Some(Map::from_iter([(CLUSTER_SPEC.to_owned(), json!(kept))]));
+            _ if is_below(path, recipe::HEAD) || is_below(path, recipe::ENVS) => {
+                update.spec = Some(recipe::spec_changes(cluster, properties, given, mask)?);
             }
             "idle_timeout" => {
                 let limits = update.limits.get_or_insert_with(LimitsChange::default);
@@ -74,6 +79,26 @@ pub(super) fn update(
         }
     }
     Ok(update)
+}
+
+/// The message that has both the head and the groups.
+const CLUSTER_PART: &str = "cluster_spec";
+
+/// Whether a path is another one, or a part of that.
+fn is_below(path: &str, whole: &str) -> bool {
+    path.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A mask that names the head and the groups one by one: both at once are those that are given.
+fn spelled_out(given: &wire::Cluster, mask: &FieldMask) -> FieldMask {
+    let spec = given.cluster_spec.as_ref();
+    let head = spec.is_some_and(|spec| spec.head_group_spec.is_some()).then_some(recipe::HEAD);
+    let groups = spec.is_some_and(|spec| !spec.worker_group_spec.is_empty()).then_some(GROUPS);
+    let paths = mask.paths.iter().flat_map(|path| match path.as_str() {
+        CLUSTER_PART => head.into_iter().chain(groups).map(str::to_owned).collect(),
+        path => vec![path.to_owned()],
+    });
+    FieldMask { paths: paths.collect() }
 }
 
 /// The groups that a request names, each changed in the fields that are given.
@@ -106,6 +131,11 @@ fn groups(
                  annotations, volumes, accounts or start parameters make another cluster",
                 present.name
             )));
+        }
+        let remade = group.shape.is_some()
+            || !(group.image.is_empty() && group.environment.is_empty() && group.args.is_empty());
+        if remade {
+            recipe::check_type(cluster)?;
         }
         let mut merged = create::worker_group(&merged)?;
         if group.shape.is_none() {
@@ -211,14 +241,16 @@ fn out_of_bounds(group: &WorkerGroup, wanted: u32, limit: u32) -> ApiError {
 mod tests {
     use std::collections::BTreeMap;
 
+    use muster_core::cluster::Framework;
     use muster_core::sample;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
     fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<ClusterUpdate, ApiError> {
         let mask = FieldMask { paths: vec![path.to_owned()] };
-        update(cluster, given, &mask, 1000)
+        update(cluster, &Map::new(), given, &mask, 1000)
     }
 
     fn of_group(group: wire::WorkerGroupSpec) -> wire::Cluster {
@@ -232,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_group_keeps_what_an_update_does_not_give() {
-        let mut cluster = sample::cluster(2, 0, None);
+        let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(2, 0, None) };
         let name = cluster.groups[0].name.clone();
         let present = wire::WorkerGroupSpec {
             group_name: name.clone(),
@@ -271,6 +303,28 @@ mod tests {
     }
 
     #[rstest]
+    #[case::empty("cluster_spec", wire::Cluster::default(), "nothing to update")]
+    #[case::unknown(
+        "cluster_spec.colour",
+        wire::Cluster::default(),
+        "update_mask has 'cluster_spec.colour', which cannot be changed"
+    )]
+    #[case::similar("cluster_spec.head_group_specs", wire::Cluster::default(), "which cannot be changed")]
+    #[case::of_a_profile(
+        "cluster_spec.worker_group_spec",
+        of_group(wire::WorkerGroupSpec { group_name: "default".to_owned(), image: "x".to_owned(), ..wire::WorkerGroupSpec::default() }),
+        "are made from their profile"
+    )]
+    fn an_update_that_would_reach_no_node_is_refused(
+        #[case] path: &str,
+        #[case] given: wire::Cluster,
+        #[case] why: &str,
+    ) {
+        let refused = updated(&sample::cluster(1, 0, None), &given, path).unwrap_err();
+        assert!(refused.sentence.contains(why), "{refused}");
+    }
+
+    #[rstest]
     #[case("A=B", "", "", "environment variable \"A=B\" is not possible")]
     #[case("A", "\0", "", "environment variable \"A\" is not possible")]
     #[case("A", "b", "a\nb", "image \"a\\nb\" has control characters")]
@@ -280,7 +334,7 @@ mod tests {
         #[case] image: &str,
         #[case] expected: &str,
     ) {
-        let cluster = sample::cluster(1, 0, None);
+        let cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 0, None) };
         let group = wire::WorkerGroupSpec {
             group_name: cluster.groups[0].name.clone(),
             image: image.to_owned(),

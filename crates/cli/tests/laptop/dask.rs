@@ -110,6 +110,38 @@ async fn what_a_cluster_is_given_reaches_its_nodes() {
 }
 
 #[tokio::test]
+async fn what_an_update_changes_reaches_the_nodes_that_run() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let mut cluster = dask("fred", 1);
+    cluster["envs"] = json!({"GREETING": "hello", "OLD": "1"});
+    laptop.create(&cluster).await;
+    let patch = async |body: serde_json::Value| {
+        let path = "/namespaces/demo/clusters/fred?wait_for=reached";
+        let answer = laptop.call(Method::PATCH, path, Some(body)).await;
+        let status = answer.status();
+        (status, answer.json::<serde_json::Value>().await.expect("JSON"))
+    };
+    let (status, updated) = patch(json!({"envs": {"GREETING": "bye"}})).await;
+    assert_eq!((status.as_u16(), state(&updated)), (200, "ACTIVE"), "{updated}");
+    assert_eq!(updated["envs"], json!({"GREETING": "bye"}));
+    let head = json!({"environment": {"ROLE": "head"}, "shape": {"cpu": "1"}});
+    let (status, updated) = patch(json!({"cluster_spec": {"head_group_spec": head}})).await;
+    assert_eq!((status.as_u16(), state(&updated)), (200, "ACTIVE"), "{updated}");
+    assert_eq!(updated["clusterSpec"]["headGroupSpec"], head);
+    let mut client = Client::connect(&python, &updated).await;
+    let variables = "[__import__('os').environ.get(name) for name in ('GREETING', 'OLD', 'ROLE')]";
+    let of_worker = format!("client.submit(lambda: {variables}).result()");
+    assert_eq!(client.run(&of_worker).await, "['bye', None, None]");
+    let of_head = format!("client.run_on_scheduler(lambda: {variables})");
+    assert_eq!(client.run(&of_head).await, "['bye', None, 'head']");
+    let elsewhere = json!({"cluster_spec": {"head_group_spec": {"image": "/nowhere"}}});
+    let (status, refused) = patch(elsewhere).await;
+    assert_eq!(status.as_u16(), 400, "{refused}");
+    client.computes().await;
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
 async fn the_last_worker_goes_too_and_others_come_after_it() {
     let Some((laptop, python)) = Laptop::with_dask().await else { return };
     let created = laptop.create(&dask("fred", 1)).await;

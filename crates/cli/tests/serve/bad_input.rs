@@ -260,7 +260,11 @@ async fn an_update_changes_what_it_names_and_nothing_else() {
     assert_eq!((status, word.as_str()), (400, "OutOfBounds"), "{said}");
     let path = format!("{fred}?update_mask=cluster_spec.head_group_spec.image");
     let head = json!({"cluster_spec": {"head_group_spec": {"image": "x"}}});
-    assert_eq!(server.refusal(Method::PATCH, &path, Some(head)).await.0, 400);
+    let (status, _, said) = server.refusal(Method::PATCH, &path, Some(head)).await;
+    assert_eq!(status, 400, "{said}");
+    assert!(said.starts_with("nodes of type simulated.node-1.0 are made from their profile"), "{said}");
+    let (status, _, said) = server.refusal(Method::PATCH, fred, Some(json!({"envs": {"A": "1"}}))).await;
+    assert_eq!(status, 400, "{said}");
 }
 
 #[tokio::test]

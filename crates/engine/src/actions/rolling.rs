@@ -1,17 +1,20 @@
 //! Members follow their cluster's new recipe, some at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use muster_core::action::ActionStatus;
 use muster_core::change::{Change, NodeUpdate};
+use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::profile::Profile;
 use muster_store::commands::End;
 
+use crate::action_data::RecipeBefore;
+use crate::intent::recipe::RecipeChange;
 use crate::ports::provider::{FencedCall, ProviderError, Updated};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
@@ -23,9 +26,35 @@ const AT_ONCE: usize = 32;
 /// What nodes say that follow the new recipe.
 const UPDATED: &str = "Update succeeded";
 
-/// The cluster is made from another recipe from now on. Its head follows with it, and with a new head those workers
-/// that cannot be without the old one; all of that is written with the intent.
-pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
+/// The cluster's nodes are made from another recipe from now on: by another profile, or by what the cluster itself says
+/// of them. Its head follows with it, and with a new head those workers that cannot be without the old one; all of that
+/// is written with the intent. Other workers follow in [`roll_out`].
+pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<ProfileId>) -> Result<(), Stop> {
+    let old = run.subject.profile.clone();
+    if let Some(id) = id {
+        change_profile(run, id).await?;
+    }
+    let (cluster, profile) = (run.subject.cluster.clone(), run.subject.profile.clone());
+    let change = RecipeChange::between((before, &old), (&cluster, &profile));
+    let new_head = begin_with_head(run, &change, id.is_some()).await?;
+    let follows_head = new_head && !run.subject.capabilities.workers_outlive_head;
+    let concerned =
+        |node: &&Node| node.role == NodeRole::Worker && change.concerns(node.role, node.group.as_deref());
+    let recreate: HashSet<NodeId> = if follows_head {
+        HashSet::new()
+    } else {
+        run.subject.nodes.iter().filter(concerned).map(|node| node.id).collect()
+    };
+    if id.is_none() && (new_head || !recreate.is_empty()) {
+        run.data.update().recipe_before = Some(RecipeBefore::of(before));
+    }
+    if !recreate.is_empty() {
+        run.data.update().recreate = recreate;
+    }
+    Ok(())
+}
+
+async fn change_profile(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
     if profile.kind != run.subject.profile.kind {
@@ -34,31 +63,55 @@ pub(crate) async fn begin(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop
     }
     run.data.update().before = Some(run.subject.profile.id);
     run.subject.change_profile(profile);
+    Ok(())
+}
+
+/// Whether the head is replaced by a new one; it follows another profile in any case.
+async fn begin_with_head(
+    run: &mut ActionRun,
+    change: &RecipeChange<'_>,
+    new_profile: bool,
+) -> Result<bool, Stop> {
     let Some(head) = run.subject.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
-        return Ok(());
+        return Ok(false);
     };
-    let before = run.subject.profile_of_row(&head).clone();
-    let updated = run.call_provider(run.node_provider()?.update_node(run.call(), &head, &before)).await?;
-    if updated? == Updated::MakeAnew {
+    let replaced = if change.concerns_head() {
+        true
+    } else if new_profile {
+        let before = run.subject.profile_of_row(&head).clone();
+        let updated = run.call_provider(run.node_provider()?.update_node(run.call(), &head, &before)).await?;
+        updated? == Updated::MakeAnew
+    } else {
+        false
+    };
+    if replaced {
         run.subject.cluster.incarnation += 1;
-        let alone = run.subject.capabilities.workers_outlive_head;
-        let followers: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-        for follower in followers.into_iter().filter(|id| !alone || *id == head.id) {
+    }
+    if new_profile {
+        let follow_head = replaced && !run.subject.capabilities.workers_outlive_head;
+        let nodes: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
+        for follower in nodes.into_iter().filter(|id| follow_head || *id == head.id) {
             run.follow_cluster(follower);
         }
-    } else {
-        run.follow_cluster(head.id);
     }
-    Ok(())
+    Ok(replaced)
 }
 
 /// An update that did not reach all members did not change the cluster's recipe, and can be asked for again; who follows
 /// the new one goes on with it, where members have recipes of their own.
 pub(crate) fn give_back(run: &mut ActionRun) {
-    let before = run.data.update.as_ref().and_then(|rollout| rollout.before);
-    if let Some(before) = before.filter(|_| run.subject.capabilities.orphans) {
+    let Some(rollout) = run.data.update.clone() else { return };
+    if let Some(before) = rollout.before.filter(|_| run.subject.capabilities.orphans) {
         run.subject.cluster.profile_id = before;
     }
+    if let Some(before) = rollout.recipe_before {
+        before.restore(&mut run.subject.cluster);
+    }
+}
+
+/// Whether workers are recreated because the cluster says something else of them.
+pub(crate) fn recreates(run: &ActionRun) -> bool {
+    run.data.update.as_ref().is_some_and(|rollout| !rollout.recreate.is_empty())
 }
 
 /// Whether an engine, this one or one before it, has begun to make members follow.
@@ -102,8 +155,12 @@ async fn rest(run: &ActionRun) -> Result<(), Stop> {
 async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
     let mut failures: Vec<String> =
         batch.iter().filter_map(|id| run.children.given_up.get(id).cloned()).collect();
-    let behind =
-        |node: &Node| node.profile_id != run.subject.profile.id || run.children.open.contains_key(&node.id);
+    let recreate = run.data.update().recreate.clone();
+    let behind = |node: &Node| {
+        node.profile_id != run.subject.profile.id
+            || recreate.contains(&node.id)
+            || run.children.open.contains_key(&node.id)
+    };
     let open = |id: &NodeId| !run.children.done.contains(id) && !run.children.given_up.contains_key(id);
     let nodes: Vec<NodeId> =
         batch.iter().copied().filter(open).filter(|id| run.node(*id).is_some_and(behind)).collect();
@@ -113,7 +170,11 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     note(run, &nodes).await?;
     // Whose row follows already was found to need it by an engine before us; the old recipe is nowhere any more.
     let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
-    let (mut anew, open): (Vec<_>, Vec<_>) = nodes.into_iter().partition(follows);
+    let (mut anew, open): (Vec<_>, Vec<_>) =
+        nodes.into_iter().partition(|id| recreate.contains(id) || follows(id));
+    for id in &anew {
+        run.follow_cluster(*id);
+    }
     let mut failed = Vec::new();
     for (id, updated) in call_each(run, &open).await? {
         match updated {

@@ -6,7 +6,8 @@ use crate::actions::resize::surplus;
 use crate::actions::{deletion, rolling};
 use crate::run::{ActionRun, Stop};
 
-/// Writes changed properties; those of nodes reach them where the provider can change them in place.
+/// Writes changed properties. Nodes that are made from something else afterwards are recreated, or changed in place where
+/// the provider can do that.
 pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Result<(), Stop> {
     let before = run.subject.cluster.clone();
     // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
@@ -15,8 +16,8 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     if !begun {
         let after = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
         run.subject.cluster = after;
-        if let Some(profile) = profile {
-            rolling::begin(run, profile).await?;
+        if !update.profile_only {
+            rolling::begin(run, &before, profile).await?;
         }
         run.subject.cluster.generation += 1;
     }
@@ -28,5 +29,5 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
         let leaving = surplus(run);
         deletion::reach_size(run, leaving, !begun).await?;
     }
-    if profile.is_some() { rolling::roll_out(run).await } else { Ok(()) }
+    if profile.is_some() || rolling::recreates(run) { rolling::roll_out(run).await } else { Ok(()) }
 }

@@ -8,6 +8,7 @@ use muster_core::event::{Event, Level};
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::shape::Shape;
+use serde_json::Map;
 
 use crate::action_data::ActionData;
 use crate::events::{self, reason};
@@ -39,7 +40,7 @@ impl Room<'_> {
 
     fn demands(&self) -> Vec<muster_core::capacity::Demand> {
         // Types that are no framework's say it for each group, or not at all.
-        let recipe = ClusterRecipe::of(&self.profile.properties).unwrap_or_default();
+        let recipe = ClusterRecipe::of_cluster(self.cluster, &self.profile.properties).unwrap_or_default();
         demands(self.cluster, &recipe)
     }
 }
@@ -50,7 +51,9 @@ pub(crate) fn grown(cluster: &Cluster, change: &Change, limit: u32) -> Option<Cl
     let intent = Intent { cluster, baseline: Baseline::Desired, limit };
     let after = intent.after(change, &ActionData::default()).ok().filter(|_| grows)?;
     let shapes = |cluster: &Cluster| -> Vec<Shape> {
-        cluster.groups.iter().map(|group| group.shape.clone()).collect()
+        let own = ClusterRecipe::of_cluster(cluster, &Map::new()).unwrap_or_default();
+        let groups = cluster.groups.iter().map(|group| own.workers(Some(group)).shape());
+        std::iter::once(own.head().shape()).chain(groups).collect()
     };
     (after.desired() > cluster.desired() || shapes(&after) != shapes(cluster)).then_some(after)
 }

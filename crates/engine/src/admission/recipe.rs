@@ -9,7 +9,7 @@ use muster_core::profile_types;
 use crate::admission::request::SubmitError;
 use crate::context::Engine;
 use crate::intent::apply_update;
-use crate::ports::provider::{INVALID, NO_NAMESPACE, Provider, ProviderError};
+use crate::ports::provider::{ClusterTarget, INVALID, NO_NAMESPACE, Provider, ProviderError};
 
 /// Whether a provider can make nodes from this.
 pub(crate) async fn admit(
@@ -45,13 +45,19 @@ fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
 }
 
 impl Engine {
-    /// Refuses an update after which a cluster would say of itself what its provider does not allow.
-    pub(crate) fn check_change(&self, change: &Change, cluster: &Cluster) -> Result<(), SubmitError> {
+    /// Refuses an update after which a cluster would say of itself, or of its nodes, what its provider does not allow.
+    pub(crate) async fn check_change(&self, change: &Change, cluster: &Cluster) -> Result<(), SubmitError> {
         let Change::UpdateCluster(update) = change else { return Ok(()) };
         let Some(provider) = self.provider(&cluster.instance) else { return Ok(()) };
         // An update of a group that does not exist is refused by the action, in its own words.
         let Ok(after) = apply_update(cluster, update) else { return Ok(()) };
-        provider.check_cluster(&after).map_err(SubmitError::Invalid)
+        provider.check_cluster(&after).map_err(SubmitError::Invalid)?;
+        if after.is_made_like(cluster) || after.profile_id != cluster.profile_id {
+            return Ok(());
+        }
+        let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(()) };
+        let target = ClusterTarget { cluster: &after, profile: &profile };
+        admitted(provider.admit_update(target, cluster).await)
     }
 
     /// Refuses a change to another profile that nodes cannot follow.

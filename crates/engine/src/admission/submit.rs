@@ -97,7 +97,7 @@ impl Engine {
         if let Some(refusal) = self.refusal(&change, &cluster, node).await? {
             return Err(SubmitError::NotSupported(refusal));
         }
-        self.check_change(&change, &cluster)?;
+        Box::pin(self.check_change(&change, &cluster)).await?;
         Box::pin(self.admit_recipe(
             &cluster.instance,
             cluster.flavor.as_deref(),

@@ -2,6 +2,7 @@
 
 use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
+use muster_core::recipe::ClusterRecipe;
 use muster_core::time::Span;
 use serde_json::{Map, Value};
 
@@ -22,6 +23,10 @@ pub(crate) fn apply_update(cluster: &Cluster, update: &ClusterUpdate) -> Result<
         resize: _,
     } = update.clone();
     let mut after = cluster.clone();
+    if profile_id.is_some_and(|profile| profile != after.profile_id) {
+        // Whoever names another profile wants what that says, also of nodes that earlier updates have changed.
+        ClusterRecipe::drop_changes(&mut after.spec);
+    }
     after.profile_id = profile_id.unwrap_or(after.profile_id);
     after.name = name.unwrap_or(after.name);
     after.timeout = timeout_seconds.map_or(after.timeout, Span::from_secs);

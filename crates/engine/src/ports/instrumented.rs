@@ -87,6 +87,10 @@ impl Provider for InstrumentedProvider {
         self.provider.admit_cluster(cluster, profile).await
     }
 
+    async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
+        self.provider.admit_update(target, before).await
+    }
+
     fn operations(&self, kind: &ProfileType) -> Vec<Operation> {
         self.provider.operations(kind)
     }

@@ -232,6 +232,12 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
+    /// Checks that nodes can be made from what an update changes, from `before` to the cluster as it should be, before
+    /// anything is stored. What is unknown for the moment is no reason to refuse.
+    async fn admit_update(&self, _: ClusterTarget<'_>, _before: &Cluster) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// The operations that nodes of a type support, beside those that all nodes do.
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         Vec::new()

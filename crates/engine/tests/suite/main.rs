@@ -14,6 +14,7 @@ mod membership;
 mod nodes;
 mod placement;
 mod policies;
+mod recipes;
 mod recovery;
 mod retries;
 mod rolling;

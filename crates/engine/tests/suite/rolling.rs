@@ -19,7 +19,7 @@ use crate::harness::{Harness, setup};
 use crate::policies::{attach, ended, policy};
 
 /// Another recipe for nodes of a cluster.
-async fn recipe(harness: &Harness, cluster: &Cluster) -> ProfileId {
+pub(crate) async fn recipe(harness: &Harness, cluster: &Cluster) -> ProfileId {
     let id = ProfileId::from_uuid(Uuid::now_v7());
     let profile =
         muster_core::profile::Profile { id, kind: cluster.profile_type.clone(), ..sample::profile() };

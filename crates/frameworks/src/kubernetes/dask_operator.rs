@@ -102,6 +102,16 @@ impl Flavor for DaskOperator {
         write::remake(before, after, words)
     }
 
+    fn check_remake(&self, before: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
+        // It makes the scheduler's Deployment once, and reads what the root says of it at no other time.
+        if before.recipe.head() == after.recipe.head() {
+            return Ok(());
+        }
+        Err("the Dask operator does not apply another image, shape or environment to a scheduler that exists: change \
+             those of the workers by their group, or create another cluster"
+            .to_owned())
+    }
+
     fn revive_head(&self, cluster: &str) -> Option<Step> {
         // Its operator makes what is missing of a cluster that was just created, and looks at it at no other time.
         let deed = Deed::Merge(json!({"status": {"phase": "Created"}}));

@@ -143,6 +143,10 @@ impl Flavor for Domino {
         write::remake(self.kind(), self.head, after, words)
     }
 
+    fn check_remake(&self, _: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
+        write::check(after).map(drop)
+    }
+
     fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {
         labels.get(STARTED_BY).map(|user| Owner::of_scheme("domino", user)).unwrap_or_default()
     }

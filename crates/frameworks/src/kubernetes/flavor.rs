@@ -155,6 +155,11 @@ pub trait Flavor: Send + Sync {
     /// What to write so that nodes are made from another recipe than before: what differs, and nothing else.
     fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String>;
 
+    /// Says what its operator cannot do of that, before anything is written.
+    fn check_remake(&self, _before: Plan<'_>, _after: Plan<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What is taken away once a group has shrunk.
     fn settle(&self, _cluster: &str, _words: &[&Words]) -> Vec<Step> {
         Vec::new()

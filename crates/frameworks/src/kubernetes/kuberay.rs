@@ -143,6 +143,10 @@ impl Flavor for KubeRay {
         Ok(vec![patch(&after.cluster.object_name, operations)])
     }
 
+    fn check_remake(&self, _: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
+        self.check(after)
+    }
+
     fn settle(&self, cluster: &str, words: &[&Words]) -> Vec<Step> {
         let named = words.iter().flat_map(|words| &words.groups).filter(|group| !group.victims.is_empty());
         let operations: Vec<Value> = named

@@ -46,7 +46,7 @@ impl Operated {
             let message = format!("'{}/{}' was deleted in the meantime", root.namespace, root.name);
             return Err(ProviderError::transient(CHANGED_MEANWHILE, message));
         };
-        let recipe = recipe_of(call.profile)?;
+        let recipe = recipe_of(before, call.profile)?;
         let manifests = stand.flavor.manifests(Plan { cluster: before, recipe: &recipe }).map_err(invalid)?;
         // The fence of this write would say that what follows was written, too.
         let fence = self.writer.fences.read(root.fence.as_ref()).unwrap_or(Fence(0));

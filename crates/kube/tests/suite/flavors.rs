@@ -205,3 +205,71 @@ async fn workers_of_dask_that_keep_their_old_recipe_are_named(#[case] node: Valu
     }
     assert_eq!(generations().await, before, "they are as they were");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_recipe_of_a_ray_head_is_written_and_a_restart_applies_it() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
+    let before = objects.get("fred").await.unwrap().data["spec"].clone();
+    let head =
+        json!({"image": "example.test/ray:2", "cpu": "2", "memory": "3Gi", "env": {"A": "1", "B": "2"}});
+    let inputs = json!({"spec": {"head": head, "worker": {"env": {"A": "1"}}}});
+    let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    let after = objects.get("fred").await.unwrap().data["spec"].clone();
+    let container = |part: &Value| part["template"]["spec"]["containers"][0].clone();
+    let written = container(&after["headGroupSpec"]);
+    assert_eq!(written["image"], "example.test/ray:2");
+    let shape = json!({"cpu": "2", "memory": "3Gi"});
+    assert_eq!(written["resources"], json!({"limits": shape, "requests": shape}));
+    let has = |container: &Value, name: &str| {
+        container["env"].as_array().is_some_and(|all| all.iter().any(|variable| variable["name"] == name))
+    };
+    assert!(["A", "B", "MY_POD_IP"].iter().all(|name| has(&written, name)), "{written}");
+    let (worker, old) = (&after["workerGroupSpecs"][0], &before["workerGroupSpecs"][0]);
+    assert!(has(&container(worker), "A") && !has(&container(worker), "B"), "{worker}");
+    assert_eq!(
+        (&container(worker)["image"], &worker["replicas"]),
+        (&container(old)["image"], &old["replicas"])
+    );
+    let head = harness.head(cluster.id).await;
+    let told = harness.told(cluster.id, "RestartNeeded").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].message.contains(&head.name), "{} in {}", head.name, told[0].message);
+
+    let restarted = harness.submit(ActionKind::NodeRecover, &cluster, Some(head.id), json!({})).await;
+    let restarted = harness.ended(restarted).await;
+    assert_eq!(restarted.status, ActionStatus::Succeeded, "{}", restarted.status_reason);
+    let pod = harness.namespace.api::<Pod>().get(&harness.head(cluster.id).await.name).await.unwrap();
+    assert_eq!(pod.spec.unwrap().containers[0].image.as_deref(), Some("example.test/ray:2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spark_master_is_replaced_when_its_recipe_changes() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let cluster = harness.created(Framework::Spark, 1).await;
+    let (head, workers) = (harness.head(cluster.id).await, harness.workers(cluster.id).await);
+    let inputs = json!({"spec": {"head": {"image": "example.test/spark:2", "env": {"A": "1"}}}});
+    let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    let now = harness.head(cluster.id).await;
+    assert_eq!(now.id, head.id);
+    let pod = harness.namespace.api::<Pod>().get(&now.name).await.unwrap();
+    let container = &pod.spec.unwrap().containers[0];
+    assert_eq!(container.image.as_deref(), Some("example.test/spark:2"));
+    assert!(container.env.iter().flatten().any(|variable| variable.name == "A"));
+    let same: Vec<_> = harness.workers(cluster.id).await.into_iter().map(|node| node.physical_id).collect();
+    assert_eq!(same, workers.into_iter().map(|node| node.physical_id).collect::<Vec<_>>());
+    assert_eq!(harness.told(cluster.id, "RestartNeeded").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recipe_that_an_operator_would_not_apply_is_refused() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 0).await;
+    let inputs = json!({"spec": {"head": {"args": ["verbose"]}}});
+    let refused = harness.try_submit(ActionKind::ClusterUpdate, &cluster, inputs).await.unwrap_err();
+    assert_eq!(refused.to_string(), "argument 'verbose' is not possible: write --name=value");
+}

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
-use muster_engine::ports::provider::{FencedCall, ProviderError};
+use muster_engine::ports::provider::{ClusterTarget, FencedCall, ProviderError};
 use muster_frameworks::{LocalFramework, Seat as Place};
 use tokio::sync::Mutex;
 
@@ -48,7 +49,7 @@ fn invalid(why: String) -> ProviderError {
 
 /// How the nodes of a role are made.
 fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
-    let recipe = ClusterRecipe::of(&call.profile.properties).map_err(invalid)?;
+    let recipe = ClusterRecipe::of_cluster(call.cluster, &call.profile.properties).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
         NodeRole::Worker => recipe.workers(node.group.as_deref().and_then(|group| call.cluster.group(group))),
@@ -115,6 +116,25 @@ impl Inner {
         let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
         let recipe = ClusterRecipe::of(&profile.properties).map_err(invalid)?;
         self.installed(framework, &recipe.head()).await.map(drop)
+    }
+
+    /// Says so if the framework is not installed where an update of a cluster wants its nodes to run.
+    pub(super) async fn has_framework_after(
+        &self,
+        ClusterTarget { cluster, profile }: ClusterTarget<'_>,
+        before: &Cluster,
+    ) -> Result<(), ProviderError> {
+        let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
+        let recipes = |cluster: &Cluster| {
+            let recipe = ClusterRecipe::of_cluster(cluster, &profile.properties).map_err(invalid)?;
+            let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
+            Ok::<_, ProviderError>(std::iter::once(recipe.head()).chain(groups).collect::<Vec<_>>())
+        };
+        let present: Vec<_> = recipes(before)?.into_iter().map(|recipe| recipe.image).collect();
+        for recipe in recipes(cluster)?.into_iter().filter(|recipe| !present.contains(&recipe.image)) {
+            self.installed(framework, &recipe).await?;
+        }
+        Ok(())
     }
 
     /// Makes the folder for sockets of a cluster's own programs, empty but for what workers have there that outlive

@@ -122,7 +122,15 @@ impl State {
         }
         if before.spec != call.cluster.spec {
             changed = true;
-            thing.members.iter_mut().for_each(|member| member.outdated = true);
+            let differs = |key: &str| before.spec.get(key) != call.cluster.spec.get(key);
+            let (head, workers) = (differs("head"), differs("worker"));
+            for member in &mut thing.members {
+                let concerned = if member.role == NodeRole::Head { head } else { workers };
+                if concerned {
+                    member.outdated = true;
+                    member.leaving = rolls;
+                }
+            }
         }
         thing.spec.fence = call.fence;
         thing.victims = victims.iter().map(|node| node.name.clone()).collect();

@@ -7,10 +7,9 @@ use muster_core::change::Change;
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
-use muster_core::profile::Profile;
-use muster_core::recipe::ClusterRecipe;
 
 use crate::action_data::{DelegatedDecision, GroupSizes};
+use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::choose_victims;
 use crate::intent::{Baseline, Intent, apply_update, find_group};
 use crate::ports::provider::{Bounds, MemberId, Membership, Object, Observed, Operator};
@@ -66,7 +65,7 @@ impl Task {
     }
 
     fn new(run: &ActionRun, decided: DelegatedDecision) -> Self {
-        let DelegatedDecision { wanted, groups, recipe, victims, old, before, called, .. } = decided;
+        let DelegatedDecision { wanted, groups, recipe, head, victims, old, before, called, .. } = decided;
         let unmade = run.subject.cluster.observed.object.is_none();
         let can = |what: fn(Operator) -> bool| run.operator().is_some_and(what);
         let (write, complete) = match &run.change {
@@ -87,7 +86,7 @@ impl Task {
         };
         let rolled = recipe && can(|operator| operator.rolls);
         let has_head = run.subject.cluster.has_head;
-        let goal = Goal { write, wanted, recipe, complete, old, rolled, has_head, unmade };
+        let goal = Goal { write, wanted, recipe, head, complete, old, rolled, has_head, unmade };
         Self { goal, victims, before, called }
     }
 
@@ -101,6 +100,7 @@ impl Task {
             wanted: self.goal.wanted.clone(),
             groups,
             recipe: self.goal.recipe,
+            head: self.goal.head,
             victims: self.victims.clone(),
             old: self.goal.old.clone(),
             before: self.before.clone(),
@@ -174,16 +174,13 @@ fn updated(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop> 
     let recipe = !after.is_made_like(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
-    let before = made_before(&run.subject.profile, before, after, seen);
-    Ok(DelegatedDecision { wanted, groups, recipe, victims, before, ..DelegatedDecision::default() })
-}
-
-/// Workers of groups that are made from something else from now on.
-fn made_before(profile: &Profile, before: &Cluster, after: &Cluster, seen: &Observed) -> HashSet<MemberId> {
-    let recipe = ClusterRecipe::of(&profile.properties).unwrap_or_default();
-    let changes = |name: &str| recipe.workers(before.group(name)) != recipe.workers(after.group(name));
-    let old = seen.members.iter().filter(|member| member.group.as_deref().is_some_and(changes));
-    old.map(|member| member.id.clone()).collect()
+    // Members that are made from something else from now on.
+    let profile = &run.subject.profile;
+    let change = RecipeChange::between((before, profile), (after, profile));
+    let old = seen.members.iter().filter(|member| change.concerns(member.role, member.group.as_deref()));
+    let before = old.map(|member| member.id.clone()).collect();
+    let head = change.concerns_head();
+    Ok(DelegatedDecision { wanted, groups, recipe, head, victims, before, ..DelegatedDecision::default() })
 }
 
 fn differences(before: &Cluster, after: &Cluster) -> Vec<GroupSizes> {

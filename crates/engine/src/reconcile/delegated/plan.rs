@@ -44,6 +44,8 @@ pub(crate) struct Goal {
     pub(crate) wanted: Vec<GroupSizes>,
     /// More than sizes is written: shapes, images, environments.
     pub(crate) recipe: bool,
+    /// The head's recipe is among that.
+    pub(crate) head: bool,
     /// Whose members have to be there.
     pub(crate) complete: Complete,
     /// Makings of members that have to be gone.
@@ -63,6 +65,7 @@ impl Goal {
             write: Write::Nothing,
             wanted: Vec::new(),
             recipe: false,
+            head: false,
             complete,
             old: HashSet::new(),
             rolled: false,
@@ -230,7 +233,9 @@ fn restart(goal: &Goal, members: &[SeenMember], memory: &Memory, now: Timestamp)
 /// What is not as the object says, in words.
 fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     let mut missing = Vec::new();
-    if goal.has_head && goal.complete == Complete::All {
+    // Where the operator replaces the head for its new recipe, the new one has to work.
+    let replaces_head = goal.head && goal.rolled;
+    if goal.has_head && (goal.complete == Complete::All || replaces_head) {
         let head = members.iter().find(|member| member.role == NodeRole::Head && !member.leaving);
         match head {
             Some(head) if works(head) => {}

@@ -177,6 +177,46 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
     assert_eq!(harness.operators.count(Verb::Update), 1);
 }
 
+#[rstest]
+#[case::sqlite(Kind::Sqlite, None)]
+#[case::postgres(Kind::Postgres, None)]
+#[case::sqlite_rolling(Kind::Sqlite, Some(ROLLING))]
+#[case::postgres_rolling(Kind::Postgres, Some(ROLLING))]
+#[tokio::test]
+async fn a_changed_recipe_of_the_head_is_written_like_a_groups(
+    #[case] kind: Kind,
+    #[case] flavor: Option<&str>,
+) {
+    let Some(harness) = open(kind).await else { return };
+    let cluster = Cluster { flavor: flavor.map(str::to_owned), ..operated(OPERATED_CLUSTER, 2) };
+    let create = harness.create(&cluster).await;
+    harness.ended(create).await;
+    let head = async || {
+        let nodes = harness.nodes(cluster.id).await;
+        nodes.into_iter().find(|node| node.role == NodeRole::Head).expect("a head")
+    };
+    let (before, workers) = (head().await, names(&harness, cluster.id).await);
+    let inputs = json!({"spec": {"head": {"image": "ray:2"}}});
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs.clone()).await;
+    let update = harness.ended(update).await;
+    assert_eq!(update.status, ActionStatus::Succeeded, "{}", update.status_reason);
+    assert_eq!(harness.cluster(cluster.id).await.spec["head"]["image"], "ray:2");
+    let (after, told) = (head().await, told(&harness, cluster.id, "RestartNeeded").await);
+    assert_eq!((after.id, names(&harness, cluster.id).await), (before.id, workers));
+    if flavor.is_some() {
+        assert_ne!(after.physical_id, before.physical_id);
+        assert_eq!((after.status, told), (NodeStatus::Active, Vec::new()));
+    } else {
+        assert_eq!(after.physical_id, before.physical_id);
+        let words = format!("made from an older recipe until they are restarted: {}", before.name);
+        assert_eq!(told.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
+    }
+    assert_eq!(harness.operators.count(Verb::Update), 1);
+    let same = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(harness.ended(same).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.operators.count(Verb::Update), 1, "nothing differs any more");
+}
+
 #[database_test(open)]
 async fn what_only_rows_know_is_changed_without_a_call(harness: Harness) {
     let cluster = created(&harness, 1).await;

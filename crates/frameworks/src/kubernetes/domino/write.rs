@@ -71,16 +71,9 @@ pub(super) fn remake(
     plan: Plan<'_>,
     words: &[&Words],
 ) -> Result<Vec<Step>, String> {
-    let Plan { cluster, recipe } = plan;
+    let cluster = plan.cluster;
     let group = only_group(cluster, "domino")?;
-    let (masters, workers) = (recipe.head(), recipe.workers(Some(group)));
-    for node in [&masters, &workers] {
-        if !(node.env.is_empty() && node.args.is_empty()) {
-            return Err(
-                "variables and arguments of a Domino cluster are Domino's: change them there".to_owned()
-            );
-        }
-    }
+    let (masters, workers) = check(plan)?;
     let present = words.first().ok_or_else(|| "there is no such cluster any more".to_owned())?;
     let workers_now = self::group(words, &group.name)?;
     let mut spec = Map::new();
@@ -97,6 +90,25 @@ pub(super) fn remake(
     );
     let body = if spec.is_empty() { json!({}) } else { json!({"spec": spec}) };
     Ok(vec![Step { kind, name: cluster.object_name.clone(), deed: Deed::Overlay(body) }])
+}
+
+/// What head and workers shall be made from; the sentence says what an object has no place for.
+pub(super) fn check(Plan { cluster, recipe }: Plan<'_>) -> Result<(NodeRecipe, NodeRecipe), String> {
+    let group = only_group(cluster, "domino")?;
+    let (masters, workers) = (recipe.head(), recipe.workers(Some(group)));
+    for node in [&masters, &workers] {
+        if !(node.env.is_empty() && node.args.is_empty()) {
+            return Err(
+                "variables and arguments of a Domino cluster are Domino's: change them there".to_owned()
+            );
+        }
+    }
+    if let (Some(head), Some(worker)) = (&masters.image, &workers.image)
+        && image::in_full(head) != image::in_full(worker)
+    {
+        return Err(format!("all of a Domino cluster has one image, and not '{head}' and '{worker}'"));
+    }
+    Ok((masters, workers))
 }
 
 /// What a node shall be given, if that is something else than now: its pods are made anew for every change. A limit that
@@ -128,12 +140,8 @@ fn resources(node: &NodeRecipe, now: &NodeWords) -> Option<Value> {
 
 /// There is one image for all.
 fn other_image(head: &NodeRecipe, worker: &NodeRecipe, now: &str) -> Result<Option<Value>, String> {
-    let wanted: Vec<&String> = head.image.iter().chain(&worker.image).collect();
-    match wanted.as_slice() {
-        [head, worker] if image::in_full(head) != image::in_full(worker) => {
-            Err(format!("all of a Domino cluster has one image, and not '{head}' and '{worker}'"))
-        }
-        [image, ..] if image::in_full(image) != now => image::to_object(image).map(Some),
+    match head.image.as_ref().or(worker.image.as_ref()) {
+        Some(image) if image::in_full(image) != now => image::to_object(image).map(Some),
         _ => Ok(None),
     }
 }

@@ -220,6 +220,11 @@ fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_roll
     assert_eq!(words(&plan(&rolled, &world(7), &called(true), NOW)), "not replaced yet: w0");
     let verdict = plan(&rolled, &there(object(2, 7), members(2)), &called(true), NOW);
     assert_eq!(verdict, Verdict::Reached);
+    let without_head: Vec<SeenMember> = members(2).into_iter().filter(|m| m.role != NodeRole::Head).collect();
+    let world = there(object(2, 7), without_head);
+    assert_eq!(plan(&rolled, &world, &called(true), NOW), Verdict::Reached, "the head is not concerned");
+    let head = Goal { head: true, ..rolled };
+    assert_eq!(words(&plan(&head, &world, &called(true), NOW)), "the head is not there yet");
 }
 
 fn restart() -> Goal {

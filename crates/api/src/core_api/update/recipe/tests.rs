@@ -1,0 +1,145 @@
+use muster_core::cluster::Framework;
+use muster_core::sample;
+use rstest::rstest;
+
+use super::*;
+
+fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn of_head(head: wire::HeadGroupSpec) -> wire::Cluster {
+    let spec = wire::ClusterSpec { head_group_spec: Some(head), ..wire::ClusterSpec::default() };
+    wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() }
+}
+
+/// A cluster as a create leaves it, with the properties of its profile.
+fn created(given: &wire::Cluster) -> (Cluster, Map<String, Value>) {
+    let properties = recipe::properties(given, Some(Framework::Ray)).expect("a recipe");
+    let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 0, None) };
+    cluster.spec.insert(CLUSTER_SPEC.to_owned(), json!(given));
+    (cluster, properties)
+}
+
+fn ray() -> (Cluster, Map<String, Value>) {
+    let own = json!({"head": {"env": {"OWN": "1"}}, "worker": {"memory": "1Gi"}});
+    let head = wire::HeadGroupSpec {
+        image: "ray:1".to_owned(),
+        environment: variables(&[("HEAD", "1")]),
+        shape: Some(wire::Shape { cpu: "1".to_owned(), memory: "2Gi".to_owned(), ..wire::Shape::default() }),
+        service_type: "NodePort".to_owned(),
+        ..wire::HeadGroupSpec::default()
+    };
+    created(&wire::Cluster {
+        envs: variables(&[("ALL", "1"), ("BOTH", "1")]),
+        profile_properties: own.as_object().cloned().map(Into::into),
+        ..of_head(head)
+    })
+}
+
+fn mask(paths: &[&str]) -> FieldMask {
+    FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() }
+}
+
+/// The recipe after an update, and what the API shows of the cluster then.
+fn updated(given: &wire::Cluster, paths: &[&str]) -> Result<(ClusterRecipe, wire::Cluster), ApiError> {
+    let (mut cluster, properties) = ray();
+    cluster.spec.extend(spec_changes(&cluster, &properties, given, &mask(paths))?);
+    let made = ClusterRecipe::of_cluster(&cluster, &properties).expect("a recipe");
+    Ok((made, convert::cluster(cluster)))
+}
+
+#[test]
+fn a_head_keeps_what_an_update_does_not_give() {
+    let given = of_head(wire::HeadGroupSpec { image: "ray:2".to_owned(), ..wire::HeadGroupSpec::default() });
+    let (made, shown) = updated(&given, &[HEAD]).unwrap();
+    let (cluster, properties) = ray();
+    let before = ClusterRecipe::of_cluster(&cluster, &properties).unwrap();
+    assert_eq!(made.worker, before.worker);
+    let expected = muster_core::recipe::NodeRecipe { image: Some("ray:2".to_owned()), ..before.head };
+    assert_eq!(made.head, expected);
+    let head = shown.cluster_spec.unwrap().head_group_spec.unwrap();
+    assert_eq!((head.image.as_str(), head.service_type.as_str()), ("ray:2", "NodePort"));
+    assert_eq!(head.environment, variables(&[("HEAD", "1")]));
+}
+
+#[test]
+fn variables_of_all_nodes_are_replaced_as_a_whole_and_others_stay() {
+    let given = wire::Cluster { envs: variables(&[("BOTH", "2"), ("NEW", "2")]), ..wire::Cluster::default() };
+    let (made, shown) = updated(&given, &[ENVS]).unwrap();
+    assert_eq!(made.head.env, variables(&[("OWN", "1"), ("HEAD", "1"), ("BOTH", "2"), ("NEW", "2")]));
+    assert_eq!(made.worker.env, variables(&[("BOTH", "2"), ("NEW", "2")]));
+    assert_eq!(shown.envs, given.envs);
+    assert_eq!(shown.cluster_spec.unwrap().head_group_spec.unwrap().image, "ray:1");
+    let (made, _) = updated(&wire::Cluster::default(), &[ENVS]).unwrap();
+    assert_eq!((made.worker.env, made.head.env), (variables(&[]), variables(&[("OWN", "1"), ("HEAD", "1")])));
+}
+
+#[test]
+fn a_field_that_is_named_is_taken_also_if_it_is_empty() {
+    let (made, shown) = updated(
+        &of_head(wire::HeadGroupSpec::default()),
+        &["cluster_spec.head_group_spec.environment", "cluster_spec.head_group_spec.image"],
+    )
+    .unwrap();
+    assert_eq!(made.head.env, variables(&[("OWN", "1"), ("ALL", "1"), ("BOTH", "1")]));
+    assert_eq!((made.head.image, made.head.cpu), (None, "1".parse().ok()));
+    assert_eq!(shown.cluster_spec.unwrap().head_group_spec.unwrap().environment, variables(&[]));
+}
+
+#[rstest]
+#[case::whole("cluster_spec.head_group_spec.shape", Some("4"), None)]
+#[case::one_amount("cluster_spec.head_group_spec.shape.cpu", Some("4"), Some("2Gi"))]
+#[case::by_name("cluster_spec.head_group_spec.shape.name", Some("4"), None)]
+fn a_shape_is_replaced_as_a_whole_or_by_amount(
+    #[case] path: &str,
+    #[case] cpu: Option<&str>,
+    #[case] memory: Option<&str>,
+) {
+    let shape = Some(wire::Shape { cpu: "4".to_owned(), ..wire::Shape::default() });
+    let given = of_head(wire::HeadGroupSpec { shape, ..wire::HeadGroupSpec::default() });
+    let (made, _) = updated(&given, &[path]).unwrap();
+    let parsed = (cpu.and_then(|cpu| cpu.parse().ok()), memory.and_then(|memory| memory.parse().ok()));
+    assert_eq!((made.head.cpu, made.head.memory), parsed);
+}
+
+#[rstest]
+#[case::pod("cluster_spec.head_group_spec", wire::HeadGroupSpec { service_type: "ClusterIP".to_owned(), ..wire::HeadGroupSpec::default() }, "pod of head_group_spec cannot be changed: what can is shape, image, environment, args")]
+#[case::by_name(
+    "cluster_spec.head_group_spec.volumes",
+    wire::HeadGroupSpec::default(),
+    "volumes of head_group_spec cannot be changed"
+)]
+#[case::variable("cluster_spec.head_group_spec", wire::HeadGroupSpec { environment: variables(&[("A=B", "")]), ..wire::HeadGroupSpec::default() }, "environment variable \"A=B\" is not possible")]
+#[case::template("cluster_spec.head_group_spec", wire::HeadGroupSpec { image_template: "fat".to_owned(), ..wire::HeadGroupSpec::default() }, "image_template 'fat' of head_group_spec is not there")]
+fn what_cannot_be_changed_of_a_head_is_refused(
+    #[case] path: &str,
+    #[case] head: wire::HeadGroupSpec,
+    #[case] why: &str,
+) {
+    let refused = updated(&of_head(head), &[path]).unwrap_err();
+    assert!(refused.sentence.starts_with(why), "{refused}");
+}
+
+#[test]
+fn a_cluster_that_another_api_made_keeps_what_its_profile_says() {
+    let properties = json!({"image": "all:1", "head": {"env": {"OWN": "1"}}, "worker": {"args": ["--x"]}});
+    let properties = properties.as_object().cloned().unwrap();
+    let mut cluster = Cluster { framework: Some(Framework::Dask), ..sample::cluster(1, 0, None) };
+    for number in ["1", "2"] {
+        let given = wire::Cluster { envs: variables(&[("A", number)]), ..wire::Cluster::default() };
+        let changes = spec_changes(&cluster, &properties, &given, &mask(&[ENVS])).unwrap();
+        cluster.spec.extend(changes);
+        let made = ClusterRecipe::of_cluster(&cluster, &properties).unwrap();
+        assert_eq!(made.head().env, variables(&[("OWN", "1"), ("A", number)]));
+        assert_eq!((made.worker.args.len(), made.head().image.as_deref()), (1, Some("all:1")));
+    }
+}
+
+#[test]
+fn types_whose_nodes_are_made_from_their_profile_alone_are_refused() {
+    let (cluster, properties) = ray();
+    let plain = Cluster { framework: None, ..cluster };
+    let refused = spec_changes(&plain, &properties, &wire::Cluster::default(), &mask(&[ENVS])).unwrap_err();
+    assert!(refused.sentence.contains("are made from their profile"), "{refused}");
+}

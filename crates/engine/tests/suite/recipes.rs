@@ -1,0 +1,181 @@
+//! Updates of what a cluster's nodes are made from reach the nodes that run.
+
+use std::collections::BTreeMap;
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::recipe::NodeRecipe;
+use muster_engine::policy::Policies;
+use muster_engine::ports::provider::ProviderError;
+use muster_testkit::database_test;
+use muster_testkit::fake::Verb;
+use serde_json::{Value, json};
+
+use crate::harness::{Harness, setup};
+use crate::policies::{attach, ended, policy};
+
+/// The physical ids of the head and of the workers.
+type Instances = (Vec<String>, Vec<String>);
+
+async fn instances(harness: &Harness, cluster: &Cluster) -> Instances {
+    let nodes = harness.nodes(cluster.id).await;
+    let of = |role| {
+        let own = nodes.iter().filter(|node| node.role == role);
+        own.filter_map(|node| node.physical_id.clone()).collect::<Vec<_>>()
+    };
+    (of(NodeRole::Head), of(NodeRole::Worker))
+}
+
+fn with_image(group: &WorkerGroup, image: &str) -> WorkerGroup {
+    let mut group = group.clone();
+    NodeRecipe { image: Some(image.to_owned()), ..NodeRecipe::default() }.keep_in(&mut group);
+    group
+}
+
+fn other_head() -> Value {
+    json!({"spec": {"head": {"image": "head:2", "env": {"A": "1"}}}})
+}
+
+async fn updated(harness: &Harness, cluster: &Cluster, inputs: Value) {
+    let action = ended(harness, ActionKind::ClusterUpdate, cluster, inputs).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    assert!(harness.nodes(cluster.id).await.iter().all(|node| node.status == NodeStatus::Active));
+    harness.assert_agreement(cluster.id).await;
+}
+
+fn is_disjoint(before: &[String], after: &[String]) -> bool {
+    before.len() == after.len() && before.iter().all(|id| !after.contains(id))
+}
+
+#[database_test(Harness::open)]
+async fn a_head_with_another_recipe_is_replaced_with_the_workers_that_depend_on_it(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    let (head, workers) = instances(&harness, &cluster).await;
+    let since = harness.provider.log().len();
+    updated(&harness, &cluster, other_head()).await;
+    let after = instances(&harness, &cluster).await;
+    assert!(is_disjoint(&head, &after.0) && is_disjoint(&workers, &after.1), "{after:?}");
+    let starts = harness.provider.log().into_iter().skip(since).filter(|entry| entry.verb == Verb::Start);
+    assert_eq!(starts.count(), 3, "each once");
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!(row.incarnation, cluster.incarnation + 1);
+    assert_eq!(row.spec["head"]["image"], "head:2");
+    let crashed = harness.nodes(cluster.id).await.into_iter().filter(|node| node.starts.len() > 1);
+    assert_eq!(crashed.count(), 0, "a node that is replaced did not crash");
+}
+
+#[database_test(Harness::open)]
+async fn workers_with_another_recipe_are_replaced_and_the_head_stays(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    let (head, workers) = instances(&harness, &cluster).await;
+    let group = with_image(&cluster.groups[0], "worker:2");
+    updated(&harness, &cluster, json!({"groups": [group]})).await;
+    let of_group = instances(&harness, &cluster).await;
+    assert_eq!(of_group.0, head);
+    assert!(is_disjoint(&workers, &of_group.1), "{of_group:?}");
+    // What all workers have in common.
+    updated(&harness, &cluster, json!({"spec": {"worker": {"env": {"A": "1"}}}})).await;
+    let of_all = instances(&harness, &cluster).await;
+    assert_eq!(of_all.0, head);
+    assert!(is_disjoint(&of_group.1, &of_all.1), "{of_all:?}");
+    assert_eq!(harness.cluster(cluster.id).await.incarnation, cluster.incarnation);
+}
+
+#[database_test(Harness::open)]
+async fn an_update_that_changes_no_recipe_replaces_nobody(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    updated(&harness, &cluster, other_head()).await;
+    let before = instances(&harness, &cluster).await;
+    updated(&harness, &cluster, other_head()).await;
+    let bounds = WorkerGroup { max: Some(9), ..cluster.groups[0].clone() };
+    let inputs = json!({"metadata": {"a": 1}, "spec": {"cluster": {"version": "1"}}, "groups": [bounds]});
+    updated(&harness, &cluster, inputs).await;
+    assert_eq!(instances(&harness, &cluster).await, before);
+}
+
+#[database_test(Harness::open)]
+async fn members_that_an_update_adds_are_not_replaced_again(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let since = harness.provider.log().len();
+    let group = WorkerGroup { desired: 3, ..with_image(&cluster.groups[0], "worker:2") };
+    updated(&harness, &cluster, json!({"groups": [group]})).await;
+    let mut starts: BTreeMap<_, u32> = BTreeMap::new();
+    for entry in harness.provider.log().into_iter().skip(since).filter(|entry| entry.verb == Verb::Start) {
+        *starts.entry(entry.node).or_default() += 1;
+    }
+    assert_eq!((starts.len(), starts.values().max()), (3, Some(&1)), "{starts:?}");
+}
+
+#[database_test(|kind| setup().policies(Policies::standard()).open(kind))]
+async fn a_batch_policy_decides_how_many_workers_are_replaced_at_a_time(harness: Harness) {
+    let (cluster, _) = harness.created(3).await;
+    let batch = json!({"min_in_service": 1, "max_batch_size": 1, "pause_time": 0});
+    let batch = policy(&harness, "senlin.policy.batch-1.0", batch).await;
+    attach(&harness, &cluster, &batch).await;
+    let since = harness.provider.log().len();
+    let group = with_image(&cluster.groups[0], "worker:2");
+    updated(&harness, &cluster, json!({"groups": [group]})).await;
+    let verbs: Vec<Verb> = harness.provider.log().into_iter().skip(since).map(|entry| entry.verb).collect();
+    let moves: Vec<Verb> =
+        verbs.into_iter().filter(|verb| matches!(verb, Verb::Start | Verb::Stop)).collect();
+    assert_eq!(moves, [Verb::Stop, Verb::Start].repeat(3));
+}
+
+#[database_test(Harness::open)]
+async fn another_engine_goes_on_and_replaces_nobody_twice(mut harness: Harness) {
+    let (cluster, _) = harness.created(3).await;
+    let since = harness.provider.log().len();
+    let group = with_image(&cluster.groups[0], "worker:2");
+    harness.provider.hold_after(Verb::Start, 3 + 1);
+    let action = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+    harness.provider.begun(Verb::Start, 3 + 2).await;
+    harness.engine.stop().await;
+    harness.provider.release();
+    harness.engine = setup().start(harness.store().clone(), &harness).await;
+    let action = harness.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    let mut stops: Vec<_> = harness
+        .provider
+        .log()
+        .into_iter()
+        .skip(since)
+        .filter(|entry| entry.verb == Verb::Stop)
+        .map(|entry| entry.node)
+        .collect();
+    let all = stops.len();
+    stops.sort_unstable();
+    stops.dedup();
+    assert_eq!((all, stops.len()), (3, 3), "each once");
+    harness.assert_agreement(cluster.id).await;
+}
+
+#[database_test(Harness::open)]
+async fn a_recipe_that_does_not_work_is_taken_back_and_can_be_asked_for_again(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it cannot start"));
+    let action = ended(&harness, ActionKind::ClusterUpdate, &cluster, other_head()).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.status_reason.contains("it cannot start"), "{}", action.status_reason);
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!(row.spec.get("head"), None, "what does not work is not used for the next start");
+    let recovered = ended(&harness, ActionKind::ClusterRecover, &row, json!({})).await;
+    assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
+    let before = instances(&harness, &cluster).await;
+    updated(&harness, &cluster, other_head()).await;
+    let after = instances(&harness, &cluster).await;
+    assert!(is_disjoint(&before.0, &after.0), "{after:?}");
+    assert_eq!(harness.cluster(cluster.id).await.spec["head"]["image"], "head:2");
+}
+
+#[database_test(Harness::open)]
+async fn another_profile_goes_before_what_updates_have_changed(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    updated(&harness, &cluster, other_head()).await;
+    let before: Vec<Node> = harness.nodes(cluster.id).await;
+    let profile = crate::rolling::recipe(&harness, &cluster).await;
+    updated(&harness, &cluster, json!({"profile_id": profile})).await;
+    assert_eq!(harness.cluster(cluster.id).await.spec.get("head"), None);
+    let after = harness.nodes(cluster.id).await;
+    assert!(after.iter().all(|node| before.iter().all(|old| old.physical_id != node.physical_id)));
+}
