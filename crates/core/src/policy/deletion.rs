@@ -1,4 +1,4 @@
-//! Deletion: who goes when a cluster shrinks, and how.
+//! Deletion: which members are removed when a cluster shrinks, and how.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

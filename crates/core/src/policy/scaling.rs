@@ -1,4 +1,4 @@
-//! Scaling: by how much a cluster grows or shrinks, and how long it rests afterwards.
+//! Scaling: by how much a cluster grows or shrinks, and its cooldown afterwards.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What can be done to nodes of some types only.
+//! Operations that only some profile types support.
 
 use muster_core::spec::Schema;
 
