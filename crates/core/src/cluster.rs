@@ -138,7 +138,7 @@ pub const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
 pub struct Cluster {
     /// Its id, whatever door it came through.
     pub id: ClusterId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its DNS-safe name where objects are made.
     pub object_name: String,
@@ -164,7 +164,7 @@ pub struct Cluster {
     pub has_head: bool,
     /// Its workers.
     pub groups: Vec<WorkerGroup>,
-    /// How it is.
+    /// Its status.
     pub status: ClusterStatus,
     /// Why.
     pub status_reason: String,
@@ -310,7 +310,7 @@ pub struct ObservedSummary {
     pub ready_workers: Option<u32>,
     /// Whether the head was seen working.
     pub head_ready: Option<bool>,
-    /// What to connect to, by purpose.
+    /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
     /// Which object is its spec of record, once that was seen; only where an operator drives it.
     #[serde(skip_serializing_if = "Option::is_none")]

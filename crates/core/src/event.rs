@@ -15,7 +15,7 @@ string_enum! {
         Debug = "DEBUG",
         /// As it should be.
         Info = "INFO",
-        /// Somebody may want to look.
+        /// Worth attention.
         Warn = "WARN",
         /// Something did not work.
         Error = "ERROR",

@@ -60,13 +60,13 @@ pub struct Node {
     pub instance: InstanceId,
     /// The group it is in; the head and orphans are in none.
     pub group: Option<String>,
-    /// What it is to its cluster.
+    /// Its role.
     pub role: NodeRole,
     /// What a user called its role.
     pub user_role: String,
     /// Its place; never used twice in a cluster.
     pub index: i64,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// What it is in the world: a pod, a process.
     pub physical_id: Option<String>,
@@ -76,7 +76,7 @@ pub struct Node {
     pub project: String,
     /// The user that asked for it.
     pub user: String,
-    /// How it is.
+    /// Its status.
     pub status: NodeStatus,
     /// Why.
     pub status_reason: String,

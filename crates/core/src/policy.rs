@@ -22,7 +22,7 @@ pub use kinds::{Checked, KINDS, PolicyKind, Refused, Rules, Since, Support, Vers
 pub struct Policy {
     /// Its id.
     pub id: PolicyId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its type and version, such as `senlin.policy.deletion-1.1`.
     pub kind: String,
@@ -34,7 +34,7 @@ pub struct Policy {
     pub spec: Map<String, Value>,
     /// What its type keeps with it.
     pub data: Map<String, Value>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,

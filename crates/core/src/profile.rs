@@ -71,7 +71,7 @@ impl From<ProfileType> for String {
 pub struct Profile {
     /// Its id.
     pub id: ProfileId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its type.
     pub kind: ProfileType,
@@ -87,7 +87,7 @@ pub struct Profile {
     pub metadata: Map<String, Value>,
     /// Made for one cluster and gone with it.
     pub implicit: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,

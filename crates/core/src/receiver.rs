@@ -24,7 +24,7 @@ string_enum! {
 pub struct Receiver {
     /// Its id; whoever knows it may use it.
     pub id: ReceiverId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// How it is told.
     pub kind: ReceiverKind,
@@ -40,7 +40,7 @@ pub struct Receiver {
     pub actor: Map<String, Value>,
     /// The action's inputs, unless those who tell it say others.
     pub params: Map<String, Value>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,

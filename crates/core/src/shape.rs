@@ -32,7 +32,7 @@ pub struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedShape {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Cpu.
     pub cpu: Option<Cpu>,

@@ -202,7 +202,7 @@ impl ActionRun {
 
     /// A node that this action began to change and did not finish says so.
     fn settle_nodes(&mut self, status: ActionStatus, reason: &str) {
-        // What an operator drives is as it was seen, and goes on.
+        // Delegated members keep their observed status; their operator continues.
         if status == ActionStatus::Succeeded || self.subject.is_delegated() {
             return;
         }
