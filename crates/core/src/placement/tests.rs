@@ -20,7 +20,7 @@ fn shares(words: &str) -> Vec<Share> {
     words.split_whitespace().map(share).collect()
 }
 
-/// `az1:3 az2:1`; those that have none are left out.
+/// `az1:3 az2:1`; zeros are left out.
 fn counts(words: &str) -> Counts {
     let count = |word: &str| {
         let (name, count) = word.split_once(':').expect("a name and a number");

@@ -1,4 +1,4 @@
-//! Specifications that were stored: a newer version may know more properties than this one.
+//! Stored specifications: a newer version may have more properties than this one.
 
 use serde_json::{Map, Value};
 
