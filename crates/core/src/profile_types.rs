@@ -111,7 +111,7 @@ const PROCESS: Schema = Schema(&[
     ),
     ("env", Property::free_map("What is added to the environment.").updatable()),
     ("working_dir", Property::string("Where it runs.")),
-    ("stop_signal", Property::string("The signal that tells it to end.")),
+    ("stop_signal", Property::string("The signal that stops it.")),
     ("stop_grace_seconds", Property::integer("How long it may take to end before it is killed.").updatable()),
 ]);
 

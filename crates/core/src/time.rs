@@ -107,7 +107,7 @@ mod tests {
     #[case(120_000_000, "2m")]
     #[case(3_600_000_000, "1h")]
     #[case(2_592_000_000_000, "30d")]
-    fn a_span_is_said_as_people_say_it(#[case] micros: i64, #[case] words: &str) {
+    fn a_duration_is_shown_in_its_largest_whole_unit(#[case] micros: i64, #[case] words: &str) {
         assert_eq!(Span::from_micros(micros).to_string(), words);
     }
 

@@ -60,7 +60,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long to wait after so many transient failures in a row.
+    /// The delay after a number of transient failures in a row.
     pub(crate) fn retry_delay(&self, failures: u32) -> Span {
         self.backoff.delay(failures, fastrand::f64())
     }

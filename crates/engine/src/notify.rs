@@ -125,14 +125,14 @@ mod tests {
         assert!(follow.changed_since(before).now_or_never().is_none(), "nothing has happened");
         notifier.notify(topic);
         for _ in 0..2 {
-            assert!(follow.changed_since(before).now_or_never().is_some(), "it was told, and then forgotten");
+            assert!(follow.changed_since(before).now_or_never().is_some(), "a notification was forgotten");
         }
         assert!(other.changed_since(before).now_or_never().is_some(), "one listener took it from another");
         assert!(follow.changed_since(follow.version()).now_or_never().is_none(), "old news");
     }
 
     #[test]
-    fn steps_on_the_way_wake_only_those_who_look_at_them() {
+    fn progress_wakes_only_its_subscribers() {
         let notifier = Arc::new(Notifier::default());
         let id = ActionId::from_uuid(Uuid::from_u128(1));
         let (action, progress) =
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_anything_wakes_when_everything_may_have_changed() {
+    fn all_subscribers_wake_when_everything_may_have_changed() {
         let notifier = Arc::new(Notifier::default());
         let action = notifier.subscribe(Topic::Action(ActionId::from_uuid(Uuid::now_v7())));
         let world = notifier.subscribe(Topic::World(ClusterId::from_uuid(Uuid::now_v7())));
@@ -152,6 +152,6 @@ mod tests {
         notifier.told(&[Touched::Everything]);
         assert!(action.changed_since(first).now_or_never().is_some(), "who waits for an action sleeps on");
         assert!(world.changed_since(second).now_or_never().is_some(), "who waits for the world sleeps on");
-        assert!(notifier.work.notified().now_or_never().is_some(), "nobody looks for work");
+        assert!(notifier.work.notified().now_or_never().is_some(), "the dispatcher sleeps on");
     }
 }

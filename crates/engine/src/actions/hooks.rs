@@ -107,7 +107,7 @@ async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, Actio
 
 /// Records an event when the receiver cannot be reached: otherwise the wait would have no visible reason.
 async fn complain(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
-    let message = format!("nodes wait to go, and whoever should let them was not told: {why}");
+    let message = format!("nodes wait for removal, and the lifecycle hook could not be delivered: {why}");
     let (action, now) = (Some(&run.action), run.now());
     let event =
         events::of_cluster(action, &run.subject.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);

@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(planned(&data, 2), [Place::default(), Place::default()]);
         let places = ["a", "b", "c"].map(zone);
         plan(&mut data, places.to_vec());
-        assert_eq!(planned(&data, 3), places, "whoever decides next sees what was decided");
+        assert_eq!(planned(&data, 3), places, "the next policy sees what was decided");
         assert!(unused(&data).eq(places.clone()));
         data.creation().nodes = vec![sample::node(1).id, sample::node(2).id];
         assert!(unused(&data).eq([zone("c")]));

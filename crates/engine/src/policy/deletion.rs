@@ -38,7 +38,7 @@ impl PolicyType for Deletion {
         match &settings.hooks {
             Some(_) if delegated => {
                 return Err(format!(
-                    "nobody can be asked before workers of {kind} go, others end them: leave 'hooks' out"
+                    "workers of {kind} are removed by their operator, so no hook can run before: leave 'hooks' out"
                 ));
             }
             Some(hooks) if hooks.kind == HookType::Zaqar && kind.name != "simulated.node" => {

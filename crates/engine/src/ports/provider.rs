@@ -215,8 +215,8 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Checks that what a recipe needs in a flavor is there, such as a framework or an operator, before anything is
-    /// stored. What is missing for the moment only is no reason to refuse.
+    /// Checks that the requirements of a profile in a flavor are met, such as a framework or an operator, before
+    /// anything is stored. What is missing only temporarily is no reason to refuse.
     async fn admit(&self, _: &Profile, _flavor: Option<&str>) -> Result<(), ProviderError> {
         Ok(())
     }
@@ -237,7 +237,7 @@ pub trait Provider: Send + Sync {
         Vec::new()
     }
 
-    /// The ways to recover nodes of a type, in the words of requests.
+    /// The recovery operations of a type, as requests name them.
     fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
         &[RECREATE]
     }
@@ -246,7 +246,7 @@ pub trait Provider: Send + Sync {
     /// least as new as that write.
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
 
-    /// Observes whether nodes are healthy: what is there and does not do its work is not.
+    /// Observes whether nodes are healthy: a node that exists and does not work is not.
     async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.observe(target, nodes).await
     }

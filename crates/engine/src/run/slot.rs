@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_hand_that_waits_is_free_for_others_and_is_had_again() {
+    async fn a_yielded_slot_is_free_for_others_and_is_taken_again() {
         let slots = Arc::new(Semaphore::new(1));
         let slot = Slot::take(&slots).await.unwrap();
         assert_eq!(slots.available_permits(), 0);

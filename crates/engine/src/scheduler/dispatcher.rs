@@ -64,9 +64,9 @@ impl Held {
             action.owner == Some(lease.id) && !self.actions.lock().contains(&(action.id, action.fence))
         };
         for action in running.into_iter().filter(stray) {
-            tracing::warn!(action = %action.id, "put back: it was ours, and nobody ran it");
+            tracing::warn!(action = %action.id, "requeued: this engine owned it and did not run it");
             let ticket = lease.ticket(&action);
-            let reason = "The action was put back: its engine had lost hold of it.".to_owned();
+            let reason = "The action was requeued: its engine owned it and did not run it.".to_owned();
             let now = context.clock.now();
             let put = PutBack { ticket, not_before: None, suspend: false, count: false, reason, now };
             match context.store.put_back(put).await {
@@ -93,7 +93,7 @@ async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>)
         return More::No;
     }
     if let Err(error) = held.put_back_strays(context, &lease).await {
-        tracing::warn!(%error, "cannot look for what is nobody's");
+        tracing::warn!(%error, "cannot requeue actions that do not run");
         held.astray.store(true, Ordering::Release);
     }
     let limit = slots.available_permits();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_heard_is_not_lost_by_whoever_stops_listening() {
+    async fn changes_are_not_lost_with_a_dropped_wait() {
         let (commits, listener) = broadcast::channel(8);
         let mut feed = ChangeFeed::new(listener);
         for touched in [Touched::Work, Touched::Cluster(cluster(1))] {
@@ -97,11 +97,11 @@ mod tests {
         assert!(futures::poll!(std::pin::pin!(feed.listen())).is_pending());
         commits.send(Touched::Cluster(cluster(2))).unwrap();
         assert_eq!(feed.heard(), heard(false, &[1, 2]));
-        assert_eq!(feed.heard(), Heard::default(), "it is told once");
+        assert_eq!(feed.heard(), Heard::default(), "changes are taken once");
     }
 
     #[tokio::test]
-    async fn whoever_cannot_follow_looks_at_everything() {
+    async fn a_lagging_feed_reports_everything() {
         let (commits, listener) = broadcast::channel(2);
         let mut feed = ChangeFeed::new(listener);
         for number in 1..=3 {

@@ -38,7 +38,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         let working = context.stopping.run_until_cancelled(Box::pin(watch.work(&heard)));
         let Some(worked) = working.await else { return };
         let ours = worked.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot look after the health of clusters");
+            tracing::warn!(%error, "cannot check the health of clusters");
             false
         });
         let next = watch.next();
@@ -129,7 +129,7 @@ impl Watch {
         let pause = match &in_the_way {
             Ok(_) => cared.settings.interval(),
             Err(error) => {
-                tracing::warn!(cluster = %id, %error, "cannot look after its health");
+                tracing::warn!(cluster = %id, %error, "cannot check its health");
                 cared.settings.interval().min(self.context.config.safety_period)
             }
         };

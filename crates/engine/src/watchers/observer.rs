@@ -106,7 +106,7 @@ impl Open {
             Ok(Looked::Open) => drop(self.clusters.insert(id)),
             Ok(Looked::NotOurs) => self.note_everything(),
             Err(error) => {
-                tracing::warn!(%error, "cannot write what was seen");
+                tracing::warn!(%error, "cannot record an observation");
                 self.clusters.insert(id);
             }
         }
@@ -131,7 +131,7 @@ impl Open {
                 ours
             }
             Err(error) => {
-                tracing::warn!(%error, duty = name, "cannot tell who looks");
+                tracing::warn!(%error, duty = name, "cannot read who holds the duty");
                 false
             }
         }
@@ -165,7 +165,7 @@ impl Open {
         if std::mem::take(&mut self.everything)
             && let Err(error) = Box::pin(self.look_at_all(context, provider)).await
         {
-            tracing::warn!(%error, "cannot look at all clusters");
+            tracing::warn!(%error, "cannot observe all clusters");
             self.everything = true;
         }
         let open: Vec<ClusterId> = self.clusters.iter().copied().collect();

@@ -42,7 +42,7 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
     for id in ids {
         let words = match seen.of(id) {
             Seen::Unknown { reason } => {
-                format!("It is left as it was, since nobody can tell how it is: {reason}")
+                format!("It is left as it was, since its state is unknown: {reason}")
             }
             Seen::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
             _ => "Node check succeeded.".to_owned(),
@@ -71,7 +71,7 @@ pub(crate) async fn checked(run: &mut ActionRun, only: Option<NodeId>) -> Result
 
 /// Observes nodes; the action is requeued if the provider cannot answer.
 pub(crate) async fn sighted(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
-    debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action looks at one");
+    debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action observes one");
     let seen = run.call_provider(run.look(only)).await?;
     seen.map_err(|error| Stop::Requeue(error.message))
 }

@@ -94,7 +94,7 @@ pub(crate) fn mirror(
 }
 
 impl Mirror {
-    /// Copies sizes and bounds from the spec of record, whoever wrote them.
+    /// Copies sizes and bounds from the spec of record, regardless of their author.
     fn record(&mut self, spec: &Spec) {
         let known = &mut self.cluster.observed;
         // A write of Muster that was not recorded: its engine died, or its action was cancelled in between.

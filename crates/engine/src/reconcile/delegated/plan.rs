@@ -103,7 +103,7 @@ pub(crate) enum Verdict {
 pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp) -> Verdict {
     let spec = match &seen.object {
         Object::Unknown => {
-            return Verdict::Wait(None, vec!["nobody can tell how it is".to_owned()]);
+            return Verdict::Wait(None, vec!["its state is unknown".to_owned()]);
         }
         Object::Absent => return without_object(goal, seen, memory, now),
         Object::Present(spec) => spec,

@@ -55,8 +55,8 @@ impl ActionRun {
         let call = FencedCall { cluster: &cluster, profile, fence: self.action.fence };
         let seen = match tokio::time::timeout(WITHIN, provider.observe(call.target(), &unsettled)).await {
             Ok(Ok(seen)) => seen,
-            Ok(Err(error)) => return tracing::warn!(%error, "cannot see what the action leaves"),
-            Err(_) => return tracing::warn!("nobody says what the action leaves"),
+            Ok(Err(error)) => return tracing::warn!(%error, "cannot observe what the action leaves"),
+            Err(_) => return tracing::warn!("no answer about what the action leaves"),
         };
         let (now, mut starting) = (self.now(), Vec::new());
         for node in unsettled {

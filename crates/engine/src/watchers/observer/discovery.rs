@@ -70,7 +70,7 @@ fn rows(
         groups: found.groups,
         // The real status is observed in a moment.
         status: ClusterStatus::Warning,
-        status_reason: "it was found, and has not been looked at yet".to_owned(),
+        status_reason: "it was discovered, and has not been observed yet".to_owned(),
         labels: found.labels,
         annotations: found.annotations,
         init_at: created_at.unwrap_or(now),

@@ -46,7 +46,7 @@ fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
 }
 
 #[test]
-fn one_idle_time_is_warned_of_once_and_the_next_one_anew() {
+fn each_idle_time_is_warned_of_once() {
     let mut cluster = cluster(None);
     let mut warned = |said, now| {
         let decision = decide(&cluster, Some(said), Memory::default(), at(now));
