@@ -12,17 +12,17 @@ use crate::time::{Span, Timestamp};
 string_enum! {
     /// What an action does.
     stored ActionKind, "action" {
-        /// Makes a cluster and its nodes.
+        /// Creates a cluster and its nodes.
         ClusterCreate = "CLUSTER_CREATE",
-        /// Removes a cluster and its nodes.
+        /// Deletes a cluster and its nodes.
         ClusterDelete = "CLUSTER_DELETE",
         /// Changes properties, sizes or the profile.
         ClusterUpdate = "CLUSTER_UPDATE",
-        /// Lets orphans join.
+        /// Adds orphans as members.
         ClusterAddNodes = "CLUSTER_ADD_NODES",
-        /// Lets members leave, or removes them.
+        /// Removes members: they become orphans or are deleted.
         ClusterDelNodes = "CLUSTER_DEL_NODES",
-        /// Exchanges members for orphans.
+        /// Replaces members by orphans.
         ClusterReplaceNodes = "CLUSTER_REPLACE_NODES",
         /// Changes the size, the bounds, or both.
         ClusterResize = "CLUSTER_RESIZE",
@@ -30,9 +30,9 @@ string_enum! {
         ClusterScaleOut = "CLUSTER_SCALE_OUT",
         /// Shrinks by a count.
         ClusterScaleIn = "CLUSTER_SCALE_IN",
-        /// Looks at every node.
+        /// Checks every node.
         ClusterCheck = "CLUSTER_CHECK",
-        /// Brings back what is lost.
+        /// Recovers lost nodes.
         ClusterRecover = "CLUSTER_RECOVER",
         /// Runs an operation of the profile type on nodes.
         ClusterOperation = "CLUSTER_OPERATION",
@@ -42,9 +42,9 @@ string_enum! {
         ClusterDetachPolicy = "CLUSTER_DETACH_POLICY",
         /// Enables or disables a bound policy.
         ClusterUpdatePolicy = "CLUSTER_UPDATE_POLICY",
-        /// Makes a node.
+        /// Creates a node.
         NodeCreate = "NODE_CREATE",
-        /// Removes a node.
+        /// Deletes a node.
         NodeDelete = "NODE_DELETE",
         /// Changes a node.
         NodeUpdate = "NODE_UPDATE",
@@ -52,9 +52,9 @@ string_enum! {
         NodeJoin = "NODE_JOIN",
         /// Makes a member an orphan.
         NodeLeave = "NODE_LEAVE",
-        /// Looks at a node.
+        /// Checks a node.
         NodeCheck = "NODE_CHECK",
-        /// Brings a node back; on a head, restarts it.
+        /// Recovers a node; restarts it if it is a head.
         NodeRecover = "NODE_RECOVER",
         /// Runs an operation of the profile type on a node.
         NodeOperation = "NODE_OPERATION",
@@ -62,7 +62,7 @@ string_enum! {
 }
 
 impl ActionKind {
-    /// Whether, on a node, it needs the node's cluster alone: it changes who is in it, or may take others along.
+    /// Whether an action on a node locks its whole cluster: it changes the membership, or may affect other nodes.
     pub const fn takes_cluster(self) -> bool {
         matches!(
             self,
@@ -70,7 +70,7 @@ impl ActionKind {
         )
     }
 
-    /// Who goes first when several wait for the same target.
+    /// The priority among actions that wait for the same target.
     pub const fn priority(self, cause: Cause) -> i64 {
         match (self, cause) {
             (_, Cause::Healing) => -10,
@@ -81,44 +81,44 @@ impl ActionKind {
 }
 
 string_enum! {
-    /// Where an action stands.
+    /// The state of an action.
     stored ActionStatus, "action status" {
         /// Stored, but not to be run yet.
         Init = "INIT",
-        /// Waits for other actions. Clients know the word; no action of this version is in this state.
+        /// Waits for other actions. Clients know this status; no action of this version has it.
         Waiting = "WAITING",
         /// May be claimed by an engine.
         Ready = "READY",
-        /// An engine works on it.
+        /// An engine runs it.
         Running = "RUNNING",
         /// Stopped by a user, to be resumed; its locks stay.
         Suspended = "SUSPENDED",
-        /// Waits for somebody to say that a node may go.
+        /// Waits for the confirmation of a lifecycle hook.
         WaitingLifecycleCompletion = "WAITING_LIFECYCLE_COMPLETION",
         /// Reached its goal.
         Succeeded = "SUCCEEDED",
         /// Ended without reaching its goal.
         Failed = "FAILED",
-        /// Ended because somebody said so.
+        /// Ended by a user's signal.
         Cancelled = "CANCELLED",
     }
 }
 
 impl ActionStatus {
-    /// Whether nothing can change it any more.
+    /// Whether the action has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 }
 
 string_enum! {
-    /// How far an action has come, in a way that its caller may rely on.
+    /// The progress of an action that a caller can wait for.
     Milestone, "milestone" {
         /// The action is stored.
         Accepted = "accepted",
         /// Its intent is committed, or the provider acknowledged the write.
         Applied = "applied",
-        /// What it asked for was observed.
+        /// The requested state was observed.
         Reached = "reached",
     }
 }
@@ -126,23 +126,23 @@ string_enum! {
 string_enum! {
     /// Why an action exists.
     stored Cause, "cause" {
-        /// Somebody asked for it.
+        /// A user requested it.
         Request = "RPC Request",
         /// Another action needs it.
         Derived = "Derived Action",
-        /// Another action needs it, and somebody else has to agree first.
+        /// Another action needs it, and a lifecycle hook has to confirm it first.
         DerivedWithHook = "Derived Action with Lifecycle Hook",
-        /// Muster saw that something is not as it should be.
+        /// Muster detected a loss.
         Healing = "Healing",
     }
 }
 
 string_enum! {
-    /// What a running action was told.
+    /// A signal to a running action.
     stored Control, "control signal" {
-        /// To end at its next step.
+        /// End at the next step.
         Cancel = "CANCEL",
-        /// To stop at its next step, until it is resumed.
+        /// Stop at the next step, until it is resumed.
         Suspend = "SUSPEND",
     }
 }
@@ -159,7 +159,7 @@ string_enum! {
     }
 }
 
-/// What an action is about.
+/// The target of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -211,7 +211,7 @@ impl Target {
     }
 }
 
-/// A number drawn anew at every claim and take-over; whoever was told a higher one refuses a lower.
+/// A number that increases with every claim and take-over; receivers that have seen a higher one refuse a lower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub i64);
@@ -225,41 +225,41 @@ pub struct Action {
     pub kind: ActionKind,
     /// The version of its inputs; an engine claims only those it knows.
     pub version: u32,
-    /// What it is about.
+    /// Its target.
     pub target: Target,
     /// The cluster that it belongs to, if any.
     pub cluster_id: Option<ClusterId>,
-    /// Where it has to be executed.
+    /// The provider instance that has to execute it.
     pub instance: InstanceId,
-    /// The action that made it.
+    /// The parent action.
     pub parent: Option<ActionId>,
     /// Why it exists.
     pub cause: Cause,
-    /// The way it came in.
+    /// The API that it came through.
     pub door: Door,
-    /// In words, why; empty where the cause says it all.
+    /// The reason; empty where the cause is enough.
     pub reason: String,
-    /// Who asked for it.
+    /// The requesting principal.
     pub principal: Principal,
-    /// What was asked.
+    /// The inputs of the change.
     pub inputs: Value,
-    /// What came out.
+    /// The outputs.
     pub outputs: Value,
-    /// What policies and steps left for each other.
+    /// Data that policies and steps exchange.
     pub data: Value,
-    /// Where it stands.
+    /// Its status.
     pub status: ActionStatus,
-    /// In words, why it stands there.
+    /// The reason of its status.
     pub status_reason: String,
-    /// What it was told and has not obeyed yet.
+    /// A pending signal.
     pub control: Option<Control>,
-    /// The engine that works on it.
+    /// The engine that runs it.
     pub owner: Option<EngineId>,
-    /// Drawn when that engine took it.
+    /// The fence of that engine's claim.
     pub fence: Fence,
-    /// How often it was put back.
+    /// How often it was requeued after a failure.
     pub tries: u32,
-    /// Not to be claimed before.
+    /// The earliest time of the next claim.
     pub not_before: Option<Timestamp>,
     /// How long it may run, suspensions not counted.
     pub timeout: Span,
@@ -267,7 +267,7 @@ pub struct Action {
     pub suspended_for: Span,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// When an engine first took it.
+    /// When an engine first claimed it.
     pub started_at: Option<Timestamp>,
     /// When its intent was committed.
     pub applied_at: Option<Timestamp>,
@@ -277,7 +277,7 @@ pub struct Action {
     pub updated_at: Timestamp,
 }
 
-/// How the reason of an action begins that a webhook brought; the id of its receiver follows.
+/// The prefix of the reason of actions that a webhook triggered; the id of the receiver follows.
 pub const WEBHOOK_REASON: &str = "receiver ";
 
 impl Action {
@@ -337,7 +337,7 @@ impl Action {
         self.kind == ActionKind::ClusterDelete && self.cause == Cause::Healing
     }
 
-    /// The name that existing clients know: what it does, and the first eight characters of its target.
+    /// The name that existing clients know: the kind, and the first eight characters of the target's id.
     pub fn name(&self) -> String {
         if self.door == Door::Webhook
             && let Some(receiver) = self.reason.strip_prefix(WEBHOOK_REASON)
@@ -360,7 +360,7 @@ impl Action {
         self.inputs.get("operation").and_then(Value::as_str).unwrap_or("operation")
     }
 
-    /// Whether a milestone is behind it.
+    /// Whether it has reached a milestone.
     pub fn has_reached(&self, milestone: Milestone) -> bool {
         match milestone {
             Milestone::Accepted => true,

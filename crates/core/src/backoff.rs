@@ -4,9 +4,9 @@ use crate::time::Span;
 
 /// Delays that double with every failure, from the first to the longest, with jitter.
 ///
-/// The jitter is *equal*: half of each delay is fixed, the other half is random. Those that failed together do not come
-/// back together, as they would without jitter. And unlike with full jitter (anything from nothing to the whole delay)
-/// a server that is down is never asked again at once; no delay is longer than the one that its documentation names.
+/// The jitter is *equal*: half of each delay is fixed, the other half is random. Clients that failed together do not
+/// retry together, as they would without jitter. Unlike with full jitter (from zero to the whole delay), a server that
+/// is down is never called again at once; no delay is longer than documented.
 ///
 /// ```
 /// use muster_core::backoff::Backoff;
@@ -25,7 +25,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The delay after so many failures in a row; `random` is drawn for each delay, from 0 to 1.
+    /// The delay after a number of failures in a row; `random` is drawn for each delay, from 0 to 1.
     #[must_use]
     pub fn delay(&self, failures: u32, random: f64) -> Span {
         let half = self.limit(failures).micros() / 2;
@@ -38,7 +38,7 @@ impl Backoff {
         Span::from_micros(half + jitter)
     }
 
-    /// The longest delay after so many failures in a row.
+    /// The longest delay after a number of failures in a row.
     #[must_use]
     pub fn limit(&self, failures: u32) -> Span {
         let doubled = self.first.micros().saturating_mul(1 << failures.saturating_sub(1).min(32));

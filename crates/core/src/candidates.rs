@@ -1,4 +1,4 @@
-//! Which workers go first when a cluster shrinks.
+//! Which workers are removed first when a cluster shrinks.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use crate::string_enum::string_enum;
 use crate::time::Timestamp;
 
 string_enum! {
-    /// How to choose among workers that are equally well.
+    /// How to choose among workers of equal health.
     Criterion, "deletion criterion" {
-        /// Those that were made first.
+        /// The oldest first.
         OldestFirst = "OLDEST_FIRST",
-        /// Those whose recipe was made first.
+        /// Those with the oldest profile first.
         OldestProfileFirst = "OLDEST_PROFILE_FIRST",
-        /// Those that were made last.
+        /// The youngest first.
         YoungestFirst = "YOUNGEST_FIRST",
         /// Any.
         Random = "RANDOM",
     }
 }
 
-/// A worker that may go, with what the choice looks at.
+/// A worker that may be removed, with the properties that the choice depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The node.
@@ -30,20 +30,20 @@ pub struct Candidate {
     pub bad: bool,
     /// When it first worked.
     pub created_at: Option<Timestamp>,
-    /// When its recipe was made.
+    /// When its profile was created.
     pub profile_created_at: Timestamp,
 }
 
 impl Candidate {
-    /// A worker as its row says it is.
+    /// The candidate of a node's row.
     pub fn of(node: &Node, profile_created_at: Timestamp) -> Self {
         Self { id: node.id, bad: node.is_bad(), created_at: node.created_at, profile_created_at }
     }
 }
 
-/// Chooses `count` workers: bad ones, then those that never worked, then by the criterion.
+/// Chooses `count` workers: unhealthy ones, then those that never worked, then by the criterion.
 ///
-/// `lot` gives each node its place among equals; the same lots give the same choice.
+/// `lot` breaks ties; the same values give the same choice.
 pub fn choose(
     mut candidates: Vec<Candidate>,
     count: usize,

@@ -1,4 +1,4 @@
-//! What a machine has, and what of it nodes ask for.
+//! The capacity of a machine, and the demands of nodes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::quantity::{Cpu, Memory};
 use crate::recipe::ClusterRecipe;
 use crate::shape::Shape;
 
-/// What a machine has for the nodes that run on it.
+/// The capacity of a machine for nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Cpu.
@@ -18,18 +18,18 @@ pub struct Capacity {
     pub gpu: u32,
 }
 
-/// Like nodes of a cluster, and what each of them asks for.
+/// Identical nodes of a cluster, and what each of them requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
-    /// One of them, in words: `the head`, `a worker`.
+    /// One of them in messages: `the head`, `a worker`.
     pub who: String,
     /// How many there should be.
     pub count: u32,
-    /// What each asks for; what it does not say is left to the provider.
+    /// What each requests; absent amounts are left to the provider.
     pub shape: Shape,
 }
 
-/// What the nodes of a cluster ask for: the head, then every group.
+/// The demands of a cluster: the head, then every group.
 pub fn demands(cluster: &Cluster, recipe: &ClusterRecipe) -> Vec<Demand> {
     let head = Demand { who: "the head".to_owned(), count: 1, shape: recipe.head().shape() };
     let several = cluster.groups.len() > 1;
@@ -42,7 +42,7 @@ pub fn demands(cluster: &Cluster, recipe: &ClusterRecipe) -> Vec<Demand> {
 }
 
 impl Capacity {
-    /// Why one node is more than the machine can hold; nothing if it is not.
+    /// Why one node does not fit the machine; none if it fits.
     pub fn refuses(&self, Demand { who, shape, .. }: &Demand) -> Option<String> {
         let mut asked = Vec::new();
         let mut there = Vec::new();
@@ -57,7 +57,7 @@ impl Capacity {
         (!asked.is_empty()).then(|| format!("{who} asks for {asked}; this machine has {there}: ask for less"))
     }
 
-    /// Why all of them together are more than the machine can hold, with the arithmetic; nothing if they are not.
+    /// Why all of them together exceed the machine, with the arithmetic; none if they fit.
     pub fn exceeded(&self, demands: &[Demand]) -> Option<String> {
         let excess = |what: &What| {
             let sum = demands.iter().fold(0_u64, |sum, demand| {
@@ -74,7 +74,7 @@ impl Capacity {
     }
 }
 
-/// Something that a shape has an amount of.
+/// A resource of a shape.
 #[derive(Debug, Clone, Copy)]
 enum What {
     Cpu,
@@ -111,7 +111,7 @@ impl What {
         }
     }
 
-    /// As it was asked for.
+    /// The amount as it was requested.
     fn amount(self, amount: u64) -> String {
         match self {
             Self::Cpu => Cpu::from_millis(amount).to_string(),
@@ -120,7 +120,7 @@ impl What {
         }
     }
 
-    /// What a machine has is seldom a round number: a tenth of a unit is precise enough.
+    /// Capacities are seldom round numbers: a tenth of a unit is precise enough.
     fn about(self, amount: u64) -> String {
         match self {
             Self::Memory => Memory::from_bytes(amount).about(),

@@ -1,4 +1,4 @@
-//! What a caller wants changed: one variant per kind of action, with its inputs.
+//! Changes: one variant per kind of action, with its inputs.
 //!
 //! An action stores the kind and the inputs as JSON. [`Change::read`] is the only place that reads that form and
 //! [`Change::inputs`] the only one that writes it, so a new kind does not compile until both know it.
@@ -29,9 +29,9 @@ pub enum Change {
     UpdateCluster(Box<ClusterUpdate>),
     /// Adds nodes that exist already.
     AddNodes(AddNodes),
-    /// Removes members, or lets them leave.
+    /// Removes members: they become orphans or are deleted.
     RemoveNodes(RemoveNodes),
-    /// Exchanges members for nodes that are in no cluster.
+    /// Replaces members by orphans.
     ReplaceNodes(ReplaceNodes),
     /// Changes the size of a group, its bounds, or both.
     Resize(ResizeGroup),
@@ -57,9 +57,9 @@ pub enum Change {
     DeleteNode(Delete),
     /// Changes a node.
     UpdateNode(NodeUpdate),
-    /// Makes a node a member; only as a part of another action.
+    /// Makes a node a member; only as a child of another action.
     JoinNode,
-    /// Takes a member out of its cluster; only as a part of another action.
+    /// Turns a member into an orphan; only as a child of another action.
     LeaveNode,
     /// Checks a node.
     CheckNode(Check),
@@ -73,7 +73,7 @@ pub enum Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Delete {
-    /// Also where something else is under way, or where no engine serves the instance any more.
+    /// Delete also while another action runs, or if no engine serves the instance any more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -111,7 +111,7 @@ impl Change {
         })
     }
 
-    /// The kind of the action that makes it.
+    /// The kind of its action.
     pub const fn kind(&self) -> ActionKind {
         match self {
             Self::CreateCluster => ActionKind::ClusterCreate,

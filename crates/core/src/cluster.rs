@@ -16,7 +16,7 @@ use crate::time::{Span, Timestamp};
 use crate::unknown_fields::UnknownFields;
 
 string_enum! {
-    /// The program that a cluster runs.
+    /// The framework that a cluster runs.
     stored Framework, "framework" {
         /// Ray.
         Ray = "ray",
@@ -28,41 +28,41 @@ string_enum! {
 }
 
 string_enum! {
-    /// How a cluster is, in one word.
+    /// The status of a cluster.
     stored ClusterStatus, "cluster status" {
         /// Stored, nothing done yet.
         Init = "INIT",
-        /// As it should be.
+        /// In its desired state.
         Active = "ACTIVE",
-        /// Being made.
+        /// Being created.
         Creating = "CREATING",
         /// Being changed.
         Updating = "UPDATING",
         /// Being resized.
         Resizing = "RESIZING",
-        /// Being removed.
+        /// Being deleted.
         Deleting = "DELETING",
-        /// Being looked at.
+        /// Being checked.
         Checking = "CHECKING",
-        /// Something lost is being brought back.
+        /// Lost nodes are being recovered.
         Recovering = "RECOVERING",
         /// An operation runs on its nodes.
         Operating = "OPERATING",
-        /// It works, with less or more than it should have.
+        /// It works, with fewer or more nodes than desired.
         Warning = "WARNING",
-        /// Fewer nodes than it can do with.
+        /// Fewer nodes than its minimum.
         Error = "ERROR",
-        /// The head is lost and not coming back by itself.
+        /// The head is lost and is not recovered automatically.
         Critical = "CRITICAL",
         /// Stopped, to be resumed.
         Suspended = "SUSPENDED",
-        /// Gone; only history.
+        /// Deleted; only its history is kept.
         Deleted = "DELETED",
     }
 }
 
 impl ClusterStatus {
-    /// What a cluster shows while an action of this kind has it, if that differs from before.
+    /// The status of a cluster while an action of this kind holds it; none if it stays unchanged.
     pub const fn during(kind: ActionKind) -> Option<Self> {
         Some(match kind {
             ActionKind::ClusterCreate => Self::Creating,
@@ -81,7 +81,7 @@ impl ClusterStatus {
         })
     }
 
-    /// What is said of it at the beginning of that, where what was said before is of no interest any more.
+    /// The status reason at the beginning of such an action; none keeps the previous reason.
     pub const fn reason_during(kind: ActionKind) -> Option<&'static str> {
         match Self::during(kind) {
             Some(Self::Deleting) => Some("Deletion in progress"),
@@ -94,7 +94,7 @@ impl ClusterStatus {
 }
 
 impl ClusterStatus {
-    /// Whether it says that something is under way.
+    /// Whether an action is in progress.
     pub const fn is_transitional(self) -> bool {
         matches!(
             self,
@@ -110,7 +110,7 @@ impl ClusterStatus {
     }
 }
 
-/// Like workers of one shape.
+/// Identical workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerGroup {
     /// Its name, unique in the cluster.
@@ -121,26 +121,26 @@ pub struct WorkerGroup {
     pub min: u32,
     /// More are refused; absent means no bound.
     pub max: Option<u32>,
-    /// What each is given.
+    /// The shape of each worker.
     pub shape: Shape,
-    /// What a door keeps for it: image, environment, start parameters.
+    /// Data of the API that created it: image, environment, start parameters.
     pub spec: Map<String, Value>,
 }
 
-/// The name of the only group of a cluster whose door has no groups.
+/// The name of the only group of clusters of APIs without groups.
 pub const DEFAULT_GROUP: &str = "default";
 
-/// How long actions of a cluster may run if nothing else is said.
+/// The default timeout of a cluster's actions.
 pub const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
 
-/// A cluster as it should be.
+/// A cluster: its intent, status and observed summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its id, whatever door it came through.
+    /// Its id, whichever API created it.
     pub id: ClusterId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// Its DNS-safe name where objects are made.
+    /// Its DNS-safe name, for objects.
     pub object_name: String,
     /// Where on Kubernetes, or a label locally.
     pub namespace: String,
@@ -148,66 +148,66 @@ pub struct Cluster {
     pub project: String,
     /// Where its nodes run.
     pub instance: InstanceId,
-    /// Whom it belongs to.
+    /// Its owner.
     pub owner: Owner,
-    /// The user that a door recorded; decides nothing.
+    /// The user that an API recorded; not used for decisions.
     pub user: String,
     /// The recipe of its nodes.
     pub profile_id: ProfileId,
     /// The type of that recipe.
     pub profile_type: ProfileType,
-    /// What it runs, if its type runs a framework.
+    /// Its framework, if its type has one.
     pub framework: Option<Framework>,
-    /// Which objects stand for it on Kubernetes.
+    /// The flavor of its objects on Kubernetes.
     pub flavor: Option<String>,
     /// Whether there is a head beside the workers.
     pub has_head: bool,
     /// Its workers.
     pub groups: Vec<WorkerGroup>,
-    /// How it is.
+    /// Its status.
     pub status: ClusterStatus,
     /// Why.
     pub status_reason: String,
     /// How long its actions may run.
     pub timeout: Span,
-    /// How long it may be there.
+    /// Its idle timeout and lifetime.
     pub limits: Limits,
-    /// What was noted of it because of its limits; only their watch writes it.
+    /// State of its limits; only the expiry watcher writes it.
     pub watched: Watched,
-    /// What users keep with it.
+    /// User data.
     pub metadata: Map<String, Value>,
     /// Settings with meaning to the engine, such as `node.name.format`.
     pub config: Map<String, Value>,
-    /// What policies keep with it.
+    /// Data of policies.
     pub data: Map<String, Value>,
-    /// Who else refers to it.
+    /// References from other objects.
     pub dependents: Map<String, Value>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// What a door keeps for it: version, environment, head, endpoints' types.
+    /// Data of the API that created it: version, environment, head, endpoints' types.
     pub spec: Map<String, Value>,
-    /// Rises with every change of intent.
+    /// Increases with every change of intent.
     pub generation: i64,
-    /// Rises with every new head.
+    /// Increases with every new head.
     pub incarnation: i64,
     /// The index of the next worker; indexes are not used twice.
     pub next_index: u32,
-    /// What was last seen of it.
+    /// The summary of the last observation.
     pub observed: ObservedSummary,
     /// When it was stored.
     pub init_at: Timestamp,
-    /// When its creation ended well.
+    /// When its creation succeeded.
     pub created_at: Option<Timestamp>,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,
-    /// When it was gone.
+    /// When it was deleted.
     pub deleted_at: Option<Timestamp>,
 }
 
 impl Cluster {
-    /// A cluster that is about to be stored: of nobody yet, without workers, and plain in all else.
+    /// A new cluster with defaults: without owner and without workers.
     pub fn new(
         id: ClusterId,
         name: impl Into<String>,
@@ -255,12 +255,12 @@ impl Cluster {
         }
     }
 
-    /// Whether others made it: then its id is that of its object. Only users' requests change it.
+    /// Whether it is external: then its id is that of its object. Muster changes it only on request.
     pub fn is_found(&self) -> bool {
         self.observed.object.as_ref().is_some_and(|object| *object == self.id.to_string())
     }
 
-    /// Whether its members are made from the same as those of `other`, another state of it.
+    /// Whether its members have the same recipe as those of `other`, another state of it.
     pub fn is_made_like(&self, other: &Self) -> bool {
         let same = |group: &WorkerGroup| {
             let other = other.group(&group.name);
@@ -290,45 +290,45 @@ impl Cluster {
     }
 }
 
-/// What nodes are made from, as a spec of record says it.
+/// The template of workers in a spec of record.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Made {
     /// The image.
     pub image: String,
-    /// What each is given.
+    /// The shape of each worker.
     pub shape: Shape,
-    /// What a newer version keeps with it.
+    /// Fields of a newer version.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
 
-/// What was last seen of a cluster; absent means never seen.
+/// The summary of the last observation; absent values were never observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObservedSummary {
-    /// Workers that were seen working.
+    /// The number of working workers.
     pub ready_workers: Option<u32>,
-    /// Whether the head was seen working.
+    /// Whether the head works.
     pub head_ready: Option<bool>,
-    /// What to connect to, by purpose.
+    /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
-    /// Which object is its spec of record, once that was seen; only where an operator drives it.
+    /// The identity of its spec of record, once observed; only for delegated clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// The fence of Muster's last write that was seen on that object.
+    /// The fence of Muster's last write, as observed on that object.
     pub fence: Fence,
-    /// Groups whose size somebody's autoscaler decides.
+    /// Groups whose size an autoscaler decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscaled: Vec<String>,
-    /// What the workers of its groups are made from, as that object last said.
+    /// The templates of its groups' workers, as last observed on that object.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub made: BTreeMap<String, Made>,
-    /// The last of what others told of its objects that has an event here.
+    /// The version of the last external event that was imported.
     #[serde(skip_serializing_if = "is_none_yet")]
     pub heard: u64,
-    /// When it was seen.
+    /// When it was observed.
     pub at: Option<Timestamp>,
-    /// What a newer version keeps with it.
+    /// Fields of a newer version.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }

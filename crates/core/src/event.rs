@@ -1,4 +1,4 @@
-//! What happened, to what, by whom, through which door, why. Never rewritten.
+//! Events: what happened, to what, by whom, through which API, and why. Never rewritten.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,15 +11,15 @@ use crate::time::Timestamp;
 string_enum! {
     /// How much an event matters.
     stored Level, "event level" {
-        /// For whoever looks closely.
+        /// Details.
         Debug = "DEBUG",
-        /// As it should be.
+        /// Normal operation.
         Info = "INFO",
-        /// Somebody may want to look.
+        /// Worth attention.
         Warn = "WARN",
-        /// Something did not work.
+        /// A failure.
         Error = "ERROR",
-        /// Something does not work any more.
+        /// A lasting failure.
         Critical = "CRITICAL",
     }
 }
@@ -55,18 +55,18 @@ pub struct Event {
     pub cluster_id: Option<ClusterId>,
     /// The action behind it.
     pub action_id: Option<ActionId>,
-    /// What was done: an action's word, or a reason such as `HostRestarted`.
+    /// The label of an action, or a reason such as `HostRestarted`.
     pub reason: String,
     /// `start`, `end`, `error`, or empty.
     pub phase: String,
-    /// In words.
+    /// The message.
     pub message: String,
-    /// Who did it.
+    /// The user.
     pub user: String,
     /// The tenant.
     pub project: String,
-    /// The way it came in.
+    /// The API that it came through.
     pub door: Door,
-    /// More, for those who parse.
+    /// More, in machine-readable form.
     pub data: Map<String, Value>,
 }

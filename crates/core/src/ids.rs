@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A string that was given as an id and is none.
+/// A string that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is not an id: a UUID such as 0190f3a2-7b1c-7d4e-8f00-1234567890ab is expected")]
 pub struct InvalidId {
@@ -61,17 +61,17 @@ macro_rules! typed_id {
 }
 
 typed_id! {
-    /// A cluster, whatever door it came through.
+    /// A cluster, whichever API created it.
     ClusterId,
     /// One member of a cluster, or an orphan.
     NodeId,
-    /// A recipe that nodes are made from.
+    /// A recipe for nodes.
     ProfileId,
     /// A rule.
     PolicyId,
     /// A rule's attachment to a cluster.
     BindingId,
-    /// What lets others change a cluster without an account.
+    /// A webhook receiver.
     ReceiverId,
     /// A durable unit of change.
     ActionId,

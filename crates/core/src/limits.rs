@@ -1,18 +1,18 @@
-//! How long a cluster may be there unused, and at all.
+//! Idle timeout and lifetime of clusters.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cluster::Cluster;
 use crate::time::{Span, Timestamp};
 
-/// What ends a cluster by itself. What is absent never does.
+/// Limits after which a cluster is deleted; absent means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// How long it may be there unused.
+    /// How long it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Span>,
-    /// How long it may be there whatever it does.
+    /// How long it may exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<Span>,
 }
@@ -29,7 +29,7 @@ pub struct LimitsChange {
     pub max_lifetime: Option<Option<Span>>,
 }
 
-/// A key that is there is a change, also if it is null.
+/// A present key is a change, also if it is null.
 #[expect(clippy::option_option, reason = "absent and null are two things")]
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Span>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
@@ -45,31 +45,31 @@ impl LimitsChange {
     }
 }
 
-/// What was last noted of a cluster with limits.
+/// The recorded state of a cluster with limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Watched {
-    /// Since when nothing has run on it, as it says itself; absent while something runs, or while nobody can tell.
+    /// Since when it reports to be idle; absent while something runs, or while this is unknown.
     pub idle_since: Option<Timestamp>,
-    /// When its users were last warned that it is not used.
+    /// When its users were last warned of the idle timeout.
     pub idle_warned_at: Option<Timestamp>,
-    /// When its users were last warned that its lifetime is nearly over.
+    /// When its users were last warned of the end of its lifetime.
     pub lifetime_warned_at: Option<Timestamp>,
 }
 
-/// Whether anybody uses a cluster.
+/// Whether a cluster is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// Something runs.
     Busy,
     /// Nothing has run since then.
     IdleSince(Timestamp),
-    /// It does not say; counts as busy.
+    /// Unknown; counts as busy.
     Unknown,
 }
 
 impl Activity {
-    /// Idle since so many seconds after 1970, with a fraction, as Python tells the time.
+    /// Idle since a time in seconds after 1970, with a fraction, as Python represents it.
     #[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
     pub fn idle_since_seconds(seconds: f64) -> Self {
         let micros = seconds * 1e6;
@@ -81,11 +81,10 @@ impl Activity {
     }
 }
 
-/// The shortest and the longest notice before an end.
+/// The shortest and the longest notice period.
 const NOTICE: (Span, Span) = (Span::from_secs(3), Span::from_secs(300));
 
-/// How long before the end of such a limit its users are warned: a tenth of it, from seconds to minutes, and never
-/// more than half of it.
+/// The notice period of a limit: a tenth of it, within bounds, and never more than half of it.
 pub fn notice(limit: Span) -> Span {
     let tenth = Span::from_micros(limit.micros() / 10);
     let (shortest, longest) = NOTICE;
@@ -93,7 +92,7 @@ pub fn notice(limit: Span) -> Span {
 }
 
 impl Cluster {
-    /// When its lifetime is over. That counts from the end of its creation; if this failed, from when it was asked for.
+    /// When its lifetime ends. It counts from the end of the creation; if that failed, from the request.
     pub fn lifetime_ends_at(&self) -> Option<Timestamp> {
         let begun = match self.created_at {
             None if self.status.is_transitional() => return None,
@@ -103,14 +102,14 @@ impl Cluster {
         Some(begun.after(self.limits.max_lifetime?))
     }
 
-    /// Since when nobody has used it: nothing ran on it, and nobody changed it. Nothing while something is under way.
+    /// Since when it is unused: nothing ran on it, and no user changed it. None while an action is in progress.
     pub fn unused_since(&self) -> Option<Timestamp> {
         let (idle, created) = (self.watched.idle_since?, self.created_at?);
         let settled = !self.status.is_transitional();
         settled.then(|| idle.max(created).max(self.updated_at.unwrap_or(created)))
     }
 
-    /// When it has been unused for as long as it may be, if nobody uses it until then.
+    /// When its idle timeout is reached, if it stays unused.
     pub fn idle_ends_at(&self) -> Option<Timestamp> {
         Some(self.unused_since()?.after(self.limits.idle_timeout?))
     }

@@ -1,24 +1,24 @@
-//! Who may come into a cluster and who may leave it: the checks of requests, done again by actions.
+//! Checks of membership changes: of requests, and again of actions.
 
 use crate::ids::ClusterId;
 use crate::node::{Node, NodeStatus};
 use crate::profile::ProfileType;
 use crate::spec::listed;
 
-/// Why a head is not removed by itself.
+/// Why a head cannot be removed alone.
 pub const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
 
-/// Why workers of a type do not become orphans.
+/// Why workers of a type cannot become orphans.
 pub fn cannot_leave(kind: &ProfileType) -> String {
     format!("workers of {kind} cannot leave; pass destroy_after_deletion")
 }
 
-/// A node by the name that it was asked for, as it was found.
+/// A node that a request names, with its row if it exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// What it was called.
+    /// The name in the request.
     pub given: &'a str,
-    /// The node and the type of its recipe, if there is one.
+    /// The node and the type of its profile, if it exists.
     pub node: Option<(&'a Node, &'a ProfileType)>,
 }
 

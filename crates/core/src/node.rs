@@ -10,19 +10,19 @@ use crate::string_enum::string_enum;
 use crate::time::{Span, Timestamp};
 
 string_enum! {
-    /// How a node is, in one word.
+    /// The status of a node.
     stored NodeStatus, "node status" {
         /// Stored, nothing done yet.
         Init = "INIT",
-        /// Being made.
+        /// Being created.
         Creating = "CREATING",
         /// Working.
         Active = "ACTIVE",
         /// Being changed.
         Updating = "UPDATING",
-        /// Being removed.
+        /// Being deleted.
         Deleting = "DELETING",
-        /// Being brought back.
+        /// Being recovered.
         Recovering = "RECOVERING",
         /// An operation runs on it.
         Operating = "OPERATING",
@@ -34,7 +34,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// What a node is to its cluster.
+    /// The role of a node in its cluster.
     stored NodeRole, "node role" {
         /// The scheduler, master or head; not counted in the size.
         Head = "head",
@@ -60,37 +60,37 @@ pub struct Node {
     pub instance: InstanceId,
     /// The group it is in; the head and orphans are in none.
     pub group: Option<String>,
-    /// What it is to its cluster.
+    /// Its role.
     pub role: NodeRole,
-    /// What a user called its role.
+    /// A user-defined role.
     pub user_role: String,
-    /// Its place; never used twice in a cluster.
+    /// Its index; never used twice in a cluster.
     pub index: i64,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What it is in the world: a pod, a process.
+    /// The id of its pod or process.
     pub physical_id: Option<String>,
-    /// The recipe it was made from.
+    /// Its profile.
     pub profile_id: ProfileId,
     /// The tenant.
     pub project: String,
-    /// The user that asked for it.
+    /// The user that requested it.
     pub user: String,
-    /// How it is.
+    /// Its status.
     pub status: NodeStatus,
     /// Why.
     pub status_reason: String,
-    /// To be removed before others.
+    /// Removed before others.
     pub tainted: bool,
-    /// What policies keep with it.
+    /// Data of policies.
     pub data: Map<String, Value>,
-    /// What users keep with it.
+    /// User data.
     pub metadata: Map<String, Value>,
-    /// Who else refers to it.
+    /// References from other objects.
     pub dependents: Map<String, Value>,
     /// The head's incarnation that it belongs to.
     pub incarnation: i64,
-    /// When it was started, as far back as the budget looks.
+    /// Its recent starts, within the window of the budget.
     pub starts: Vec<Timestamp>,
     /// When it was stored.
     pub init_at: Timestamp,
@@ -103,11 +103,11 @@ pub struct Node {
 /// How often a node may be started within [`START_WINDOW`], whichever action does it.
 pub const START_BUDGET: usize = 3;
 
-/// How far back starts count.
+/// The window in which starts count.
 pub const START_WINDOW: Span = Span::from_secs(600);
 
 impl Node {
-    /// A node that is about to be stored: in no cluster, of nobody yet, and plain in all else.
+    /// A new orphan with defaults, without an owner.
     pub fn new(
         id: NodeId,
         project: impl Into<String>,
@@ -156,52 +156,52 @@ impl Node {
         last_in_the_way.map_or(now, |start| start.after(START_WINDOW))
     }
 
-    /// Notes a start, and forgets those that do not count any more.
+    /// Records a start, and drops those outside the window.
     pub fn note_start(&mut self, now: Timestamp) {
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
         self.starts.push(now);
     }
 
-    /// The node once it is in no cluster any more.
+    /// The node as an orphan.
     #[must_use]
     pub fn orphaned(self) -> Self {
         Self { cluster_id: None, group: None, index: ORPHAN_INDEX, incarnation: 0, ..self }
     }
 
-    /// Whether it was asked for as a member and has no place in its cluster yet.
+    /// Whether it was requested as a member and has no place in its cluster yet.
     pub const fn is_candidate(&self) -> bool {
         self.cluster_id.is_some() && self.index == ORPHAN_INDEX
     }
 
-    /// Whether a person would want it gone before others.
+    /// Whether it is unhealthy or tainted, and removed before others.
     pub fn is_bad(&self) -> bool {
         self.tainted || matches!(self.status, NodeStatus::Error | NodeStatus::Warning)
     }
 }
 
-/// What is known of a node in the world.
+/// The observed state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seen {
     /// It works.
     Running {
-        /// What it is there.
+        /// Its physical id.
         physical_id: String,
     },
-    /// It is there, and not yet working.
+    /// It exists, and does not work yet.
     Starting {
-        /// What it is there, if that is known.
+        /// Its physical id, if known.
         physical_id: Option<String>,
     },
-    /// It was there and ended.
+    /// It has exited.
     Exited {
-        /// How it ended, in words.
+        /// How it exited.
         reason: String,
     },
-    /// It ended with its machine, which was restarted: nobody brings it back unasked.
+    /// It ended with its machine, which was restarted: it is recovered only on request.
     HostRestarted,
-    /// It is certainly not there.
+    /// It certainly does not exist.
     Absent,
-    /// Nobody can tell now; changes nothing.
+    /// Unknown now; changes nothing.
     Unknown {
         /// Why not.
         reason: String,

@@ -1,4 +1,4 @@
-//! Where nodes run: in which region and zone, and beside whom.
+//! Placement of nodes: region, zone and server group.
 
 mod spread;
 mod victims;
@@ -14,13 +14,13 @@ use crate::string_enum::{deserialize_stored, string_enum};
 pub use spread::{Share, grow, shrink};
 pub use victims::{Quota, choose};
 
-/// Where a node keeps its [`Place`] in its data.
+/// The key of the [`Place`] in a node's data.
 pub const KEY: &str = "placement";
 
-/// So many nodes, by the name of a region or zone.
+/// Numbers of nodes, by the name of a region or zone.
 pub type Counts = BTreeMap<String, u32>;
 
-/// Where a node runs, as far as that was decided.
+/// The placement of a node, as far as it was decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The zone.
@@ -29,12 +29,12 @@ pub struct Place {
     /// The region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region_name: Option<String>,
-    /// Beside whom.
+    /// The server group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servergroup: Option<ServerGroup>,
 }
 
-/// Nodes that share a host, or do not.
+/// A group of nodes that share a host, or do not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerGroup {
     /// Whether they do.
@@ -64,19 +64,19 @@ pub enum Axis {
 }
 
 impl Place {
-    /// Where a node runs; what cannot be read was not decided.
+    /// The placement of a node; unreadable values count as undecided.
     pub fn of(node: &Node) -> Self {
         node.data.get(KEY).and_then(|place| Self::deserialize(place).ok()).unwrap_or_default()
     }
 
-    /// As it is kept; none if nothing was decided.
+    /// The stored form; none if nothing was decided.
     pub fn kept(&self) -> Option<Value> {
         serde_json::to_value(self).ok().filter(|_| *self != Self::default())
     }
 }
 
 impl Axis {
-    /// Where policies and actions list its names.
+    /// The key under which policies and actions list its names.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Region => "regions",
@@ -84,7 +84,7 @@ impl Axis {
         }
     }
 
-    /// One of its names, in words.
+    /// The word for one of them, in messages.
     pub const fn singular(self) -> &'static str {
         match self {
             Self::Region => "region",
@@ -92,7 +92,7 @@ impl Axis {
         }
     }
 
-    /// What a place says about it.
+    /// The name that a placement has on this axis.
     pub fn of(self, place: &Place) -> Option<&str> {
         match self {
             Self::Region => place.region_name.as_deref(),
@@ -100,7 +100,7 @@ impl Axis {
         }
     }
 
-    /// What a place says about the other one.
+    /// The name that a placement has on the other axis.
     fn across(self, place: &Place) -> Option<&str> {
         match self {
             Self::Region => Self::Zone,
@@ -128,8 +128,8 @@ impl Axis {
         counts
     }
 
-    /// Gives each of the new places its name, so many of each as the plan says: in turn, and in every region over all
-    /// zones alike, as far as the plan allows.
+    /// Assigns names to the new placements, as many of each as the plan says: in turn, and evenly over zones in every
+    /// region, as far as the plan allows.
     pub fn assign(self, shares: &[Share], plan: &Counts, present: &[Place], new: &mut [Place]) {
         let mut left = plan.clone();
         let mut taken: BTreeMap<(Option<String>, String), u64> = BTreeMap::new();

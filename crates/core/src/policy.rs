@@ -1,4 +1,4 @@
-//! Policies, and their bindings to clusters; the types of policies that there are, and what each decides.
+//! Policies and their bindings to clusters; the policy types and their rules.
 
 pub mod affinity;
 pub mod batch;
@@ -22,19 +22,19 @@ pub use kinds::{Checked, KINDS, PolicyKind, Refused, Rules, Since, Support, Vers
 pub struct Policy {
     /// Its id.
     pub id: PolicyId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its type and version, such as `senlin.policy.deletion-1.1`.
     pub kind: String,
     /// The tenant.
     pub project: String,
-    /// The user that made it.
+    /// The user that created it.
     pub user: String,
-    /// As it was given.
+    /// The spec as it was given.
     pub spec: Map<String, Value>,
-    /// What its type keeps with it.
+    /// Data of its type.
     pub data: Map<String, Value>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,
@@ -51,17 +51,17 @@ pub struct Binding {
     pub policy: Policy,
     /// Whether it acts.
     pub enabled: bool,
-    /// Lower ones are asked first.
+    /// Lower ones run first.
     pub priority: i32,
-    /// What its type keeps with it.
+    /// Data of its type.
     pub data: Map<String, Value>,
     /// When it last acted.
     pub last_op: Option<Timestamp>,
 }
 
 impl Policy {
-    /// Its properties, with the defaults of its type; none of a type that is not known, or of a spec that does not fit.
-    /// Properties that a newer version added are passed over.
+    /// Its properties with the defaults of its type; none if the type is unknown or the spec does not fit. Properties
+    /// of a newer version are ignored.
     pub fn properties(&self) -> Option<Map<String, Value>> {
         let (kind, _) = find(&self.kind)?;
         let given = self.spec.get("properties").and_then(Value::as_object)?;

@@ -1,4 +1,4 @@
-//! Who is calling, and through which door.
+//! Principals, and the APIs that they use.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use crate::string_enum::{deserialize_stored_set, string_enum};
 string_enum! {
     /// What a principal may do in its project.
     stored Role, "role" {
-        /// Sees.
+        /// May read.
         Reader = "reader",
-        /// Sees and changes.
+        /// May read and change.
         Member = "member",
         /// May do anything, everywhere.
         Admin = "admin",
@@ -19,7 +19,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// The way a change came in.
+    /// The API that a change came through.
     stored Door, "door" {
         /// The core API, gRPC or REST.
         Core = "core",
@@ -36,14 +36,14 @@ string_enum! {
     }
 }
 
-/// Somebody who was authenticated.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
-    /// The scheme that vouches for the id; ids of different schemes are never equal.
+    /// The authentication scheme; ids of different schemes are never equal.
     pub scheme: String,
     /// The id within the scheme.
     pub id: String,
-    /// What people read.
+    /// The display name.
     pub name: String,
     /// The tenant it acts in.
     pub project: String,
@@ -69,25 +69,25 @@ impl Principal {
         self.roles.contains(&Role::Admin)
     }
 
-    /// As an owner is recorded.
+    /// The owner that this principal becomes.
     pub fn as_owner(&self) -> Owner {
         Owner { scheme: self.scheme.clone(), id: self.id.clone(), name: self.name.clone() }
     }
 }
 
-/// Whom a cluster belongs to.
+/// The owner of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Owner {
-    /// The scheme that vouches for the id.
+    /// The authentication scheme.
     pub scheme: String,
     /// The id within the scheme.
     pub id: String,
-    /// What people read.
+    /// The display name.
     pub name: String,
 }
 
 impl Owner {
-    /// Somebody of whom only an id is known, and who says so.
+    /// An owner of whom only an unverified id is known.
     pub fn of_scheme(scheme: &str, id: &str) -> Self {
         Self { scheme: scheme.to_owned(), id: id.to_owned(), name: id.to_owned() }
     }

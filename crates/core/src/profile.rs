@@ -1,4 +1,4 @@
-//! Profiles: the typed, versioned recipes that nodes are made from.
+//! Profiles: the typed, versioned recipes that nodes are created from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -66,35 +66,35 @@ impl From<ProfileType> for String {
     }
 }
 
-/// A recipe that nodes are made from.
+/// A recipe for nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Its id.
     pub id: ProfileId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its type.
     pub kind: ProfileType,
     /// The tenant.
     pub project: String,
-    /// The user that made it.
+    /// The user that created it.
     pub user: String,
     /// The properties, as they were given.
     pub properties: Map<String, Value>,
-    /// What stood around them, as it was given; empty where the type says it all.
+    /// The envelope around them, as it was given; empty where the type is enough.
     pub envelope: Map<String, Value>,
-    /// What users keep with it.
+    /// User data.
     pub metadata: Map<String, Value>,
-    /// Made for one cluster and gone with it.
+    /// Created for one cluster, and deleted with it.
     pub implicit: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,
 }
 
 impl Profile {
-    /// A recipe that is made for one cluster, and goes with it.
+    /// A profile that is created for one cluster, and deleted with it.
     pub fn implicit(
         id: ProfileId,
         name: impl Into<String>,

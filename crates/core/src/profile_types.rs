@@ -1,4 +1,4 @@
-//! The types of profiles, and what each takes.
+//! The profile types and their schemas.
 
 use crate::recipe::{ENVIRONMENTS, SERVICE_TYPES};
 use crate::spec::{Property, Schema};
@@ -14,7 +14,7 @@ pub struct TypeInfo {
     pub schema: Schema,
 }
 
-/// How a head, or workers, are made.
+/// The recipe of a head or of workers.
 pub(crate) const NODE: Schema = Schema(&[
     ("shape", Property::string("The name of a shape.")),
     ("cpu", Property::string("Processors, such as 2 or 500m.")),
@@ -56,7 +56,7 @@ const MOUNT: Schema = Schema(&[
     ),
 ]);
 
-/// How clusters of frameworks are made.
+/// The recipe of clusters of frameworks.
 pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("provider", Property::string("Where nodes run: local or kubernetes.")),
     ("environment", Property::string("What it is for.").allowed(ENVIRONMENTS)),
@@ -88,7 +88,7 @@ const NETWORK: Property = Property::map(
     ]),
 );
 
-/// Stands in for servers: kept and shown; only the metadata's `simulated_*` have an effect.
+/// A stand-in for servers: properties are stored and shown; only the metadata's `simulated_*` have an effect.
 const SIMULATED: Schema = Schema(&[
     ("flavor", Property::string("The flavor of the node.").required().updatable()),
     ("name", Property::string("The name of the node.").updatable()),
@@ -111,7 +111,7 @@ const PROCESS: Schema = Schema(&[
     ),
     ("env", Property::free_map("What is added to the environment.").updatable()),
     ("working_dir", Property::string("Where it runs.")),
-    ("stop_signal", Property::string("The signal that tells it to end.")),
+    ("stop_signal", Property::string("The signal that stops it.")),
     ("stop_grace_seconds", Property::integer("How long it may take to end before it is killed.").updatable()),
 ]);
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::recipe::{ClusterRecipe, Mount, NodeRecipe, PodRecipe};
 
-    /// The keys that a type of ours reads, as its own error lists them.
+    /// The keys that a type reads, as its own error lists them.
     fn read_by<T: for<'d> serde::Deserialize<'d> + std::fmt::Debug>() -> Vec<String> {
         let error = serde_json::from_str::<T>(r#"{"?": 1}"#).unwrap_err().to_string();
         error.split('`').skip(3).step_by(2).map(str::to_owned).collect()

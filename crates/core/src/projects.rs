@@ -1,11 +1,11 @@
-//! Projects, and the namespaces in which they are at home.
+//! Projects and their namespaces.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Which namespace is whose: as configured, else the one of the project's name. Never are two projects at home in one
-/// namespace, so that each direction is the other one back.
+/// The mapping of projects to namespaces: as configured, else the same name. No two projects share a namespace, so the
+/// mapping is reversible.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct ProjectNamespaces(BTreeMap<String, String>);
@@ -13,7 +13,7 @@ pub struct ProjectNamespaces(BTreeMap<String, String>);
 impl TryFrom<BTreeMap<String, String>> for ProjectNamespaces {
     type Error = String;
 
-    /// Takes the namespaces of projects that are not at home in the one of their name.
+    /// Takes the namespaces of projects whose namespace has another name.
     fn try_from(configured: BTreeMap<String, String>) -> Result<Self, String> {
         let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
         for (project, namespace) in &configured {
@@ -31,7 +31,7 @@ impl TryFrom<BTreeMap<String, String>> for ProjectNamespaces {
 }
 
 impl ProjectNamespaces {
-    /// Where a project is at home; nowhere if the namespace of its name was given to another.
+    /// The namespace of a project; none if the namespace of its name belongs to another.
     pub fn namespace_of<'a>(&'a self, project: &'a str) -> Option<&'a str> {
         match self.0.get(project) {
             Some(namespace) => Some(namespace),
@@ -39,7 +39,7 @@ impl ProjectNamespaces {
         }
     }
 
-    /// Whose a namespace is; nobody's if the project of its name is at home elsewhere.
+    /// The project of a namespace; none if the project of its name has another namespace.
     pub fn project_of<'a>(&'a self, namespace: &'a str) -> Option<&'a str> {
         match self.owner(namespace) {
             Some(project) => Some(project),
@@ -47,7 +47,7 @@ impl ProjectNamespaces {
         }
     }
 
-    /// The project that a namespace was given to.
+    /// The project that a namespace is configured for.
     fn owner(&self, namespace: &str) -> Option<&str> {
         self.0.iter().find(|(_, home)| *home == namespace).map(|(project, _)| project.as_str())
     }

@@ -1,9 +1,9 @@
 //! Amounts of cpu and memory, read as Kubernetes reads them.
 //!
 //! A text is a number, with or without a `+` and a point, and one suffix or none: `n`, `u`, `m`, `k`, `M`, `G`, `T`,
-//! `P`, `E` in steps of a thousand, `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei` in steps of 1024, or a power of ten such as
-//! `e3` or `E-3`. Up to eighteen decimals count, and what is left over is rounded up. A bare JSON number is read too.
-//! Amounts below zero are refused.
+//! `P`, `E` in steps of a thousand, `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei` in steps of 1024, or a power of ten such as `e3`
+//! or `E-3`. Up to eighteen decimals are read, and the rest is rounded up. A bare JSON number is read too. Amounts
+//! below zero are refused.
 //!
 //! Written is always a text: the shortest one without a point, so that what is written is read as the same amount.
 

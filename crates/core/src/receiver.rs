@@ -1,4 +1,4 @@
-//! Receivers: addresses by which others may change a cluster without an account of their own.
+//! Receivers: webhook addresses that trigger actions without an account.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::string_enum::string_enum;
 use crate::time::Timestamp;
 
 string_enum! {
-    /// How a receiver is told.
+    /// How a receiver is triggered.
     stored ReceiverKind, "receiver type" {
         /// By a request to its address.
         Webhook = "webhook",
@@ -19,28 +19,28 @@ string_enum! {
     }
 }
 
-/// An address by which others may change a cluster.
+/// An address that triggers an action on a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receiver {
-    /// Its id; whoever knows it may use it.
+    /// Its id; also the secret that allows its use.
     pub id: ReceiverId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// How it is told.
+    /// How it is triggered.
     pub kind: ReceiverKind,
     /// The tenant.
     pub project: String,
-    /// Who made it: what it does is done for that one.
+    /// Its creator: actions run in this principal's name.
     pub principal: Principal,
     /// The cluster.
     pub cluster_id: ClusterId,
-    /// What is done to it.
+    /// The action on the cluster.
     pub action: ActionKind,
-    /// Whose rights were given to it, as clients say it.
+    /// The actor, as clients give it.
     pub actor: Map<String, Value>,
-    /// The action's inputs, unless those who tell it say others.
+    /// The action's inputs, unless the trigger gives others.
     pub params: Map<String, Value>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,

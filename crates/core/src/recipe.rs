@@ -1,4 +1,4 @@
-//! What `dask.cluster`, `ray.cluster` and `spark.cluster` profiles say, the same on every door and provider.
+//! The recipe in `dask.cluster`, `ray.cluster` and `spark.cluster` profiles, the same for every API and provider.
 
 mod pod;
 
@@ -16,7 +16,7 @@ use crate::time::Span;
 
 pub use pod::{Mount, PodRecipe, SERVICE_TYPES, Volume};
 
-/// What a cluster may be for.
+/// The environments that a cluster may be for.
 pub const ENVIRONMENTS: &[&str] = &["DEV", "TESTING", "STAGING", "PRODUCTION"];
 
 /// The properties of a cluster of a framework.
@@ -29,7 +29,7 @@ pub struct ClusterRecipe {
     /// What it is for: `DEV`, `TESTING`, `STAGING` or `PRODUCTION`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// Which objects stand for it on Kubernetes.
+    /// The flavor of its objects on Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flavor: Option<String>,
     /// Where on Kubernetes.
@@ -58,7 +58,7 @@ pub struct ClusterRecipe {
     pub max_lifetime: Option<u64>,
 }
 
-/// How the head, or the workers of a group, are made.
+/// The recipe of the head, or of the workers of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeRecipe {
@@ -83,7 +83,7 @@ pub struct NodeRecipe {
     /// What is added to the start command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// What its pod has on Kubernetes.
+    /// Additions to its pod on Kubernetes.
     #[serde(skip_serializing_if = "PodRecipe::is_empty")]
     pub pod: PodRecipe,
 }
@@ -98,12 +98,12 @@ const HEAD: &str = "head";
 const WORKER: &str = "worker";
 
 impl NodeRecipe {
-    /// Whether it says nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What a group keeps; nothing if it says nothing.
+    /// The stored form in a group's spec; empty if the recipe is.
     pub fn into_spec(self) -> Map<String, Value> {
         if self.is_empty() {
             return Map::new();
@@ -111,7 +111,7 @@ impl NodeRecipe {
         serde_json::to_value(self).map(|value| Map::from_iter([(NODE.to_owned(), value)])).unwrap_or_default()
     }
 
-    /// What a group keeps, without its shape.
+    /// The recipe that a group stores, without its shape.
     pub fn kept(group: &WorkerGroup) -> Self {
         Self::stored(&group.spec, NODE).unwrap_or_default()
     }
@@ -122,7 +122,7 @@ impl NodeRecipe {
         Self::deserialize(Value::Object(profile_types::NODE.known(own))).ok()
     }
 
-    /// Has a group keep this instead of what it kept before; what a newer version keeps there stays.
+    /// Stores this recipe in a group; fields of a newer version stay.
     pub fn keep_in(self, group: &mut WorkerGroup) {
         let before = group.spec.remove(NODE);
         let unknown = before.as_ref().and_then(Value::as_object).map(|own| profile_types::NODE.unknown(own));
@@ -133,14 +133,14 @@ impl NodeRecipe {
         }
     }
 
-    /// What a group says of its own: its recipe, then its shape.
+    /// A group's own recipe, completed by its shape.
     fn of_group(group: &WorkerGroup) -> Self {
         let own = Self::kept(group);
         let Shape { cpu, memory, gpu, .. } = group.shape;
         own.or(Self { cpu, memory, gpu, ..Self::default() })
     }
 
-    /// What it says, and where it says nothing, what `other` says.
+    /// This recipe, completed by `other`.
     fn or(self, other: Self) -> Self {
         Self {
             shape: self.shape.or(other.shape),
@@ -154,15 +154,15 @@ impl NodeRecipe {
         }
     }
 
-    /// What a node is given.
+    /// The shape of a node.
     pub fn shape(&self) -> Shape {
         Shape { cpu: self.cpu, memory: self.memory, gpu: self.gpu, ..Shape::default() }
     }
 }
 
 impl ClusterRecipe {
-    /// Reads the properties of a stored profile, without those that a newer version added; the message says what is
-    /// wrong with the others.
+    /// Reads the properties of a stored profile, ignoring those of a newer version; the error says what is wrong with
+    /// the others.
     pub fn of(properties: &Map<String, Value>) -> Result<Self, String> {
         Self::read(profile_types::FRAMEWORK.known(properties))
     }
@@ -195,7 +195,7 @@ impl ClusterRecipe {
         }
     }
 
-    /// The same for a request: properties that are not known, and amounts that no node can work with, are refused.
+    /// Reads the properties of a request: unknown properties and unusable amounts are refused.
     pub fn asked_for(properties: &Map<String, Value>) -> Result<Self, String> {
         let recipe = Self::read(properties.clone())?;
         for NodeRecipe { cpu, memory, .. } in [recipe.head(), recipe.workers(None)] {
@@ -208,7 +208,7 @@ impl ClusterRecipe {
         serde_json::from_value(Value::Object(properties)).map_err(|error| error.to_string())
     }
 
-    /// What ends clusters that are made from this by themselves.
+    /// The limits of clusters with this recipe.
     pub fn limits(&self) -> Limits {
         let limit = |seconds: Option<u64>| {
             seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
@@ -216,12 +216,12 @@ impl ClusterRecipe {
         Limits { idle_timeout: limit(self.idle_timeout), max_lifetime: limit(self.max_lifetime) }
     }
 
-    /// How the head is made.
+    /// The recipe of the head.
     pub fn head(&self) -> NodeRecipe {
         self.head.clone().or(self.common())
     }
 
-    /// How the workers of a group are made: as the group says, then as all workers.
+    /// The recipe of a group's workers: the group's own, completed by that of all workers.
     pub fn workers(&self, group: Option<&WorkerGroup>) -> NodeRecipe {
         let own = group.map(NodeRecipe::of_group).unwrap_or_default();
         own.or(self.worker.clone()).or(self.common())
@@ -232,7 +232,7 @@ impl ClusterRecipe {
     }
 }
 
-/// Adds what is only in the second to the first, in maps below too.
+/// Adds keys that are only in the second to the first, recursively.
 fn merge(into: &mut Value, other: Value) {
     let (Value::Object(into), Value::Object(other)) = (into, other) else { return };
     for (key, value) in other {

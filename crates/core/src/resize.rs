@@ -1,6 +1,6 @@
-//! How large a cluster shall be: the arithmetic of a resize, and what is refused.
+//! The arithmetic of a resize, and what is refused.
 //!
-//! `current` is always the number of members, never the size that was wished for.
+//! `current` is always the number of members, never the desired size.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -11,9 +11,9 @@ string_enum! {
     AdjustmentType, "adjustment type" {
         /// The size itself.
         ExactCapacity = "EXACT_CAPACITY",
-        /// So many more, or fewer.
+        /// A difference in nodes.
         ChangeInCapacity = "CHANGE_IN_CAPACITY",
-        /// So many per cent more, or fewer.
+        /// A difference in per cent.
         ChangeInPercentage = "CHANGE_IN_PERCENTAGE",
     }
 }
@@ -45,7 +45,7 @@ fn as_it_was_sent<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S
     }
 }
 
-/// What a resize asks for.
+/// A requested resize.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Resize {
     /// The size, absolutely or by a change; absent: only the bounds change.
@@ -70,14 +70,14 @@ const fn strict() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "i64")]
 pub enum MaxSize {
-    /// At most so many.
+    /// A bound.
     Bound(u32),
     /// No bound any more.
     Unbounded,
 }
 
 impl MaxSize {
-    /// As groups keep it.
+    /// The form in worker groups.
     pub const fn bound(self) -> Option<u32> {
         match self {
             Self::Bound(bound) => Some(bound),
@@ -106,7 +106,7 @@ impl From<MaxSize> for i64 {
 /// A cluster's size and bounds, before or after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// Members, or how many there shall be.
+    /// The number of members, or the desired size.
     pub size: u32,
     /// Fewer are an error.
     pub min: u32,
@@ -114,7 +114,7 @@ pub struct Sizes {
     pub max: Option<u32>,
 }
 
-/// Why a size is refused: the words that existing clients compare.
+/// Why a size is refused, in messages that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Refused {
@@ -211,7 +211,7 @@ impl Resize {
         Self { adjustment, min_size: None, max_size: None, strict: true }
     }
 
-    /// The sizes after it, or why not. `limit` is the most nodes that any cluster may have.
+    /// The sizes after the resize, or why it is refused. `limit` is the most nodes that any cluster may have.
     pub fn apply(&self, present: Sizes, limit: u32) -> Result<Sizes, Refused> {
         let wanted = self.adjustment.map(|adjustment| adjustment.target(present.size)).transpose()?;
         let min = self.min_size.unwrap_or(present.min);
@@ -236,7 +236,7 @@ impl Resize {
         if target > i64::from(limit) {
             return Err(Refused::TargetAboveLimit { target, limit });
         }
-        // Cut to the bounds already: where these are impossible, they are what is refused.
+        // Cut to the bounds already: impossible bounds are refused below.
         if !self.strict {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Plain things for tests, here and above: a cluster, a node, an action, to be changed as the test needs.
+//! Sample objects for tests of this crate and others: a cluster, a node, an action.
 
 use serde_json::{Map, Value};
 use uuid::Uuid;

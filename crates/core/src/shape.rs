@@ -1,4 +1,4 @@
-//! What one node is given: cpu, memory, gpu, and where it may run.
+//! Shapes of nodes: cpu, memory, gpu, and where they may run.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::{Cpu, InvalidQuantity, Memory};
 use crate::unknown_fields::UnknownFields;
 
-/// The size of a node. What is absent is left to the provider.
+/// The size of a node. Absent values are left to the provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shape {
@@ -23,16 +23,16 @@ pub struct Shape {
     /// Labels that the machine below must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selectors: BTreeMap<String, String>,
-    /// What a newer version keeps with it.
+    /// Fields of a newer version.
     #[serde(flatten)]
     pub unknown: UnknownFields,
 }
 
-/// A shape that has a name, as a server's configuration has them.
+/// A named shape of the server's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedShape {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Cpu.
     pub cpu: Option<Cpu>,
@@ -42,28 +42,28 @@ pub struct NamedShape {
     pub gpu: Option<u32>,
 }
 
-/// The least memory of a node: what is smaller was meant in another unit.
+/// The least memory of a node: a smaller amount was meant in another unit.
 const LEAST_MEMORY: Memory = Memory::from_bytes(1 << 20);
 
 /// Why a shape was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidShape {
-    /// One of its amounts is none.
+    /// One of its amounts is invalid.
     #[error(transparent)]
     Quantity(#[from] InvalidQuantity),
-    /// Nothing to run on.
+    /// No cpu.
     #[error(
         "cpu is 0, and nothing runs on none: give a part of a core at least, such as 100m, or leave it out"
     )]
     NoCpu,
-    /// Nothing fits in.
+    /// Too little memory.
     #[error(
         "memory is {0}, and no program runs in less than {LEAST_MEMORY}: give more, with a unit, such as 512Mi or 4Gi"
     )]
     TooLittleMemory(Memory),
 }
 
-/// Refuses amounts that no node can work with.
+/// Refuses amounts that no node can run with.
 pub fn check(cpu: Option<Cpu>, memory: Option<Memory>) -> Result<(), InvalidShape> {
     if cpu == Some(Cpu::default()) {
         return Err(InvalidShape::NoCpu);

@@ -1,14 +1,14 @@
-//! The language in which profile types, policy types and operations say what they take.
+//! Schemas of profile types, policy types and operations.
 //!
-//! A schema is a constant. It shows itself as the API shows it, says in words that clients compare what is wrong with
-//! what was given, and reads it with the defaults filled in:
+//! A schema is a constant. It describes itself as the API shows it, checks given properties with the error messages
+//! that clients compare, and reads them with defaults filled in:
 //!
 //! ```
 //! use muster_core::spec::{Property, Schema};
 //!
 //! const SCHEMA: Schema = Schema(&[
-//!     ("event", Property::string("What it is about.").required().allowed(&["IN", "OUT"])),
-//!     ("cooldown", Property::integer("Seconds of rest.").default_int(0)),
+//!     ("event", Property::string("The kind of action.").required().allowed(&["IN", "OUT"])),
+//!     ("cooldown", Property::integer("Seconds of cooldown.").default_int(0)),
 //! ]);
 //!
 //! let given = serde_json::json!({"event": "IN", "cooldown": "30"});
@@ -40,7 +40,7 @@ pub struct Property {
     updatable: bool,
     default: Option<Literal>,
     allowed: &'static [&'static str],
-    /// A map that is not given is read as an empty one, with the defaults of what it may hold.
+    /// An absent map is read as an empty one, with the defaults of its properties.
     filled: bool,
 }
 
@@ -63,7 +63,7 @@ enum Literal {
     EmptyMap,
 }
 
-/// Why a specification is refused: the words that existing clients compare.
+/// Why a specification is refused, in messages that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum SpecError {
@@ -126,54 +126,54 @@ impl Property {
         Self::of(Kind::Map(Some(schema)), description)
     }
 
-    /// A map that holds whatever it holds.
+    /// A map with any keys.
     pub const fn free_map(description: &'static str) -> Self {
         Self::of(Kind::Map(None), description)
     }
 
-    /// It has to be given.
+    /// Marks it as required.
     #[must_use]
     pub const fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// It may be changed where it is used already.
+    /// Marks it as updatable.
     #[must_use]
     pub const fn updatable(self) -> Self {
         Self { updatable: true, ..self }
     }
 
-    /// A map that is not given stands for an empty one.
+    /// Reads an absent map as an empty one.
     #[must_use]
     pub const fn filled(self) -> Self {
         Self { filled: true, ..self }
     }
 
-    /// Only these words are taken.
+    /// Allows only these values.
     #[must_use]
     pub const fn allowed(self, allowed: &'static [&'static str]) -> Self {
         Self { allowed, ..self }
     }
 
-    /// What it is when it is not given.
+    /// Sets the default.
     #[must_use]
     pub const fn default_flag(self, value: bool) -> Self {
         Self { default: Some(Literal::Flag(value)), ..self }
     }
 
-    /// What it is when it is not given.
+    /// Sets the default.
     #[must_use]
     pub const fn default_int(self, value: i64) -> Self {
         Self { default: Some(Literal::Int(value)), ..self }
     }
 
-    /// What it is when it is not given.
+    /// Sets the default.
     #[must_use]
     pub const fn default_text(self, value: &'static str) -> Self {
         Self { default: Some(Literal::Text(value)), ..self }
     }
 
-    /// It is an empty list, or map, when it is not given.
+    /// Sets the default to an empty list or map.
     #[must_use]
     pub const fn default_empty(self) -> Self {
         let empty = match self.kind {
@@ -197,7 +197,7 @@ impl Literal {
 }
 
 impl Schema {
-    /// The names of all that it may hold, in order.
+    /// The names of all properties, in order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|(name, _)| *name)
     }
@@ -207,7 +207,7 @@ impl Schema {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, property)| property)
     }
 
-    /// Names of properties that differ and may not be changed where they are used.
+    /// Names of properties that differ and are not updatable.
     pub fn frozen_changes(
         &self,
         before: &Map<String, Value>,

@@ -1,22 +1,22 @@
-//! How a cluster is, from how its nodes are.
+//! Evaluation of a cluster's status from its nodes.
 
 use crate::cluster::{Cluster, ClusterStatus};
 use crate::node::{Node, NodeRole, NodeStatus};
 
-/// What is known of the head.
+/// The state of the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadState {
     /// The type has none.
     None,
     /// It works.
     Up,
-    /// It does not, and is being brought back.
+    /// It does not work, and is being recovered.
     Recovering,
-    /// It does not, and nobody will bring it back.
+    /// It does not work, and is not recovered automatically.
     Lost,
 }
 
-/// The status of a cluster and the words for it; `operation` is what was just done or seen.
+/// The status of a cluster and its reason; `operation` is what was just done or observed.
 pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str) -> (ClusterStatus, String) {
     match head {
         HeadState::Lost => {
@@ -41,7 +41,7 @@ pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str
     }
 }
 
-/// How many workers of a cluster work, and how its head is.
+/// The number of working workers of a cluster, and the state of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Workers that work.
@@ -76,18 +76,18 @@ impl Counts {
     }
 }
 
-/// How many workers work.
+/// The number of working workers.
 pub fn active_workers(nodes: &[Node]) -> u32 {
     let active = |node: &&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
     u32::try_from(nodes.iter().filter(active).count()).unwrap_or(u32::MAX)
 }
 
-/// The head as its row says it is.
+/// The state of the head, by its row.
 pub fn head_state(cluster: &Cluster, nodes: &[Node]) -> HeadState {
     head_by(cluster, nodes.iter().find(|node| node.role == NodeRole::Head).map(|node| node.status))
 }
 
-/// The head by the status of its row, if it has one.
+/// The state of the head, by the status of its row, if it has one.
 pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
     if !cluster.has_head {
         return HeadState::None;
@@ -96,7 +96,7 @@ pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
         Some(NodeStatus::Active | NodeStatus::Warning | NodeStatus::Updating | NodeStatus::Operating) => {
             HeadState::Up
         }
-        // A newer version knows what its head does; nothing says that it is lost.
+        // An unknown status of a newer version does not count as lost.
         Some(NodeStatus::Unknown(_)) => HeadState::Up,
         Some(NodeStatus::Recovering) => HeadState::Recovering,
         _ => HeadState::Lost,

@@ -119,10 +119,10 @@ pub trait Stored: Sized {
     fn from_stored(text: &str) -> Self;
 }
 
-/// The text of a value that this version does not know.
+/// A value that this version does not know.
 ///
-/// Interned, so that enumerations that hold it are `Copy`. That memory is never given back; there is no more of it than
-/// there are different values in the database.
+/// Interned, so that enumerations that hold it are `Copy`. The memory is never freed; it is bounded by the number of
+/// distinct values in the database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnknownValue(&'static str);
 

@@ -1,4 +1,4 @@
-//! Moments and durations as the store keeps them. The clock itself is passed in.
+//! Timestamps and durations as they are stored. The clock itself is passed in.
 
 use std::fmt;
 
@@ -20,19 +20,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment so much later.
+    /// The moment after a duration.
     #[must_use]
     pub const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The moment so much earlier.
+    /// The moment before a duration.
     #[must_use]
     pub const fn before(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// How long it is since `earlier`; nothing if that is later.
+    /// The time since `earlier`; zero if that is later.
     pub const fn since(self, earlier: Self) -> Span {
         let span = self.0.saturating_sub(earlier.0);
         Span(if span < 0 { 0 } else { span })
@@ -45,7 +45,7 @@ impl Timestamp {
 pub struct Span(i64);
 
 impl Span {
-    /// This many microseconds; less than none is none.
+    /// This many microseconds; negative values become zero.
     pub const fn from_micros(micros: i64) -> Self {
         Self(if micros < 0 { 0 } else { micros })
     }
@@ -107,7 +107,7 @@ mod tests {
     #[case(120_000_000, "2m")]
     #[case(3_600_000_000, "1h")]
     #[case(2_592_000_000_000, "30d")]
-    fn a_span_is_said_as_people_say_it(#[case] micros: i64, #[case] words: &str) {
+    fn a_duration_is_shown_in_its_largest_whole_unit(#[case] micros: i64, #[case] words: &str) {
         assert_eq!(Span::from_micros(micros).to_string(), words);
     }
 

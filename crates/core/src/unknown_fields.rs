@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 /// assert_eq!(serde_json::to_string(&read).unwrap(), row);
 /// ```
 ///
-/// Boxed: there are seldom any, and clusters, which have them, are moved a lot.
+/// Boxed: there are seldom any, and clusters, which contain them, are moved often.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnknownFields(Option<Box<Map<String, Value>>>);
 

@@ -1,6 +1,6 @@
-//! What policies and the steps of an action leave for each other; stored with the action as JSON.
+//! Data that policies and the steps of an action exchange; stored with the action as JSON.
 //!
-//! Clients of the clustering API read this, so the names stay. Keys of a newer version are written back as they came.
+//! Clients of the clustering API read this, so the names stay. Keys of a newer version are written back unchanged.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ pub struct ActionData {
     /// Where new members run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placements>,
-    /// Who is asked before members are removed.
+    /// The hook that is called before members are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hooks: Option<HookWait>,
     /// How members follow a new profile.
@@ -51,7 +51,7 @@ pub struct Creation {
     /// How many a policy wants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Those that were added, written in the commit that adds them.
+    /// The added nodes, written in the commit that adds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeId>,
     /// How many in each region.
@@ -71,7 +71,7 @@ pub struct Deletion {
     /// How many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Those that are removed first.
+    /// The members that are removed first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Vec<NodeId>>,
     /// Whether they are deleted; otherwise they leave the cluster.
@@ -108,16 +108,16 @@ pub struct Placements {
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// Who is asked before members are removed, and since when.
+/// The hook that is called before members are removed, and since when it waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HookWait {
-    /// Who, and for how long.
+    /// The receiver and the timeout.
     #[serde(flatten)]
     pub hooks: Hooks,
-    /// When they were first asked.
+    /// When the hook was first called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Timestamp>,
-    /// What they are asked, one message for each member.
+    /// The messages, one for each member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Vec<Value>>,
     #[serde(flatten)]
@@ -137,7 +137,7 @@ pub struct Rollout {
     /// Seconds to wait after each batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause_time: Option<i64>,
-    /// The size is right: what is left is that members follow.
+    /// The size is reached; members still have to follow the profile.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
     /// Batches that have ended.
@@ -190,23 +190,23 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// A node that is recreated: only the instance that it was is stopped, whichever engine goes on.
+/// A node that is recreated. The old instance is recorded so that an engine that takes over stops only that one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recreation {
     /// Its physical id before.
     pub old: Option<String>,
-    /// When that has to be gone.
+    /// The deadline by which the old instance has to be gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// It could not be stopped, and does not count any more.
+    /// The old instance could not be stopped and is ignored from now on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub written_off: bool,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// Sizes that a group shall have; what is absent stays as it is.
+/// New sizes of a group; absent values stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupSizes {
     /// Which group.
@@ -217,7 +217,7 @@ pub struct GroupSizes {
     pub bounds: Option<Bounds>,
 }
 
-/// What cannot be decided twice with the same result, because the world has moved on.
+/// Decisions that must be made once: repeating them after the world has changed could give another result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DelegatedDecision {
@@ -232,7 +232,7 @@ pub struct DelegatedDecision {
     pub head: bool,
     /// Members that are removed first.
     pub victims: Vec<NodeId>,
-    /// Members that have to be gone.
+    /// Members that have to be replaced.
     pub old: HashSet<MemberId>,
     /// Members that existed before their recipe changed.
     pub before: HashSet<MemberId>,
@@ -243,7 +243,7 @@ pub struct DelegatedDecision {
 }
 
 impl ActionData {
-    /// The data of an action; data of a part that cannot be read is as good as none.
+    /// Reads the data of an action; unreadable data is kept as it is and treated as absent.
     pub(crate) fn read(stored: &Value) -> Self {
         Self::deserialize(stored).unwrap_or_else(|error| {
             tracing::warn!(%error, "the data of an action cannot be read");
@@ -252,7 +252,7 @@ impl ActionData {
         })
     }
 
-    /// As it is stored; none if there is none.
+    /// The stored form; none if there is no data.
     pub(crate) fn stored(&self) -> Option<Value> {
         // Plain text, numbers and maps with text keys: serializing them cannot fail.
         let stored = serde_json::to_value(self).unwrap_or_default();
@@ -297,7 +297,7 @@ impl Deletion {
         }
     }
 
-    /// Records who is removed.
+    /// Records which members are removed.
     pub(crate) fn choose(&mut self, candidates: Vec<NodeId>) {
         self.count = Some(u32::try_from(candidates.len()).unwrap_or(u32::MAX));
         self.candidates = Some(candidates);
@@ -309,7 +309,7 @@ impl Deletion {
 }
 
 impl HookWait {
-    /// Where a message is posted; none where whoever has to answer reads the action.
+    /// The URL that messages are posted to; none where the receiver reads them from the action.
     pub(crate) fn url(&self) -> Option<&str> {
         let Hooks { kind, params, .. } = &self.hooks;
         Some(params.url.as_str()).filter(|url| *kind == HookType::Webhook && !url.is_empty())

@@ -1,4 +1,4 @@
-//! What each kind of action does, once it has its lock and the policies agreed.
+//! What each kind of action does, once it holds its lock and the policies allow it.
 
 pub(crate) mod deletion;
 pub(crate) mod garbage;
@@ -45,26 +45,26 @@ pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
     (ActionKind::ClusterUpdatePolicy, 1),
 ];
 
-/// Whether the cluster is gone once this has succeeded.
+/// Whether the cluster no longer exists once this change has succeeded.
 pub(crate) const fn deletes(change: &Change) -> bool {
     matches!(change, Change::DeleteCluster(_))
 }
 
-/// Takes back what holds only if all of it was done.
+/// Rolls back changes that are valid only if the whole action succeeds.
 pub(crate) fn give_back(run: &mut ActionRun) {
     if matches!(run.change, Change::UpdateCluster(_)) {
         rolling::give_back(run);
     }
 }
 
-/// What policies do not allow leaves nothing half-made.
+/// Cleans up after an action that a policy refused.
 pub(crate) fn refused(run: &mut ActionRun, why: &str) {
     if matches!(run.change, Change::CreateNode(_)) {
         node::turn_away(run, why);
     }
 }
 
-/// Makes the change, and says how it went.
+/// Performs the change; returns the status message.
 pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
     match run.change.clone() {
         Change::AttachPolicy(policy) => return policies::attach(run, policy).await,
@@ -108,7 +108,7 @@ async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
     }
 }
 
-/// What is said of a change that succeeded: the words that existing clients know.
+/// The status message of a change that succeeded, as existing clients know it.
 fn done(change: &Change) -> String {
     let words = match change {
         Change::CreateCluster => "Cluster creation succeeded.",
@@ -153,7 +153,7 @@ async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     run.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }
 
-/// Restarts a head, and with it those workers that cannot find a new one; or brings one node back.
+/// Restarts a head, together with workers that cannot rejoin a new one; or recovers one node.
 async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
     use muster_core::action::Target;
     use muster_core::node::NodeRole;
@@ -162,7 +162,8 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
     };
     let role = run.node(id).map(|node| node.role);
     let role = role.ok_or_else(|| Stop::Failed("its node is not there any more".to_owned()))?;
-    // Once the intent is committed the head's new incarnation says what is old; a take-over does not restart it again.
+    // Once the intent is committed, the head's new incarnation marks older nodes as outdated; a take-over does not
+    // restart it again.
     let begun = run.action.applied_at.is_some();
     if role == NodeRole::Head && !begun {
         run.subject.cluster.incarnation += 1;

@@ -1,4 +1,4 @@
-//! What can be set about the engine.
+//! The engine's settings.
 
 use muster_core::backoff::Backoff;
 use muster_core::policy::Rules;
@@ -8,15 +8,15 @@ use muster_core::time::Span;
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How long an engine counts as alive without another word.
+    /// How long a lease lasts without renewal.
     pub lease: Span,
-    /// How often it says that it is.
+    /// How often the lease is renewed.
     pub heartbeat: Span,
-    /// Actions that run at once in this engine.
+    /// The most actions that run concurrently in this engine.
     pub parallel_actions: u32,
-    /// How often it looks for work that nobody told it of.
+    /// How often it polls for work, in case a notification was lost.
     pub safety_period: Span,
-    /// How often results of a long batch are written while it goes on.
+    /// How often results of a long batch are written while it runs.
     pub flush_period: Span,
     /// How long to wait after transient failures.
     pub backoff: Backoff,
@@ -24,17 +24,17 @@ pub struct Config {
     pub max_nodes_per_cluster: u32,
     /// The most clusters that a project may have.
     pub max_clusters_per_project: u32,
-    /// In which namespaces projects are at home.
+    /// The namespaces of projects.
     pub projects: ProjectNamespaces,
-    /// What a policy may be, as far as that is a setting.
+    /// Configurable limits of policies.
     pub policy_rules: Rules,
-    /// How long the history of what has ended is kept.
+    /// How long history is kept.
     pub retention: Span,
     /// How long a request id is remembered.
     pub request_memory: Span,
-    /// What this engine says of itself.
+    /// The host name that this engine registers with.
     pub host: String,
-    /// Its version.
+    /// The version that this engine registers with.
     pub version: String,
 }
 
@@ -60,7 +60,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long to wait after so many transient failures in a row.
+    /// The delay after a number of transient failures in a row.
     pub(crate) fn retry_delay(&self, failures: u32) -> Span {
         self.backoff.delay(failures, fastrand::f64())
     }

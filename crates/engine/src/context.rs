@@ -1,4 +1,4 @@
-//! What every part of an engine works with: the store, the providers, the clock, the configuration, the lease.
+//! The context that all parts of an engine share: store, providers, clock, configuration, lease.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,14 +36,14 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) notifier: Arc<Notifier>,
-    /// The engine was asked to stop: its actions are handed over.
+    /// Cancelled when the engine is asked to stop: its actions are handed over.
     pub(crate) stopping: CancellationToken,
-    /// Everything has ended, the heartbeat too.
+    /// Cancelled when everything has ended, the heartbeat too.
     pub(crate) stopped: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
 
-/// What a context is made from, beside what it makes itself.
+/// The parts of a context that are passed in.
 pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
@@ -98,7 +98,7 @@ impl Engine {
         self.context.lease().id
     }
 
-    /// The rows below, for reading.
+    /// The store, for reading.
     pub fn store(&self) -> &Store {
         &self.context.store
     }
@@ -129,8 +129,8 @@ impl Engine {
         Span::from_micros(self.context.config.lease.micros() - left)
     }
 
-    /// Whether it can work, or a message that says why not. It costs nothing: every renewal of the lease is a write,
-    /// and how the last write ended is known.
+    /// Whether it can work; the error says why not. No request is made: every renewal of the lease is a write, and the
+    /// result of the last write is known.
     pub fn readiness(&self) -> Result<(), String> {
         if self.context.stopping.is_cancelled() {
             return Err("the server is stopping: its actions are handed over".to_owned());
@@ -140,7 +140,7 @@ impl Engine {
         }
         let Config { lease, heartbeat, .. } = self.context.config;
         let age = self.lease_age();
-        // One renewal may be late without anything being wrong; two are not.
+        // One late renewal is tolerated, two are not.
         let late = Span::from_micros(heartbeat.micros().saturating_mul(2)).min(lease);
         if self.context.lease().lost.is_cancelled() || age >= late {
             let (age, heartbeat) = (age.secs(), heartbeat.secs());

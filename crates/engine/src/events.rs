@@ -1,4 +1,4 @@
-//! Events, with who, through which door, and why.
+//! Construction of events: who, through which API, and why.
 
 use muster_core::action::{Action, ActionKind};
 use muster_core::cluster::Cluster;
@@ -11,45 +11,45 @@ use serde_json::{Map, Value};
 
 use crate::ids::new_id;
 
-/// Words that stand in events, status reasons, metrics and docs alike.
+/// Reasons, used alike in events, status reasons, metrics and docs.
 pub(crate) mod reason {
-    /// A node that others made became one of ours.
+    /// An external node was adopted.
     pub(crate) const NODE_ADOPTED: &str = "NodeAdopted";
-    /// A node stopped working without having been asked to.
+    /// A node stopped working unexpectedly.
     pub(crate) const NODE_LOST: &str = "NodeLost";
-    /// A health policy found a node that does not work.
+    /// A health policy found an unhealthy node.
     pub(crate) const NODE_UNHEALTHY: &str = "NodeUnhealthy";
-    /// Whoever has to let nodes go was not told that they wait.
+    /// A lifecycle hook could not be delivered.
     pub(crate) const HOOK_NOT_TOLD: &str = "HookNotTold";
-    /// A node ended with its machine, and is not brought back unasked.
+    /// A node ended with its machine, and is not recovered automatically.
     pub(crate) const HOST_RESTARTED: &str = "HostRestarted";
-    /// Somebody changed the spec of record of a cluster, not through Muster.
+    /// The spec of record of a cluster was changed outside Muster.
     pub(crate) const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
-    /// A cluster that others made was found, and has a row now.
+    /// An external cluster was discovered, and has a row now.
     pub(crate) const DISCOVERED: &str = "Discovered";
     /// The object of a cluster that was deleted is there.
     pub(crate) const LEFTOVER_FOUND: &str = "LeftoverFound";
-    /// What was made for a cluster that is history was removed.
+    /// An object of a deleted cluster was removed.
     pub(crate) const LEFTOVER_REMOVED: &str = "LeftoverRemoved";
-    /// Somebody deleted a cluster, not through Muster.
+    /// A cluster was deleted outside Muster.
     pub(crate) const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
-    /// Nodes run with an older recipe than their cluster has, until they are restarted.
+    /// Nodes run with an outdated recipe until they are restarted.
     pub(crate) const RESTART_NEEDED: &str = "RestartNeeded";
-    /// A cluster is deleted because nobody has used it for as long as it may be unused.
+    /// A cluster is deleted because it was idle for its idle timeout.
     pub(crate) const IDLE_TIMEOUT: &str = "IdleTimeout";
-    /// A cluster is not used, and soon that is over.
+    /// A cluster is idle and will soon be deleted.
     pub(crate) const IDLE_TIMEOUT_SOON: &str = "IdleTimeoutSoon";
-    /// A cluster is deleted because it was there for as long as it may be.
+    /// A cluster is deleted because its lifetime is over.
     pub(crate) const LIFETIME_OVER: &str = "LifetimeOver";
-    /// A cluster was there for nearly as long as it may be.
+    /// The lifetime of a cluster is nearly over.
     pub(crate) const LIFETIME_OVER_SOON: &str = "LifetimeOverSoon";
-    /// The nodes of a cluster together ask for more than their machine has.
+    /// The nodes of a cluster together request more than their machine has.
     pub(crate) const OVERCOMMITTED: &str = "Overcommitted";
-    /// A row was ended whose instance no engine serves any more.
+    /// A row was marked deleted because no engine serves its instance any more.
     pub(crate) const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }
 
-/// What an action did, told of its cluster.
+/// An event of an action about its cluster.
 pub(crate) fn of_action(
     action: &Action,
     cluster: &Cluster,
@@ -62,7 +62,7 @@ pub(crate) fn of_action(
     Event { phase: phase.to_owned(), data: way_in(action), ..event }
 }
 
-/// What an action did, told of its node.
+/// An event of an action about its node.
 pub(crate) fn of_node_action(
     action: &Action,
     node: &Node,
@@ -79,7 +79,7 @@ fn level_of(phase: &str) -> Level {
     if phase == "error" { Level::Error } else { Level::Info }
 }
 
-/// What an action does, in a word: operations are told by their names.
+/// The label of an action in events: its kind, or the name of its operation.
 pub(crate) fn word(action: &Action) -> &str {
     let operation = || action.inputs.get("operation").and_then(Value::as_str);
     match action.kind {
@@ -90,7 +90,7 @@ pub(crate) fn word(action: &Action) -> &str {
     }
 }
 
-/// Through which door it came, and why.
+/// The API that the action came through, and the reason.
 fn way_in(action: &Action) -> Map<String, Value> {
     let mut data = Map::new();
     data.insert("door".to_owned(), Value::from(action.door.as_str()));
@@ -100,7 +100,7 @@ fn way_in(action: &Action) -> Map<String, Value> {
     data
 }
 
-/// What happened to a cluster, during an action or outside any.
+/// An event about a cluster, during an action or outside any.
 pub(crate) fn of_cluster(
     action: Option<&Action>,
     cluster: &Cluster,
@@ -119,7 +119,7 @@ pub(crate) fn of_cluster(
     }
 }
 
-/// What happened to a node, during an action or outside any.
+/// An event about a node, during an action or outside any.
 pub(crate) fn of_node(
     action: Option<&Action>,
     node: &Node,
@@ -139,7 +139,7 @@ pub(crate) fn of_node(
     }
 }
 
-/// Something that happened, still to nothing; outside any action it is ours.
+/// An event without its object; outside any action its user is Muster.
 fn told(action: Option<&Action>, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
     Event {
         id: EventId::from_uuid(new_id()),

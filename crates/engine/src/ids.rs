@@ -1,14 +1,14 @@
-//! Ids for what is new.
+//! Ids of new objects.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use uuid::Uuid;
 
-/// An id for something new: random, but for its first eight characters, which count up from a random place.
+/// A new id: random, except for its first eight characters, which count up from a random number.
 ///
-/// Databases keep rows in the order of their ids, so that what is made together is written together; and the characters
-/// that people look at and type tell things apart.
+/// Rows that are inserted together get neighbouring ids, which keeps index writes local; and the characters that people
+/// read and type differ.
 #[must_use]
 pub fn new_id() -> Uuid {
     static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(Uuid::new_v4().as_fields().0));

@@ -110,10 +110,10 @@ impl Intent<'_> {
         Ok(if reduces(decided) { smaller } else { self.cluster.clone() })
     }
 
-    /// A group with so many more members, or fewer, as far as there are any.
+    /// A group grown or shrunk by a count; it shrinks no further than to zero.
     fn grown(&self, group: Option<&str>, by: i64) -> Result<Cluster, String> {
         if by == 0 {
-            // Best effort may come to nothing: then nothing can be outside any bound.
+            // Best effort may result in no change: then no bound is checked.
             return find_group(self.cluster, group).map(|_| self.cluster.clone());
         }
         self.resized(group, |members| Resize::by(by.max(-i64::from(members))))

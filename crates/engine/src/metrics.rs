@@ -1,4 +1,4 @@
-//! What the engine counts.
+//! The engine's metrics.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Default for Metrics {
             ended: Family::default(),
             taken_over: Counter::default(),
             running: Gauge::default(),
-            // From a millisecond to four minutes: nodes may take long to come up.
+            // From a millisecond to four minutes: nodes may take long to start.
             calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 10))),
             renewals: Family::default(),
             duties: Family::default(),
@@ -106,7 +106,7 @@ impl Metrics {
         self.duties.get_or_create(&Duty { duty: name.to_owned() }).set(i64::from(held));
     }
 
-    /// With its lease an engine loses all duties.
+    /// An engine that loses its lease loses all duties.
     pub(crate) fn no_duties(&self) {
         self.duties.clear();
     }

@@ -1,4 +1,4 @@
-//! Hears of the store's commits, and wakes just those that wait for something.
+//! Notifies subscribers of the store's commits, by topic.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use muster_store::{Listener, Touched};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-/// What can be waited for.
+/// What can be subscribed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// An action ended, changed slots or was told something.
+    /// An action ended, changed its owner or was given a signal.
     Action(ActionId),
-    /// The same, or it has come nearer to its end.
+    /// The same, or it has made progress.
     Progress(ActionId),
-    /// Something in the world changed that belongs to a cluster.
+    /// The provider reported a change of a cluster.
     World(ClusterId),
 }
 
-/// Wakes whoever waits for an action or a cluster's world, and whoever looks for work.
+/// Wakes subscribers of actions and clusters, and the dispatcher.
 #[derive(Default)]
 pub(crate) struct Notifier {
     waiting: Mutex<HashMap<Topic, Waiting>>,
-    /// Something may be claimed.
+    /// An action may be claimed.
     pub(crate) work: Notify,
 }
 
 struct Waiting {
-    /// How often it may have changed; counted, so that nothing is lost with a wait that is given up.
+    /// Counts notifications, so that none is lost with a wait that is dropped.
     version: Arc<watch::Sender<u64>>,
     listeners: usize,
 }
 
 impl Notifier {
-    /// Begins to listen for a topic, until the answer is dropped.
+    /// Subscribes to a topic until the subscription is dropped.
     pub(crate) fn subscribe(self: &Arc<Self>, topic: Topic) -> Subscription {
         let mut waiting = self.waiting.lock();
         let entry = waiting.entry(topic).or_insert_with(|| Waiting { version: Arc::default(), listeners: 0 });
@@ -49,7 +49,7 @@ impl Notifier {
         }
     }
 
-    /// Everybody looks again.
+    /// Wakes all subscribers.
     pub(crate) fn notify_all(&self) {
         self.work.notify_one();
         let waiting = self.waiting.lock();
@@ -76,7 +76,7 @@ impl Listener for Notifier {
     }
 }
 
-/// Somebody's interest in a topic.
+/// A subscription to a topic.
 pub(crate) struct Subscription {
     notifier: Arc<Notifier>,
     topic: Topic,
@@ -84,15 +84,15 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Taken before a look, so that nothing that happens during the look is missed.
+    /// The current version; taken before a read, so that no change during the read is missed.
     pub(crate) fn version(&self) -> u64 {
         *self.version.borrow()
     }
 
-    /// Returns when it may have changed since that version; however often it is asked, and given up.
+    /// Returns when the topic may have changed since that version. Cancel-safe.
     pub(crate) async fn changed_since(&self, version: u64) {
         let mut present = self.version.subscribe();
-        // The sender is ours too, so this cannot fail.
+        // The sender is held here too, so this cannot fail.
         drop(present.wait_for(|present| *present != version).await);
     }
 }
@@ -125,14 +125,14 @@ mod tests {
         assert!(follow.changed_since(before).now_or_never().is_none(), "nothing has happened");
         notifier.notify(topic);
         for _ in 0..2 {
-            assert!(follow.changed_since(before).now_or_never().is_some(), "it was told, and then forgotten");
+            assert!(follow.changed_since(before).now_or_never().is_some(), "a notification was forgotten");
         }
         assert!(other.changed_since(before).now_or_never().is_some(), "one listener took it from another");
         assert!(follow.changed_since(follow.version()).now_or_never().is_none(), "old news");
     }
 
     #[test]
-    fn steps_on_the_way_wake_only_those_who_look_at_them() {
+    fn progress_wakes_only_its_subscribers() {
         let notifier = Arc::new(Notifier::default());
         let id = ActionId::from_uuid(Uuid::from_u128(1));
         let (action, progress) =
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_anything_wakes_when_everything_may_have_changed() {
+    fn all_subscribers_wake_when_everything_may_have_changed() {
         let notifier = Arc::new(Notifier::default());
         let action = notifier.subscribe(Topic::Action(ActionId::from_uuid(Uuid::now_v7())));
         let world = notifier.subscribe(Topic::World(ClusterId::from_uuid(Uuid::now_v7())));
@@ -152,6 +152,6 @@ mod tests {
         notifier.told(&[Touched::Everything]);
         assert!(action.changed_since(first).now_or_never().is_some(), "who waits for an action sleeps on");
         assert!(world.changed_since(second).now_or_never().is_some(), "who waits for the world sleeps on");
-        assert!(notifier.work.notified().now_or_never().is_some(), "nobody looks for work");
+        assert!(notifier.work.notified().now_or_never().is_some(), "the dispatcher sleeps on");
     }
 }

@@ -1,4 +1,4 @@
-//! Policies: what is asked before an action acts, and told after it has.
+//! Policies: hooks before and after an action.
 
 pub(crate) mod affinity;
 pub(crate) mod batch;
@@ -45,15 +45,15 @@ pub struct PolicyContext<'a> {
     pub capabilities: Capabilities,
     /// When a node's recipe was made.
     pub recipe_made: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
-    /// How nodes are asked by URL, if they can be.
+    /// How nodes are probed by URL, if they can be.
     pub probe: Option<&'a dyn Probe>,
-    /// Who is told that nodes are about to go.
+    /// Sends webhooks before nodes are removed.
     pub hooks: &'a dyn Hooks,
     /// The most nodes that any cluster may have.
     pub limit: u32,
-    /// What policies and the engine leave for each other.
+    /// Data that policies and the engine exchange.
     pub data: &'a mut ActionData,
-    /// What is written with the action's next commits.
+    /// Changes that are written with the action's next commits.
     pub effects: &'a mut Effects,
     /// Now.
     pub now: Timestamp,
@@ -65,23 +65,23 @@ pub trait PolicyType: Send + Sync {
     /// Its name and version, such as `senlin.policy.deletion-1.1`.
     fn kind(&self) -> &str;
 
-    /// Whether it wants to be asked before an action of this kind.
+    /// Whether it checks actions of this kind.
     fn checks(&self, kind: ActionKind) -> bool;
 
-    /// Takes a cluster on, and may keep something with the binding; an error refuses it, in words.
+    /// Checks and prepares an attachment, and may store data with the binding; an error refuses it.
     async fn attach(&self, _: &mut Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Lets a cluster go; an error refuses it, in words.
+    /// Undoes an attachment; an error refuses it.
     async fn detach(&self, _: &Binding, _: &mut PolicyContext<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Looks at what is about to happen; an error refuses it, in words.
+    /// Runs before an action; an error refuses the action.
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String>;
 
-    /// Is told what has happened, also after a failure.
+    /// Runs after an action, also after a failure.
     async fn after(
         &self,
         binding: &Binding,
@@ -98,7 +98,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// All types that there are.
+    /// All policy types.
     pub fn standard() -> Self {
         let types: [(&PolicyKind, Arc<dyn PolicyType>); 8] = [
             (&policy::affinity::KIND, Arc::new(affinity::Affinity)),
@@ -119,14 +119,14 @@ impl Policies {
         all
     }
 
-    /// Nodes can be asked by URL, in this way.
+    /// Sets the probe by which nodes are polled.
     #[must_use]
     pub fn with_probe(mut self, probe: Arc<dyn Probe>) -> Self {
         self.probe = Some(probe);
         self
     }
 
-    /// How nodes are asked by URL, if they can be.
+    /// How nodes are probed by URL, if they can be.
     pub(crate) fn probe(&self) -> Option<&dyn Probe> {
         self.probe.as_deref()
     }
@@ -143,7 +143,7 @@ impl Policies {
         self
     }
 
-    /// Asks all bound policies, in the order of their priority; the first refusal ends it.
+    /// Runs all bound policies in the order of their priority; stops at the first refusal.
     pub(crate) async fn before(
         &self,
         bindings: &[Binding],
@@ -157,7 +157,7 @@ impl Policies {
         Ok(())
     }
 
-    /// Tells all bound policies; every one is told, and the first complaint is the answer.
+    /// Runs all bound policies; returns the first error.
     pub(crate) async fn after(
         &self,
         bindings: &[Binding],
@@ -179,7 +179,7 @@ impl Policies {
         change: &Change,
     ) -> impl Iterator<Item = (&'a Binding, &'a Arc<dyn PolicyType>)> {
         let kind = change.kind();
-        // An update may change sizes too: for that part the policies are asked that check a resize.
+        // An update may change sizes too: then policies that check a resize apply as well.
         let resizes = kind == ActionKind::ClusterUpdate && change.resizes();
         bindings
             .iter()

@@ -1,4 +1,4 @@
-//! The ports: what the engine needs of the world outside, as traits that others implement.
+//! The ports: traits for what the engine needs from outside; other crates implement them.
 
 pub mod clock;
 pub mod frameworks;

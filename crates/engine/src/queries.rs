@@ -1,4 +1,4 @@
-//! Questions that only a provider can answer, and that change nothing.
+//! Reads that only a provider can answer.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,19 +16,19 @@ use crate::context::Engine;
 use crate::intent::orphan;
 use crate::ports::provider::{ClusterTarget, LogQuery, ProviderError};
 
-/// Nodes that are asked about at the same time.
+/// Concurrent requests to the provider.
 const ASKED_AT_ONCE: usize = 16;
 
-/// Why there is no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InquiryError {
-    /// The database does not answer, or has no such recipe.
+    /// The database is unavailable, or has no such profile.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another server is nearer to it.
+    /// Another server serves the instance.
     #[error("this server does not serve '{0}': ask the server that does")]
     NotServed(String),
-    /// The provider says no.
+    /// The provider failed.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
@@ -36,18 +36,18 @@ pub enum InquiryError {
 /// Lines of a log, as they come.
 pub type Lines = BoxStream<'static, Result<String, ProviderError>>;
 
-/// What a provider says of a node.
+/// Details of a node.
 type Details = Result<Map<String, Value>, ProviderError>;
 
 impl Engine {
-    /// What a node wrote.
+    /// A node's log.
     pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, InquiryError> {
         let (provider, profile) = self.source(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
         Ok(provider.logs(target, node, query).await?)
     }
 
-    /// What programs that use a cluster need in their environment.
+    /// The environment variables of programs that use a cluster.
     pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, InquiryError> {
         let (provider, profile) = self.source(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
@@ -56,7 +56,7 @@ impl Engine {
         Ok(variables)
     }
 
-    /// What its provider says of a node, in words of its own.
+    /// Details of a node, as its provider reports them.
     pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, InquiryError> {
         let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
         let profile = self.store().profile(node.profile_id).await?.ok_or_else(missing)?;
@@ -71,7 +71,7 @@ impl Engine {
         Ok(provider.details(target, node).await?)
     }
 
-    /// The same of members of a cluster, as they come; those of whom it says nothing are left out.
+    /// The details of members of a cluster; members whose details cannot be read are left out.
     pub async fn details_of(
         &self,
         cluster: &Cluster,

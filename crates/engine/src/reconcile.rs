@@ -1,4 +1,5 @@
-//! Bringing a cluster to its intent: one loop (observe, plan, record and apply, wait, give up) with two strategies.
+//! Reconciliation of a cluster with its intent: one loop (observe, plan, record and apply, wait, give up) with two
+//! strategies.
 //!
 //! The strategies differ in what a plan is (calls for many nodes, or one write of an object) and in whose the intent is
 //! (the row's, or the object's). What they share is here.
@@ -17,10 +18,11 @@ use crate::run::{ActionRun, Stop, summarize};
 /// Observations that may fail in a row before the action is requeued.
 const FAILED_OBSERVATIONS: u32 = 4;
 
-/// How often something is done that the provider acknowledges and that has no effect: about a minute, with back-off.
+/// Attempts that the provider acknowledges without any effect before the action gives up: about a minute, with
+/// back-off.
 pub(crate) const FUTILE_ATTEMPTS: u32 = 8;
 
-/// What a strategy decides by one observation.
+/// The decision of a strategy after one observation.
 pub(crate) enum Verdict<P> {
     /// There is something to do.
     Apply(P),
@@ -43,10 +45,10 @@ pub(crate) trait Strategy {
     /// Observes the cluster.
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop>;
 
-    /// Takes an observation over into memory, and decides what follows from it.
+    /// Applies an observation in memory, and decides what follows from it.
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Self::Plan>, Stop>;
 
-    /// Records a step, and then makes it.
+    /// Records a step, and then performs it.
     async fn apply(&mut self, run: &mut ActionRun, plan: Self::Plan) -> Result<(), Stop>;
 
     /// Commits what has changed in memory, with the reasons for the wait; returns when the next commit is due, if one is.
@@ -60,7 +62,7 @@ pub(crate) trait Strategy {
     async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop>;
 }
 
-/// Works until the goal is reached. `Stop::Failed` names everything that stands in the way.
+/// Runs until the goal is reached. `Stop::Failed` names all obstacles.
 pub(crate) async fn drive<S: Strategy>(run: &mut ActionRun, strategy: &mut S) -> Result<(), Stop> {
     let mut failed_observations = 0;
     loop {

@@ -47,7 +47,7 @@ pub(crate) struct ActionRun {
     pub(crate) action: Action,
     /// What it changes.
     pub(crate) change: Change,
-    /// What policies and steps leave for each other.
+    /// Data that policies and steps exchange.
     pub(crate) data: ActionData,
     /// The cluster and its members.
     pub(crate) subject: Subject,
@@ -60,15 +60,15 @@ pub(crate) struct ActionRun {
     pub(crate) provider: Arc<dyn Provider>,
     /// What keeps a delegated cluster from being as its object says, as last observed.
     pub(crate) obstacles: Vec<String>,
-    /// Nodes whose start was recorded, by an engine before us or by a step that was given up, without its result.
+    /// Nodes whose start was recorded without a result, by an earlier engine or by an interrupted step.
     unconfirmed_starts: HashSet<NodeId>,
-    /// Changes that the provider reports of the cluster, and up to which of them it was observed.
+    /// Changes that the provider reports for the cluster, and the version up to which it was observed.
     pub(crate) world: Subscription,
     pub(crate) observed_version: u64,
 }
 
 impl ActionRun {
-    /// Reads everything that a claimed action is about, except for what came with the claim.
+    /// Reads everything that a claimed action needs, except for what came with the claim.
     pub(crate) async fn load(
         context: &Arc<Context>,
         lease: &Arc<Lease>,
@@ -111,7 +111,7 @@ impl ActionRun {
         self.control.lease.ticket(&self.action)
     }
 
-    /// The cluster and its members as they are, to see what a change makes of them.
+    /// The cluster and its members before the change.
     pub(crate) fn intent(&self) -> Intent<'_> {
         self.subject.intent(self.context.config.max_nodes_per_cluster)
     }
@@ -139,14 +139,14 @@ impl ActionRun {
         self.subject.node(id)
     }
 
-    /// A node that is about to change: it is written with the next commit.
+    /// A node that is about to change; it is written with the next commit.
     pub(crate) fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         let node = self.subject.node_mut(id)?;
         self.journal.dirty.insert(id);
         Some(node)
     }
 
-    /// Writes into memory how a node is, and why.
+    /// Sets a node's status and its reason in memory.
     pub(crate) fn set_status(&mut self, id: NodeId, status: NodeStatus, reason: &str) {
         let now = self.now();
         if let Some(node) = self.node_mut(id) {
@@ -156,7 +156,7 @@ impl ActionRun {
         }
     }
 
-    /// Takes new members in; their rows are inserted with the next commit.
+    /// Adds new members; their rows are inserted with the next commit.
     pub(crate) fn add_new_nodes(&mut self, nodes: Vec<Node>) {
         for node in &nodes {
             self.journal.dirty.insert(node.id);
@@ -165,13 +165,13 @@ impl ActionRun {
         self.subject.add_nodes(nodes);
     }
 
-    /// Forgets members that are gone.
+    /// Removes members that are gone.
     pub(crate) fn remove_nodes(&mut self, gone: &HashSet<NodeId>) {
         self.subject.remove_nodes(gone);
         self.journal.forget(gone);
     }
 
-    /// Writes into memory that a node has another cluster, group or profile.
+    /// Changes a node's cluster, group or profile in memory.
     pub(crate) fn relocate(&mut self, node: Node) {
         let id = node.id;
         if let Some(row) = self.node_mut(id) {
@@ -180,7 +180,7 @@ impl ActionRun {
         self.journal.relocated.insert(id);
     }
 
-    /// Has a node follow another profile from now on.
+    /// Moves a node to another profile.
     pub(crate) fn follow_profile(&mut self, id: NodeId, profile: Profile) {
         if let Some(node) = self.node(id).cloned() {
             self.relocate(Node { profile_id: profile.id, ..node });
@@ -188,14 +188,14 @@ impl ActionRun {
         self.subject.profiles.insert(profile.id, profile);
     }
 
-    /// Has a node follow its cluster's profile from now on.
+    /// Moves a node to its cluster's profile.
     pub(crate) fn follow_cluster(&mut self, id: NodeId) {
         if let Some(node) = self.node(id).cloned() {
             self.relocate(Node { profile_id: self.subject.profile.id, ..node });
         }
     }
 
-    /// Members leave the cluster.
+    /// Turns members into orphans.
     pub(crate) fn move_out(&mut self, leaving: &HashSet<NodeId>) {
         let now = self.now();
         let leavers = self.subject.nodes.iter().filter(|node| leaving.contains(&node.id)).cloned();
@@ -204,13 +204,13 @@ impl ActionRun {
         self.remove_nodes(leaving);
     }
 
-    /// Starts that were recorded and are given up: the next observation shows whether they happened.
+    /// Marks recorded starts as interrupted: the next observation shows whether they happened.
     pub(crate) fn leave_starts_unconfirmed(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         self.unconfirmed_starts.extend(nodes);
     }
 
-    /// A start that was recorded and did not happen, because its engine died or gave it up, does not count against the
-    /// node.
+    /// Removes recorded starts that did not happen, because their engine died or was interrupted: they do not count
+    /// against the node.
     pub(crate) fn forget_starts_that_did_not_happen(&mut self, observed: &Observed) {
         for id in std::mem::take(&mut self.unconfirmed_starts) {
             match observed.of(id) {

@@ -129,14 +129,14 @@ pub struct AddNodes {
 /// Members that are removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveNodes {
-    /// Which ones; what is no member is passed over.
+    /// The nodes; those that are no members are skipped.
     pub nodes: Vec<NodeId>,
     /// Whether they are deleted; otherwise they leave the cluster. A policy decides first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destroy_after_deletion: Option<bool>,
 }
 
-/// Members that are exchanged, by the node that takes their place.
+/// Members that are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplaceNodes {
     /// From a member to its replacement.

@@ -21,7 +21,7 @@ pub struct NodeUpdate {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What a user calls its role.
+    /// A user-defined role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// User data by key; null removes a key.
@@ -33,7 +33,7 @@ pub struct NodeUpdate {
     /// The profile that it shall follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile_id: Option<ProfileId>,
-    /// The profile that a part of a cluster's update has it follow.
+    /// The new profile, in a child action of a cluster's update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_profile_id: Option<ProfileId>,
 }

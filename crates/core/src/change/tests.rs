@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::limits::LimitsChange;
 
-/// What clients and earlier versions stored, by kind: it is read and written back as it was.
+/// Inputs that clients and earlier versions stored, by kind: they are read and written back unchanged.
 #[rstest]
 #[case(ActionKind::ClusterCreate, json!({}))]
 #[case(ActionKind::ClusterDelete, json!({}))]

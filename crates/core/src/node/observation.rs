@@ -1,4 +1,4 @@
-//! What an observation makes of a node.
+//! How an observation changes a node.
 
 use super::{Node, NodeRole, NodeStatus, Seen};
 use crate::time::Timestamp;
@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 /// The reason of a node that ended with its machine.
 const HOST_RESTARTED: &str = "its machine was restarted";
 
-/// The reason of a node of which nothing is left.
+/// The reason of an absent node.
 const ABSENT: &str = "it is not there any more";
 
 impl Seen {
@@ -32,8 +32,7 @@ impl Node {
         matches!(self.status, NodeStatus::Active | NodeStatus::Warning)
     }
 
-    /// The node as it was observed. What is unknown changes nothing; `obstacle` says why a node that starts does not
-    /// work yet.
+    /// Applies an observation. Unknown changes nothing; `obstacle` says why a starting node does not work yet.
     pub fn observe(&mut self, seen: &Seen, obstacle: &str, now: Timestamp) {
         let before = (self.status, self.status_reason.clone(), self.physical_id.clone());
         match seen {
@@ -44,7 +43,7 @@ impl Node {
                 }
                 self.physical_id = Some(physical_id.clone());
                 if self.created_at.is_none() {
-                    // The budget of starts is for restarting what worked once.
+                    // The budget of starts counts only restarts of nodes that worked once.
                     self.starts.clear();
                     self.created_at = Some(now);
                 }
@@ -66,16 +65,16 @@ impl Node {
         }
     }
 
-    /// The node once it works.
+    /// Marks the node as started.
     pub fn start(&mut self, physical_id: String, now: Timestamp) {
-        // Whatever it was before, its start is what is said of it.
+        // The status reason is always that of the start.
         self.status_reason = self.start_reason().to_owned();
         self.status = NodeStatus::Active;
         self.observe(&Seen::Running { physical_id }, "", now);
         self.updated_at = Some(now);
     }
 
-    /// What is said of a node that has started.
+    /// The status reason of a started node.
     pub const fn start_reason(&self) -> &'static str {
         if self.created_at.is_none() { "Creation succeeded" } else { "Recovery succeeded" }
     }

@@ -1,23 +1,23 @@
-//! How many nodes come to each region or zone, and how many go from there.
+//! How many nodes are added to or removed from each region or zone.
 
 use std::cmp::Reverse;
 
 use super::Counts;
 
-/// A region or zone, and what part of the nodes it has.
+/// A region or zone, and its share of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     /// Its name.
     pub name: String,
-    /// Its part, in proportion to the weights of the others; with none no nodes come.
+    /// Its share, in proportion to the weights of the others; zero gets no nodes.
     pub weight: u32,
     /// The most nodes there.
     pub cap: Option<u32>,
 }
 
-/// Where so many new nodes come, beside those that are there; nothing if there is no room for all of them.
+/// Distributes new nodes, beside the present ones; none if there is not enough capacity for all of them.
 ///
-/// As long as no cap is in the way, nowhere are more than its part of the total, rounded up, because of them.
+/// Without caps, no share exceeds its part of the total, rounded up, because of the new nodes.
 pub fn grow(shares: &[Share], have: &Counts, count: u32) -> Option<Counts> {
     let mut there = there(shares, have);
     let ideal = Ideal::of(shares, there.iter().sum::<u64>() + u64::from(count));
@@ -33,10 +33,10 @@ pub fn grow(shares: &[Share], have: &Counts, count: u32) -> Option<Counts> {
     Some(plan)
 }
 
-/// From where so many nodes go, as far as there are any. Those that are in none of the shares go first, and are not in
-/// the answer.
+/// Decides from where nodes are removed, as far as there are any. Those in none of the shares are removed first, and
+/// are not in the result.
 ///
-/// As long as no cap is in the way, nowhere are fewer than its part of the rest, rounded down, because of them.
+/// Without caps, no share falls below its part of the rest, rounded down, because of the removals.
 pub fn shrink(shares: &[Share], have: &Counts, elsewhere: u32, count: u32) -> Counts {
     let mut there = there(shares, have);
     let total: u64 = there.iter().sum();
@@ -64,7 +64,8 @@ impl Share {
     }
 }
 
-/// The parts of a total: by weight, and what is beyond a cap by weight among the others. All are multiples of a unit.
+/// The ideal parts of a total: by weight; what exceeds a cap is distributed by weight among the others. All are
+/// multiples of a unit.
 struct Ideal {
     parts: Vec<i128>,
     unit: i128,
@@ -92,7 +93,7 @@ impl Ideal {
         Self { parts: shares.iter().zip(&capped).map(part).collect(), unit }
     }
 
-    /// How many are missing there; fewer than none if there are too many.
+    /// How many are missing; negative if there are too many.
     fn lack(&self, place: usize, there: u64) -> i128 {
         self.parts[place] - i128::from(there) * self.unit
     }

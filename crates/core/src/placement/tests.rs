@@ -20,7 +20,7 @@ fn shares(words: &str) -> Vec<Share> {
     words.split_whitespace().map(share).collect()
 }
 
-/// `az1:3 az2:1`; those that have none are left out.
+/// `az1:3 az2:1`; zeros are left out.
 fn counts(words: &str) -> Counts {
     let count = |word: &str| {
         let (name, count) = word.split_once(':').expect("a name and a number");
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn without_caps_nobody_has_more_than_its_part(shares in any_shares(false), count in 0_u32..60) {
+    fn without_caps_no_share_exceeds_its_part(shares in any_shares(false), count in 0_u32..60) {
         let (shares, have) = split(shares);
         let plan = grow(&shares, &have, count).unwrap();
         let total = have.values().sum::<u32>() + count;
@@ -175,7 +175,7 @@ fn order(words: &str) -> Vec<(NodeId, Place)> {
 #[rstest]
 #[case::one_of_each("-/a -/a -/b -/b", 2, None, Some("a:1 b:1"), &[0, 2])]
 #[case::elsewhere("-/a -/- -/b -/x", 2, None, Some("a:0 b:0"), &[1, 3])]
-#[case::nobody_is_where_they_should_go("-/a -/a", 1, None, Some("a:0 b:1"), &[0])]
+#[case::none_is_where_they_should_be_removed("-/a -/a", 1, None, Some("a:0 b:1"), &[0])]
 #[case::both_are_kept("r/a s/a r/b s/b", 2, Some("r:1 s:1"), Some("a:1 b:1"), &[0, 3])]
 #[case::regions_go_before_zones("r/a r/a s/a s/b", 2, Some("r:2 s:0"), Some("a:1 b:1"), &[0, 1])]
 #[case::no_quotas("-/- -/-", 1, None, None, &[0])]

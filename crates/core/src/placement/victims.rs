@@ -1,19 +1,19 @@
-//! Which nodes go, so that the others stay spread as they should.
+//! Which nodes are removed, so that the rest stays spread.
 
 use super::{Axis, Counts, Place};
 use crate::ids::NodeId;
 
-/// How many nodes go from where.
+/// How many nodes are removed from each region or zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
     axis: Axis,
     left: Counts,
-    /// How many of those go that are nowhere of that.
+    /// How many are removed from elsewhere.
     elsewhere: u32,
 }
 
 impl Quota {
-    /// So many from each, of so many in all.
+    /// Numbers to remove from each, and in all.
     pub fn new(axis: Axis, going: Counts, count: u32) -> Self {
         let named = going.values().fold(0_u32, |sum, going| sum.saturating_add(*going));
         Self { axis, left: going, elsewhere: count.saturating_sub(named) }
@@ -25,9 +25,9 @@ impl Quota {
     }
 }
 
-/// Chooses `count` nodes, those that come first first, as the quotas allow.
+/// Chooses `count` nodes in the given order, as the quotas allow.
 ///
-/// Where not all quotas can be kept, those that come first are.
+/// Where not all quotas can be met, the first ones take precedence.
 pub fn choose(order: Vec<(NodeId, Place)>, count: usize, quotas: &mut [Quota]) -> Vec<NodeId> {
     let (mut chosen, mut order) = (Vec::new(), order);
     for kept in (0..=quotas.len()).rev() {

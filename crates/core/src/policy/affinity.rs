@@ -1,4 +1,4 @@
-//! Affinity: which nodes share a host. Hard rules act where nodes can be told beside whom they run.
+//! Affinity: which nodes share a host. Hard rules apply where the provider supports placement.
 
 use serde::Deserialize;
 
@@ -36,7 +36,7 @@ const SERVERGROUP: Schema = Schema(&[
     ),
 ]);
 
-/// What an affinity policy says.
+/// The settings of an affinity policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Settings {
     servergroup: Option<Group>,
@@ -52,12 +52,12 @@ struct Group {
 }
 
 impl Settings {
-    /// The rule, in its own word.
+    /// The name of the rule.
     pub fn word(&self) -> &str {
         self.servergroup.as_ref().map_or(Affinity::Apart.as_str(), |group| &group.policies)
     }
 
-    /// The rule; none if it is only a wish.
+    /// The rule; none if it is a soft one.
     pub fn rule(&self) -> Option<Affinity> {
         self.word().parse().ok()
     }

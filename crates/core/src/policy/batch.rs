@@ -25,14 +25,14 @@ const SCHEMA: Schema = Schema(&[
     ("pause_time", Property::integer("Seconds of rest after each batch.").default_int(60)),
 ]);
 
-/// What a batch policy says.
+/// The settings of a batch policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Settings {
-    /// How many go on working.
+    /// How many nodes stay in service.
     pub min_in_service: i64,
-    /// The most at a time; -1 is no bound.
+    /// The largest batch; -1 is no bound.
     pub max_batch_size: i64,
-    /// Seconds of rest.
+    /// Seconds of pause.
     pub pause_time: i64,
 }
 
@@ -50,7 +50,7 @@ fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
 }
 
 impl Settings {
-    /// Who is updated when: those that do not work first, so that as many as possible go on working.
+    /// The batches: nodes that do not work first, so that as many as possible stay in service.
     pub fn plan<'n>(&self, members: impl IntoIterator<Item = &'n Node>) -> Vec<Vec<NodeId>> {
         let (good, bad): (Vec<&Node>, Vec<&Node>) =
             members.into_iter().partition(|node| node.status == NodeStatus::Active);

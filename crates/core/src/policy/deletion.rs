@@ -1,4 +1,4 @@
-//! Deletion: who goes when a cluster shrinks, and how.
+//! Deletion: which members are removed when a cluster shrinks, and how.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -54,7 +54,7 @@ const PARAMS: Schema = Schema(&[
 ]);
 
 string_enum! {
-    /// How somebody is asked whether a node may go.
+    /// How a lifecycle hook is delivered.
     HookType, "hook type" {
         /// By a message in a queue.
         Zaqar = "zaqar",
@@ -63,7 +63,7 @@ string_enum! {
     }
 }
 
-/// Who is asked whether a node may go; in an action's data under `hooks`.
+/// A lifecycle hook; in an action's data under `hooks`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hooks {
     /// How.
@@ -71,11 +71,11 @@ pub struct Hooks {
     pub kind: HookType,
     /// Where.
     pub params: HookParams,
-    /// Seconds after which the nodes go all the same.
+    /// Seconds after which the nodes are removed without a confirmation.
     pub timeout: i64,
 }
 
-/// Where somebody is asked.
+/// Where a lifecycle hook is delivered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookParams {
     /// The queue, for zaqar.
@@ -86,24 +86,24 @@ pub struct HookParams {
     pub url: String,
 }
 
-/// What a deletion policy says.
+/// The settings of a deletion policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Settings {
-    /// Who goes first.
+    /// Which nodes are removed first.
     pub criteria: Criterion,
-    /// Destroyed, or left as orphans: only if somebody said so. The request's word counts otherwise.
+    /// Whether nodes are destroyed or left as orphans, if the policy says so; otherwise the request decides.
     #[serde(skip)]
     pub destroy_after_deletion: Option<bool>,
-    /// Seconds before it happens.
+    /// Seconds before the removal.
     pub grace_period: i64,
     /// Whether the desired size shrinks too.
     pub reduce_desired_capacity: bool,
-    /// Who is asked before.
+    /// The lifecycle hook.
     pub hooks: Option<Hooks>,
 }
 
 impl Settings {
-    /// What a policy says.
+    /// The settings of a policy.
     pub fn of(policy: &Policy) -> Result<Self, String> {
         let mut settings: Self = policy.settings()?;
         let given = policy.spec.get("properties").and_then(Value::as_object);
@@ -113,7 +113,7 @@ impl Settings {
             settings.destroy_after_deletion =
                 properties.and_then(|read| read.get("destroy_after_deletion").and_then(Value::as_bool));
         }
-        // An empty map asks nobody, whatever its defaults are.
+        // An empty map is no hook, whatever its defaults are.
         if given("hooks").and_then(Value::as_object).is_some_and(Map::is_empty) {
             settings.hooks = None;
         }

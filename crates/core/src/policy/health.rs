@@ -1,4 +1,4 @@
-//! Health: how it is found out that a node does not work, and what is done about it.
+//! Health: how unhealthy nodes are detected and recovered.
 
 use std::collections::HashSet;
 
@@ -104,21 +104,21 @@ const ACTION: Property = Property::map(
 const FENCED: Property = Property::string("What is cut off.").allowed(&["COMPUTE"]);
 
 string_enum! {
-    /// What is asked how a node is.
+    /// How a node's health is detected.
     ModeType, "detection mode" {
-        /// The provider says so by itself.
+        /// By events of the provider.
         LifecycleEvents = "LIFECYCLE_EVENTS",
-        /// The provider is asked.
+        /// By polling the provider.
         NodeStatusPolling = "NODE_STATUS_POLLING",
-        /// The node is asked.
+        /// By polling the node's URL.
         NodeStatusPollUrl = "NODE_STATUS_POLL_URL",
-        /// The machine below the node is asked for.
+        /// By polling the machine below the node.
         HypervisorStatusPolling = "HYPERVISOR_STATUS_POLLING",
     }
 }
 
 string_enum! {
-    /// How many looks have to fail.
+    /// How many detection modes have to fail.
     Conditional, "recovery conditional" {
         /// All of them.
         AllFailed = "ALL_FAILED",
@@ -128,40 +128,40 @@ string_enum! {
 }
 
 string_enum! {
-    /// How a node is brought back.
+    /// How a node is recovered.
     Operation, "recovery operation" {
         /// Restarted as it is.
         Reboot = "REBOOT",
-        /// Made anew in its place.
+        /// Rebuilt in place.
         Rebuild = "REBUILD",
         /// Deleted and created.
         Recreate = "RECREATE",
     }
 }
 
-/// What a health policy says.
+/// The settings of a health policy.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Settings {
-    /// How it is found out.
+    /// How unhealthy nodes are detected.
     pub detection: Detection,
-    /// What is done.
+    /// How they are recovered.
     pub recovery: Recovery,
 }
 
-/// How it is found out that a node does not work.
+/// How unhealthy nodes are detected.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Detection {
-    /// Seconds between two looks.
+    /// Seconds between two checks.
     pub interval: i64,
-    /// Seconds after a node's last change during which it counts as well.
+    /// Seconds after a node's last change during which it counts as healthy.
     pub node_update_timeout: i64,
-    /// How many looks have to fail.
+    /// How many detection modes have to fail.
     pub recovery_conditional: Conditional,
-    /// The ways to look.
+    /// The detection modes.
     pub detection_modes: Vec<Mode>,
 }
 
-/// A way to look.
+/// A detection mode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 pub struct Mode {
     /// What is asked.
@@ -171,44 +171,44 @@ pub struct Mode {
     pub options: PollUrl,
 }
 
-/// How a node is asked by a URL.
+/// How a node is polled by URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PollUrl {
     /// The URL; `{nodename}` stands for the node's name.
     pub poll_url: String,
     /// Whether certificates are verified.
     pub poll_url_ssl_verify: bool,
-    /// Whether a node is unwell that cannot be connected to.
+    /// Whether a node that cannot be connected to is unhealthy.
     pub poll_url_conn_error_as_unhealthy: bool,
-    /// A pattern in the answer of a node that is well.
+    /// A pattern in the response of a healthy node.
     pub poll_url_healthy_response: String,
-    /// How often a look is tried.
+    /// How many attempts a check has.
     pub poll_url_retry_limit: i64,
-    /// Seconds between two tries.
+    /// Seconds between two attempts.
     pub poll_url_retry_interval: i64,
 }
 
 impl PollUrl {
-    /// The URL by which a node of this name is asked.
+    /// The URL of a node of this name.
     pub fn url_of(&self, node: &str) -> String {
         self.poll_url.replace("{nodename}", node)
     }
 }
 
-/// What is done about a node that does not work.
+/// How unhealthy nodes are recovered.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Recovery {
-    /// What is tried, at most one thing.
+    /// The recovery actions, at most one.
     pub actions: Vec<RecoveryAction>,
-    /// What is cut off before.
+    /// What is fenced before.
     pub fencing: Vec<String>,
-    /// Seconds within which a node has to be gone that is recreated.
+    /// Seconds within which the old node has to be gone.
     pub node_delete_timeout: i64,
-    /// Whether it is recreated though it could not be deleted.
+    /// Whether it is recreated although it could not be deleted.
     pub node_force_recreate: bool,
 }
 
-/// A way to bring a node back.
+/// A recovery action.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecoveryAction {
     /// Which one.
@@ -219,33 +219,33 @@ pub struct RecoveryAction {
 }
 
 impl Settings {
-    /// How a node is brought back.
+    /// How a node is recovered.
     pub fn operation(&self) -> Operation {
         self.recovery.actions.first().map_or(Operation::Recreate, |action| action.name)
     }
 
-    /// Whether the provider's own word is what counts.
+    /// Whether events of the provider trigger checks.
     pub fn follows_events(&self) -> bool {
         self.detection.detection_modes.iter().any(|mode| mode.kind == ModeType::LifecycleEvents)
     }
 
-    /// How long it is between two looks, at most an hour.
+    /// The interval between two checks, at most an hour.
     pub fn interval(&self) -> Span {
         let seconds = self.detection.interval.clamp(1, 3600);
         Span::from_micros(seconds.saturating_mul(1_000_000))
     }
 
-    /// How long a node that was just changed is left alone.
+    /// How long a node that was just changed counts as healthy.
     pub fn grace(&self) -> Span {
         Span::from_micros(self.detection.node_update_timeout.saturating_mul(1_000_000))
     }
 
-    /// Whether a node that changed at this moment is left alone still.
+    /// Whether a node that changed at this moment is still in that grace period.
     pub fn is_settling(&self, changed: Timestamp, now: Timestamp) -> bool {
         now.since(changed) < self.grace()
     }
 
-    /// Whether a node is well, by what each mode found.
+    /// Whether a node is healthy, by the results of all modes.
     pub fn is_well(&self, looks: impl IntoIterator<Item = bool>) -> bool {
         let looks: Vec<bool> = looks.into_iter().collect();
         match self.detection.recovery_conditional {

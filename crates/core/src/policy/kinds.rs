@@ -1,4 +1,4 @@
-//! The types of policies: what each takes, and how it stands to others.
+//! The policy types: their schemas, versions and priorities.
 
 use serde_json::{Map, Value, json};
 
@@ -8,16 +8,16 @@ use crate::spec::{Envelope, Schema, SpecError};
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// How far a version can be relied on.
+    /// The support status of a version.
     Support, "support status" {
-        /// It stays.
+        /// Stable.
         Supported = "SUPPORTED",
-        /// It may still change.
+        /// May still change.
         Experimental = "EXPERIMENTAL",
     }
 }
 
-/// How far a version could be relied on, from when on.
+/// A support status, and since when.
 #[derive(Debug, Clone, Copy)]
 pub struct Since(pub Support, pub &'static str);
 
@@ -26,11 +26,11 @@ pub struct Since(pub Support, pub &'static str);
 pub struct Version {
     /// `1.1`.
     pub number: &'static str,
-    /// How far it can be relied on.
+    /// Its support status.
     pub support: &'static [Since],
 }
 
-/// Looks at properties that their schema has read.
+/// Checks properties after their schema.
 type Check = fn(&Map<String, Value>, Rules) -> Result<(), Refused>;
 
 /// A type of policy.
@@ -40,15 +40,15 @@ pub struct PolicyKind {
     pub name: &'static str,
     /// Its versions, oldest first.
     pub versions: &'static [Version],
-    /// Lower ones are asked first.
+    /// Lower ones run first.
     pub priority: i32,
     /// Whether a cluster may have only one of it.
     pub singleton: bool,
     /// Names of the profile types that it can be attached to; none is all.
     pub profile_types: Option<&'static [&'static str]>,
-    /// What it takes.
+    /// Its properties.
     pub schema: Schema,
-    /// What the schema cannot say.
+    /// Checks beyond the schema.
     pub(super) check: Option<Check>,
 }
 
@@ -64,10 +64,10 @@ pub const KINDS: &[&PolicyKind] = &[
     &placement::ZONE,
 ];
 
-/// What a policy may be is partly a setting.
+/// Configurable limits of policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// The least seconds between two looks of a health policy.
+    /// The shortest interval of a health policy, in seconds.
     pub health_check_interval_min: u32,
 }
 
@@ -86,10 +86,10 @@ pub enum Refused {
         /// The type and version that was given.
         kind: String,
     },
-    /// It is not what its type takes.
+    /// It does not match the schema of its type.
     #[error("{0}")]
     Schema(String),
-    /// It is what its type takes, and makes no sense.
+    /// It matches the schema, and its values are invalid.
     #[error("{0}")]
     Invalid(String),
 }
@@ -100,18 +100,18 @@ impl From<SpecError> for Refused {
     }
 }
 
-/// A specification that can become a policy.
+/// A valid specification of a policy.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// Its type.
     pub kind: &'static PolicyKind,
     /// Its type and version, such as `senlin.policy.deletion-1.1`.
     pub name: String,
-    /// As it was given.
+    /// The spec as it was given.
     pub spec: Map<String, Value>,
 }
 
-/// Looks whether a specification can become a policy.
+/// Checks a specification of a policy.
 pub fn check(spec: &Value, rules: Rules) -> Result<Checked, Refused> {
     let envelope = Envelope::read(spec)?;
     let name = envelope.kind();
@@ -135,14 +135,14 @@ impl PolicyKind {
         self.profile_types.is_none_or(|names| names.contains(&profile_type.name.as_str()))
     }
 
-    /// How far its versions can be relied on, as the API shows it.
+    /// The support status of its versions, as the API shows it.
     pub fn support_status(&self) -> Value {
         self.versions.iter().map(|version| (version.number.to_owned(), version.support_status())).collect()
     }
 }
 
 impl Version {
-    /// How far it can be relied on, as the API shows it.
+    /// Its support status, as the API shows it.
     pub fn support_status(&self) -> Value {
         self.support.iter().map(|Since(status, since)| json!({"status": status, "since": since})).collect()
     }

@@ -1,4 +1,4 @@
-//! Load balance: which nodes take part in a service under one address.
+//! Load balance: which nodes are members of a service under one address.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Placement: how nodes are spread over regions and zones. It acts where nodes can be told where they run.
+//! Placement: how nodes are spread over regions and zones, where the provider supports placement.
 
 use std::collections::HashSet;
 
@@ -59,7 +59,7 @@ struct Named {
     cap: Option<i64>,
 }
 
-/// What a policy spreads nodes over.
+/// The regions or zones of a policy, with their weights.
 pub fn shares(axis: Axis, policy: &Policy) -> Result<Vec<Share>, String> {
     let properties = policy.properties().ok_or_else(|| format!("its spec does not fit '{}'", policy.kind))?;
     read(axis, &properties)

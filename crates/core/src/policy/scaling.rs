@@ -1,4 +1,4 @@
-//! Scaling: by how much a cluster grows or shrinks, and how long it rests afterwards.
+//! Scaling: by how much a cluster grows or shrinks, and its cooldown afterwards.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -46,16 +46,16 @@ const ADJUSTMENT: Schema = Schema(&[
     ("cooldown", Property::integer("Seconds during which the cluster is not scaled again.").default_int(0)),
 ]);
 
-/// What a scaling policy says.
+/// The settings of a scaling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Settings {
-    /// The action that it is about.
+    /// The kind of action that it applies to.
     pub event: ActionKind,
     /// By how much.
     pub adjustment: Adjustment,
 }
 
-/// By how much, and how often.
+/// By how much, and the cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Adjustment {
     /// What the number means.
@@ -67,7 +67,7 @@ pub struct Adjustment {
     pub min_step: i64,
     /// Whether a change is cut to the bounds.
     pub best_effort: bool,
-    /// Seconds of rest.
+    /// Seconds of cooldown.
     pub cooldown: i64,
 }
 
@@ -85,7 +85,7 @@ fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
 }
 
 impl Settings {
-    /// Whether the cluster rests from its last change.
+    /// Whether the cooldown after the last change is still in progress.
     pub fn is_cooling(&self, last_op: Option<Timestamp>, now: Timestamp) -> bool {
         let rest = Span::from_micros(self.adjustment.cooldown.saturating_mul(1_000_000));
         last_op.is_some_and(|last| now.since(last) < rest)
@@ -116,7 +116,7 @@ impl Settings {
         Ok(count)
     }
 
-    /// The policy's own number of nodes; as it would be written, if it is none.
+    /// The policy's own number of nodes; the error holds a number that is not positive.
     #[expect(clippy::cast_possible_truncation, reason = "a float saturates at the ends of the integers")]
     fn own_count(&self, current: u32) -> Result<u32, String> {
         let Adjustment { kind, number, min_step, .. } = self.adjustment;

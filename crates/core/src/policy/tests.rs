@@ -60,7 +60,7 @@ fn another_version_is_another_type(#[case] name: &str) {
 }
 
 #[test]
-fn support_is_told_by_version() {
+fn support_status_is_listed_by_version() {
     let (batch, version) = find("senlin.policy.batch-1.0").unwrap();
     assert_eq!(version.support_status(), json!([{"status": "EXPERIMENTAL", "since": "2017.02"}]));
     assert_eq!(batch.support_status(), json!({"1.0": [{"status": "EXPERIMENTAL", "since": "2017.02"}]}));

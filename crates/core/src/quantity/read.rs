@@ -13,7 +13,7 @@ const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)
 const DECIMAL: [(&str, i32); 9] =
     [("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-/// What is measured, in which words it is asked for, and how many decimals are kept of it.
+/// What is measured, the hint in errors, and how many decimals are kept.
 #[derive(Clone, Copy)]
 pub(super) struct Measure {
     pub(super) of: &'static str,
@@ -28,7 +28,7 @@ struct Amount {
     tens: i32,
 }
 
-/// The amount that is given, in the smallest unit that is kept of it, rounded up.
+/// The amount in its smallest unit, rounded up.
 pub(super) fn read(given: &str, measure: &Measure) -> Result<u64, InvalidQuantity> {
     let Measure { of, expected, decimals } = *measure;
     let amount =
@@ -68,7 +68,7 @@ fn power(suffix: &str) -> Option<(u32, i32)> {
     Some((0, exponent.parse::<i16>().ok()?.into()))
 }
 
-/// The amount in units of 10^-`decimals`, rounded up, or nothing where it does not fit.
+/// The amount in units of 10^-`decimals`, rounded up; none where it does not fit.
 fn scale(amount: &Amount, decimals: i32) -> Option<u64> {
     let digits = amount.digits.trim_start_matches('0');
     if digits.is_empty() {
@@ -80,7 +80,7 @@ fn scale(amount: &Amount, decimals: i32) -> Option<u64> {
     let scaled = match (tens < 0, factor) {
         (false, factor) => number.checked_mul(factor?)?,
         (true, Some(factor)) => number.div_ceil(factor),
-        // No number is as large as that power of ten, so that less than one is left of it.
+        // No number is as large as that power of ten: the result is less than one, rounded up.
         (true, None) => 1,
     };
     u64::try_from(scaled).ok()

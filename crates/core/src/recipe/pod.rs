@@ -1,4 +1,4 @@
-//! What only a pod has. To a plain process nothing of this means anything.
+//! Settings that only pods have; ignored for plain processes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The types that a Service may have.
 pub const SERVICE_TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer"];
 
-/// What a node's pod has beside its container's shape, image and variables.
+/// Settings of a node's pod beside its container's shape, image and variables.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PodRecipe {
@@ -23,7 +23,7 @@ pub struct PodRecipe {
     /// The secret that its image is pulled with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_secret: Option<String>,
-    /// What is mounted.
+    /// The mounts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Mount>,
     /// What an operator starts Ray with, as names and values.
@@ -48,15 +48,15 @@ pub struct Mount {
     /// `HostToContainer` or `Bidirectional`, if later mounts are to be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation: Option<String>,
-    /// What it is made of.
+    /// Its source.
     pub of: Volume,
 }
 
-/// What a volume is made of.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Volume {
-    /// A claim that is there.
+    /// An existing claim.
     Claim(String),
     /// A folder, or a file, of the machine below.
     HostPath {
@@ -66,7 +66,7 @@ pub enum Volume {
         #[serde(default)]
         file: bool,
     },
-    /// A claim that lives with the pod.
+    /// A claim that is deleted with the pod.
     Ephemeral {
         /// How much.
         storage: String,
@@ -92,7 +92,7 @@ pub enum Volume {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         items: BTreeMap<String, String>,
     },
-    /// An empty folder that lives with the pod.
+    /// An empty folder that is deleted with the pod.
     EmptyDir {
         /// How much may be in it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,12 +101,12 @@ pub enum Volume {
 }
 
 impl PodRecipe {
-    /// Whether it says nothing.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What it says, and where it says nothing, what `other` says.
+    /// This recipe, completed by `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Kind, Property, Schema};
 
-/// What else is said of a property.
+/// What a description contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
-    /// Of a profile or policy: whether it may be changed later.
+    /// Of a profile or policy: includes whether it is updatable.
     Property,
     /// Of an operation: it is used once.
     Parameter,

@@ -1,4 +1,4 @@
-//! What is around the properties of every profile and policy.
+//! The envelope around the properties of every profile and policy.
 
 use serde_json::{Map, Value};
 
@@ -11,9 +11,9 @@ const ENVELOPE: Schema = Schema(&[
     ("properties", Property::free_map("Properties for the type.").required()),
 ]);
 
-/// A specification whose type is known, and nothing else of it yet.
+/// A specification of which only the type has been read.
 ///
-/// The type is looked up first: what it takes is checked only if there is one.
+/// The type is looked up first: properties are checked only if it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// The type's name, such as `senlin.policy.deletion`.
@@ -24,7 +24,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads which type it is of.
+    /// Reads the type of a specification.
     pub fn read(spec: &'a Value) -> Result<Self, SpecError> {
         let whole = spec.as_object().ok_or(SpecError::NotASpec)?;
         let part = |key: &'static str| {

@@ -25,7 +25,7 @@ impl Schema {
         }
     }
 
-    /// Whether it can be read, and if not, why.
+    /// Checks whether it can be read.
     pub fn validate(&self, given: &Map<String, Value>) -> Result<(), SpecError> {
         self.resolve(given).map(drop)
     }
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Words that existing clients send instead of the two values are taken too.
+/// Other spellings that existing clients send are accepted too.
 fn flag(value: &Value) -> Option<bool> {
     match shown(value).to_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),

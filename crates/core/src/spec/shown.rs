@@ -1,4 +1,4 @@
-//! Values in messages, written as existing clients compare them: as Python prints them.
+//! Values in messages, as existing clients compare them: as Python prints them.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Specifications that were stored: a newer version may know more properties than this one.
+//! Stored specifications: a newer version may have more properties than this one.
 
 use serde_json::{Map, Value};
 
@@ -58,7 +58,7 @@ mod tests {
     ]);
 
     #[test]
-    fn properties_of_a_newer_version_are_told_from_those_that_are_known() {
+    fn properties_of_a_newer_version_are_separated_from_known_ones() {
         let stored = json!({
             "name": "n", "newer": 1, "inner": {"a": "x", "b": {"c": 2}}, "free": {"any": 3},
             "items": [{"size": 1, "colour": "red"}],

@@ -86,7 +86,7 @@ fn values_are_read_leniently(#[case] mut given: Value, #[case] name: &str, #[cas
 #[case(json!({"name": "x", "words": "A"}), "'A' is not a List")]
 #[case(json!({"name": "x", "rest": {}}), "Required spec item 'why' not provided")]
 #[case(json!({"name": "x", "rest": {"why": "y", "who": 1}}), "Unrecognizable spec item 'who'")]
-fn what_is_wrong_is_said_in_the_words_that_clients_compare(#[case] given: Value, #[case] words: &str) {
+fn errors_have_the_messages_that_clients_compare(#[case] given: Value, #[case] words: &str) {
     assert_eq!(resolve(&given).unwrap_err(), words);
 }
 
@@ -104,7 +104,7 @@ fn a_schema_shows_itself() {
     assert_eq!(shown["words"]["schema"]["*"]["type"], "String");
     assert_eq!(shown["rest"]["schema"]["why"]["required"], true);
     assert_eq!(shown["labels"]["default"], json!({}));
-    assert_eq!(shown["limits"].get("default"), None, "that it is filled is nobody's default");
+    assert_eq!(shown["limits"].get("default"), None, "a filled map has no default");
 }
 
 #[test]

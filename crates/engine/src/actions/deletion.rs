@@ -1,4 +1,4 @@
-//! How members go: what policies said about it, and the wait before.
+//! Removal of members: which ones, how, and after which grace period.
 
 use std::collections::HashSet;
 
@@ -17,28 +17,28 @@ pub(crate) fn chosen(run: &ActionRun) -> Vec<NodeId> {
     decided.or_else(|| named(&run.change)).unwrap_or_default()
 }
 
-/// Members that a resize names; other changes say which members they are about in their own way.
+/// Members that a resize names; other changes name their members in other fields.
 fn named(change: &Change) -> Option<Vec<NodeId>> {
     matches!(change, Change::Resize(_) | Change::ScaleIn(_)).then(|| change.named_victims()).flatten()
 }
 
-/// Whether a policy wants removed members deleted, or left without a cluster; none if no policy says.
+/// Whether a policy wants removed members deleted or turned into orphans; none if no policy decides.
 pub(crate) fn destroys(run: &ActionRun) -> Option<bool> {
     run.data.deletion.as_ref().and_then(|deletion| deletion.destroy_after_deletion)
 }
 
-/// Members that go, and how.
+/// Members to remove, and how.
 pub(crate) struct Leaving {
     pub(crate) nodes: HashSet<NodeId>,
-    /// They end; otherwise they become orphans.
+    /// They are deleted; otherwise they become orphans.
     pub(crate) destroy: bool,
-    /// What is missing of the others comes back.
+    /// Missing members are started.
     pub(crate) start: bool,
-    /// The cluster's row is behind.
+    /// The changed cluster is not committed yet.
     pub(crate) intent: bool,
 }
 
-/// Brings a cluster to its size: members that are too many go, what is missing comes.
+/// Brings a cluster to its size: removes surplus members and starts missing ones.
 pub(crate) async fn reach_size(
     run: &mut ActionRun,
     nodes: HashSet<NodeId>,
@@ -48,7 +48,7 @@ pub(crate) async fn reach_size(
     remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 
-/// Lets members go.
+/// Removes members.
 pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), Stop> {
     let Leaving { nodes, destroy, start, intent } = leaving;
     let mut new_intent = prepare(run, &nodes, intent).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
     Ok(())
 }
 
-/// Members go as somebody lets them; one that cannot does not keep the others.
+/// Removes members as the hook releases them; a failure of one does not stop the others.
 async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: bool) -> Result<(), Stop> {
     let mut failures = Vec::new();
     loop {
@@ -89,7 +89,8 @@ async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: b
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(summarize(&failures))) }
 }
 
-/// Keeps with the action who goes, and waits where they are given time; whether the intent is still to be written.
+/// Records which members are removed, and waits for their grace period. Returns whether the intent still has to be
+/// committed.
 pub(crate) async fn prepare(
     run: &mut ActionRun,
     leaving: &HashSet<NodeId>,
@@ -116,12 +117,12 @@ pub(crate) async fn prepare(
     Ok(intent)
 }
 
-/// Who goes is kept with the action, whoever asks later; an action that is taken over lets the same ones go.
+/// Records which members are removed, so that an engine that takes over removes the same ones.
 pub(crate) fn note(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
     let known = chosen(run);
-    // In the order in which they were chosen; what is gone already stays named.
+    // In the order in which they were chosen; members that are gone already stay listed.
     let rest = ids.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>();
     let begun = run.action.applied_at.is_some();
     let victims: Vec<NodeId> =
@@ -130,7 +131,7 @@ pub(crate) fn note(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
 }
 
 impl ActionRun {
-    /// Members become orphans: a change of rows, and of nothing else.
+    /// Turns members into orphans: only rows change.
     async fn let_go(&mut self, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
         let ids: Vec<NodeId> = leaving.iter().copied().collect();
         let children = self.children_for(&Change::LeaveNode, &ids);

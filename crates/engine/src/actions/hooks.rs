@@ -1,7 +1,7 @@
-//! Members that go only once somebody has said so, or has been silent for long enough.
+//! Lifecycle hooks: members are removed once the hook's receiver confirms, or after a timeout.
 //!
-//! Each has a part of the action that waits; its id is the token by which the word is said. Who is to say it is told
-//! at least once, always with the same token.
+//! Each member has a child action that waits; its id is the token of the confirmation. The receiver is called at least
+//! once, always with the same token.
 
 pub(crate) mod webhook_sender;
 
@@ -24,10 +24,10 @@ use crate::events::{self, reason};
 use crate::notify::Topic;
 use crate::run::{ActionRun, Stop};
 
-/// A word may get lost with its connection: now and then it is looked for without one.
+/// Poll every 30 s in case a notification was lost with its connection.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The members whose parts wait still.
+/// Members whose child actions wait for a confirmation.
 pub(crate) struct Waiting {
     kind: ActionKind,
     until: Timestamp,
@@ -35,7 +35,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// The commit before anybody is told: a part for each member, and since when they wait.
+    /// Commits a child action for each member and the begin of the wait, before the receiver is called.
     pub(crate) async fn begin(
         run: &mut ActionRun,
         wait: HookWait,
@@ -51,7 +51,7 @@ impl Waiting {
         Ok(Self { until: began.after(wait.timeout()), kind: change.kind(), sender })
     }
 
-    /// Waits until some may go that have not gone yet; nobody any more if all have.
+    /// Waits until some members may be removed; an empty set once all are gone.
     pub(crate) async fn next(&mut self, run: &mut ActionRun) -> Result<HashSet<NodeId>, Stop> {
         loop {
             run.check()?;
@@ -82,7 +82,7 @@ impl Waiting {
         }
     }
 
-    /// Tells whoever has to say the word of all that wait; returns only with a reason why that does not run.
+    /// Sends the messages of all waiting members; returns only with the reason of a failure.
     async fn tell(&mut self, run: &ActionRun, waiting: &[(NodeId, ActionId)]) -> String {
         let Some(sender) = &mut self.sender else { return std::future::pending().await };
         let message = |(node, token): &(NodeId, ActionId)| Some((*token, message(run.node(*node)?, *token)));
@@ -91,7 +91,7 @@ impl Waiting {
     }
 }
 
-/// Parts that wait, with their nodes.
+/// Child actions that wait, with their nodes.
 async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, ActionId)>, Stop> {
     let query = ActionQuery {
         parent: Some(run.action.id),
@@ -105,9 +105,9 @@ async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, Actio
     Ok(children.map(|(node, child)| (*node, *child)).collect())
 }
 
-/// Who waits for a word has to know that nobody heard that it is waited for.
+/// Records an event when the receiver cannot be reached: otherwise the wait would have no visible reason.
 async fn complain(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
-    let message = format!("nodes wait to go, and whoever should let them was not told: {why}");
+    let message = format!("nodes wait for removal, and the lifecycle hook could not be delivered: {why}");
     let (action, now) = (Some(&run.action), run.now());
     let event =
         events::of_cluster(action, &run.subject.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
@@ -133,7 +133,7 @@ async fn commit(
     Ok(now)
 }
 
-/// A part that waits, if there is anything to wait for: nobody is asked about a node that does not run.
+/// A child action that waits for the hook; a node that does not run needs no confirmation.
 fn hooked(run: &ActionRun, child: Action) -> Action {
     let works = node_of(run, &child)
         .is_some_and(|node| node.status == NodeStatus::Active && node.physical_id.is_some());
@@ -148,7 +148,7 @@ fn node_of<'w>(run: &'w ActionRun, child: &Action) -> Option<&'w Node> {
     run.node(id)
 }
 
-/// What is told of each that waits; kept with the action for whoever looks there.
+/// The messages of all waiting members; stored with the action for receivers that poll it.
 fn messages(run: &ActionRun, children: &[Action]) -> Vec<Value> {
     let waits = |child: &&Action| child.status == ActionStatus::WaitingLifecycleCompletion;
     children.iter().filter(waits).filter_map(|child| Some(message(node_of(run, child)?, child.id))).collect()

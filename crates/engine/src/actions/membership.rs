@@ -1,4 +1,4 @@
-//! Who is in a cluster: adding nodes that are there already, removing members, exchanging one for another.
+//! Changes of membership: adding existing nodes, removing members, replacing one by another.
 
 pub(crate) mod join;
 
@@ -14,7 +14,7 @@ use crate::actions::deletion::{self, Leaving};
 use crate::actions::membership::join::Join;
 use crate::run::{ActionRun, Stop};
 
-/// Nodes without a cluster become members.
+/// Makes orphans members.
 pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: AddNodes) -> Result<(), Stop> {
     let begun = run.action.applied_at.is_some();
     let group = run.changed_group()?;
@@ -30,13 +30,13 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
         return Ok(());
     }
     if let Some(group) = run.subject.cluster.groups.iter_mut().find(|other| other.name == group) {
-        // Who did not come is not waited for.
+        // Nodes that could not join do not count in the size.
         group.desired = group.desired.saturating_sub(u32::try_from(failed.len()).unwrap_or(u32::MAX));
     }
     Err(Stop::Failed(crate::run::summarize(&failed)))
 }
 
-/// Members leave the cluster, or are deleted. What is no member is passed over.
+/// Removes members: they become orphans or are deleted. Nodes that are no members are skipped.
 pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(), Stop> {
     let RemoveNodes { nodes: wanted, destroy_after_deletion: asked } = remove;
     let begun = run.action.applied_at.is_some();
@@ -56,7 +56,7 @@ pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(
     deletion::remove(run, Leaving { nodes, destroy, start: false, intent: !begun }).await
 }
 
-/// Members are exchanged for orphans; whose replacement does not come, stays.
+/// Replaces members by orphans; a member whose replacement cannot join stays.
 pub(crate) async fn replace(
     run: &mut ActionRun,
     ReplaceNodes { nodes: pairs }: ReplaceNodes,
@@ -84,7 +84,7 @@ fn refuse(why: Option<String>) -> Result<(), Stop> {
     why.map_or(Ok(()), |why| Err(Stop::Failed(why)))
 }
 
-/// Nodes as they are now, with the types of their recipes.
+/// The current nodes, with the types of their profiles.
 struct Rows(HashMap<NodeId, (String, Option<(Node, ProfileType)>)>);
 
 impl Rows {

@@ -1,4 +1,4 @@
-//! What is done to single nodes, members and others.
+//! Actions on single nodes, members or orphans.
 
 pub(crate) mod check;
 pub(crate) mod create;

@@ -1,4 +1,4 @@
-//! Binding policies to a cluster, and letting go of them.
+//! Attaching policies to a cluster, and detaching them.
 
 use muster_core::change::PolicyChange;
 use muster_core::ids::{BindingId, PolicyId};
@@ -70,7 +70,7 @@ pub(crate) async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<Stri
     Ok("Policy detached.".to_owned())
 }
 
-/// Lets go of all policies before their cluster goes.
+/// Detaches all policies before their cluster is deleted.
 pub(crate) async fn detach_all(run: &mut ActionRun) -> Result<(), Stop> {
     for binding in run.subject.bindings.clone() {
         if let Err(why) = let_go(run, &binding).await {
@@ -114,7 +114,7 @@ fn bound(run: &ActionRun, policy: PolicyId) -> Result<Binding, Stop> {
 }
 
 impl ActionRun {
-    /// What a policy sees of this action.
+    /// The policies' view of this action.
     pub(crate) fn policy_context<'w>(
         &'w self,
         data: &'w mut ActionData,
@@ -136,12 +136,12 @@ impl ActionRun {
         }
     }
 
-    /// Takes in what a policy changes; it is written with the next commits, bindings with the last one.
+    /// Applies what a policy changes; it is written with the next commits, bindings with the last one.
     pub(crate) fn take_effects(&mut self, effects: Effects) {
         let Effects { bindings, node_data, cluster_data } = effects;
         self.journal.effects.bindings.extend(bindings);
         for (id, key, value) in node_data {
-            // Nothing to take away leaves the row as it is.
+            // Removing an absent key leaves the row unchanged.
             let known = self.node(id).is_some_and(|node| value.is_some() || node.data.contains_key(key));
             if known && let Some(node) = self.node_mut(id) {
                 keep(&mut node.data, key, value);

@@ -10,7 +10,7 @@ use crate::run::{ActionRun, Stop};
 
 /// Brings a cluster to the size that the change asks for.
 pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
-    // Committed already by an engine before us: the row is the intent, and is not changed twice.
+    // Committed already by an earlier engine: the row is the intent, and is not changed twice.
     let begun = run.action.applied_at.is_some();
     if !begun {
         run.change_sizes()?;
@@ -20,7 +20,7 @@ pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
 }
 
 impl ActionRun {
-    /// Writes into memory what the change makes of the cluster.
+    /// Applies the change to the cluster in memory.
     pub(crate) fn change_sizes(&mut self) -> Result<(), Stop> {
         self.subject.cluster = self.intent().after(&self.change, &self.data).map_err(Stop::Failed)?;
         self.subject.cluster.generation += 1;

@@ -1,4 +1,4 @@
-//! Members follow their cluster's new recipe, some at a time.
+//! Rolling update: members move to their cluster's new profile in batches.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
-/// Nodes that are updated at once, whatever the batch.
+/// Concurrent updates within a batch.
 const AT_ONCE: usize = 32;
 
-/// What nodes say that follow the new recipe.
+/// The status reason of updated nodes.
 const UPDATED: &str = "Update succeeded";
 
 /// The cluster's nodes are made from another recipe from now on: by another profile, or by what the cluster itself says
@@ -97,8 +97,8 @@ async fn begin_with_head(
     Ok(replaced)
 }
 
-/// An update that did not reach all members did not change the cluster's recipe, and can be asked for again; who follows
-/// the new one goes on with it, where members have recipes of their own.
+/// Restores the cluster's profile after an update that did not reach all members, so that it can be requested again.
+/// Members that have profiles of their own keep the new one.
 pub(crate) fn give_back(run: &mut ActionRun) {
     let Some(rollout) = run.data.update.clone() else { return };
     if let Some(before) = rollout.before.filter(|_| run.subject.capabilities.orphans) {
@@ -114,12 +114,12 @@ pub(crate) fn recreates(run: &ActionRun) -> bool {
     run.data.update.as_ref().is_some_and(|rollout| !rollout.recreate.is_empty())
 }
 
-/// Whether an engine, this one or one before it, has begun to make members follow.
+/// Whether this or an earlier engine has begun to update members.
 pub(crate) fn has_begun(run: &ActionRun) -> bool {
     run.data.update.as_ref().is_some_and(|rollout| rollout.begun)
 }
 
-/// Has the workers follow, batch by batch; the first batch in which one cannot is the last.
+/// Updates the workers batch by batch; stops after the first batch with a failure.
 pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
     let everyone = workers(run);
     let plan = run.data.update().plan.get_or_insert_with(|| vec![everyone]).clone();
@@ -151,7 +151,7 @@ async fn rest(run: &ActionRun) -> Result<(), Stop> {
     }
 }
 
-/// One batch; who could not follow, and why.
+/// Updates one batch; returns who failed, and why.
 async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
     let mut failures: Vec<String> =
         batch.iter().filter_map(|id| run.children.given_up.get(id).cloned()).collect();
@@ -168,7 +168,8 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
         return Ok(failures);
     }
     note(run, &nodes).await?;
-    // Whose row follows already was found to need it by an engine before us; the old recipe is nowhere any more.
+    // A row that names the new profile already: an earlier engine decided to recreate the node, and the old profile is
+    // not stored any more.
     let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
     let (mut anew, open): (Vec<_>, Vec<_>) =
         nodes.into_iter().partition(|id| recreate.contains(id) || follows(id));
@@ -203,7 +204,7 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     Ok(failures)
 }
 
-/// The commit before nodes are touched: a part for each.
+/// The commit before nodes change: a child action for each.
 async fn note(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
     let follow = NodeUpdate { new_profile_id: Some(run.subject.profile.id), ..NodeUpdate::default() };
     let children = run.children_for(&Change::UpdateNode(follow), nodes);
@@ -216,7 +217,7 @@ async fn note(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
 
 type Outcome = (NodeId, Result<Updated, ProviderError>);
 
-/// Tells the provider of the new recipe of each.
+/// Asks the provider to update each node.
 async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> {
     let fence = run.action.fence;
     let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), run.subject.profile.clone()));
@@ -240,13 +241,13 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, St
     }
 }
 
-/// Nodes that cannot be changed as they run are made anew; who did not come back, and why.
+/// Recreates nodes that cannot be updated in place; returns who failed, and why.
 ///
-/// What a node was stands in its row until its part has ended: whoever goes on stops just that.
+/// The row names the old instance until its child action has ended: an engine that takes over stops only that one.
 async fn make_anew(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     for id in nodes {
         if let Some(node) = run.node_mut(*id) {
-            // It is not restarted because it crashed.
+            // A requested restart does not count as a crash.
             node.starts.clear();
         }
     }

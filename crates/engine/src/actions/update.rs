@@ -10,7 +10,7 @@ use crate::run::{ActionRun, Stop};
 /// the provider can do that.
 pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Result<(), Stop> {
     let before = run.subject.cluster.clone();
-    // Committed already by an engine before us: merging twice would be harmless, a second generation would not.
+    // Committed already by an earlier engine: merging twice would be harmless, a second generation would not.
     let begun = run.action.applied_at.is_some();
     let profile = update.profile_id.filter(|_| !update.profile_only);
     if !begun {

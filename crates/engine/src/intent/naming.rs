@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::ids::new_id;
 
-/// The setting of a cluster that says how its nodes are called.
+/// The cluster setting that holds the format of node names.
 const FORMAT: &str = "node.name.format";
 
-/// How nodes are called otherwise.
+/// The default format.
 const DEFAULT_FORMAT: &str = "node-$8R";
 
 /// A new worker.
@@ -25,31 +25,31 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
-/// So many new workers of a group, with the next indexes of their cluster.
+/// New workers of a group, with the next indexes of their cluster.
 pub(crate) fn new_workers(cluster: &mut Cluster, group: &str, count: u32, now: Timestamp) -> Vec<Node> {
     let first = cluster.next_index;
     cluster.next_index = first.saturating_add(count);
     (first..cluster.next_index).map(|index| worker(cluster, group, index, now)).collect()
 }
 
-/// What a node is called that nobody named, and that is in no cluster.
+/// The default name of an orphan.
 pub(crate) fn unnamed() -> String {
     expand(DEFAULT_FORMAT, 0, Uuid::new_v4())
 }
 
-/// A node that somebody asked for, before it has its place: named as if it got the next one.
+/// A requested member before it has its place: named as if it got the next index.
 pub(crate) fn candidate(cluster: &Cluster, node: Node) -> Node {
     let name = given(cluster, &node, cluster.next_index);
     Node { cluster_id: Some(cluster.id), name, ..node }
 }
 
-/// A node that was asked for, with its place and its name.
+/// A requested member with its place and its final name.
 pub(crate) fn placed(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
     let name = given(cluster, &node, index);
     Node { name, ..seated(cluster, node, group, index) }
 }
 
-/// A node that was there before, with its place; it keeps its name.
+/// An existing node with its place in a cluster; it keeps its name.
 pub(crate) fn seated(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
     Node {
         cluster_id: Some(cluster.id),
@@ -60,7 +60,7 @@ pub(crate) fn seated(cluster: &Cluster, node: Node, group: &str, index: u32) -> 
     }
 }
 
-/// The same node has the same random letters, whatever place it gets.
+/// The random letters are derived from the node's id: they stay the same whatever place it gets.
 fn given(cluster: &Cluster, node: &Node, index: u32) -> String {
     let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
     expand(format, index, Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()))

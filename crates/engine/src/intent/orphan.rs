@@ -1,6 +1,6 @@
 //! Nodes without a cluster.
 //!
-//! Each is worked on as the only member of a cluster that is not stored: looking, planning, starting and stopping are
+//! Each is handled as the only member of a cluster that is not stored: observing, planning, starting and stopping are
 //! then the same for all nodes, and providers need not know the difference.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
@@ -10,16 +10,16 @@ use muster_core::principal::Owner;
 use muster_core::profile::Profile;
 use muster_core::projects::ProjectNamespaces;
 
-/// What stands for the cluster of a node that is in none.
+/// The id of the virtual cluster of an orphan.
 pub(crate) const fn id(node: NodeId) -> ClusterId {
     ClusterId::from_uuid(*node.as_uuid())
 }
 
-/// The cluster that a node without one is the only member of. It has no groups: nothing is ever missing in it.
+/// The virtual cluster of an orphan. It has no groups: no member is ever missing.
 pub(crate) fn cluster(node: &Node, profile: &Profile, projects: &ProjectNamespaces) -> Cluster {
     let (name, project, instance) = (&node.name, &node.project, node.instance.clone());
     Cluster {
-        // Doors make none for a project that is nowhere at home.
+        // The APIs refuse nodes of projects without a namespace.
         namespace: projects.namespace_of(project).unwrap_or_default().to_owned(),
         object_name: format!("node-{}", node.id.short()),
         owner: Owner { scheme: String::new(), id: node.user.clone(), name: String::new() },

@@ -1,25 +1,26 @@
-//! Places of new nodes: policies decide them, the action keeps them, and nodes take them one after the other.
+//! Placements of new nodes: policies decide them, the action stores them, and new nodes get them in order.
 
 use muster_core::node::Node;
 use muster_core::placement::{KEY, Place};
 
 use crate::action_data::{ActionData, Placements};
 
-/// The places of so many new nodes, as far as policies before have decided them.
+/// The placements of new nodes, as far as earlier policies have decided them.
 pub(crate) fn planned(data: &ActionData, count: u32) -> Vec<Place> {
     let mut places = places(data);
     places.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Place::default);
     places
 }
 
-/// Records them for whoever creates the nodes.
+/// Records the placements for the step that creates the nodes.
 pub(crate) fn plan(data: &mut ActionData, places: Vec<Place>) {
     let plan = data.placement.get_or_insert_default();
     plan.count = u32::try_from(places.len()).unwrap_or(u32::MAX);
     plan.placements = places;
 }
 
-/// Those that no node has yet. Who was added is written in the same commit as the nodes: a take-over goes on from there.
+/// Placements that no node has yet. Added nodes are recorded in the same commit as their rows: a take-over continues
+/// from there.
 pub(crate) fn unused(data: &ActionData) -> impl Iterator<Item = Place> + use<> {
     let added = data.creation.as_ref().map_or(0, |creation| creation.nodes.len());
     places(data).into_iter().skip(added)
@@ -29,7 +30,7 @@ fn places(data: &ActionData) -> Vec<Place> {
     data.placement.as_ref().map(|Placements { placements, .. }| placements.clone()).unwrap_or_default()
 }
 
-/// A new node with its place, if that was decided.
+/// A new node with its placement, if one was decided.
 pub(crate) fn put(mut node: Node, place: Option<Place>) -> Node {
     if let Some(place) = place.and_then(|place| place.kept()) {
         node.data.insert(KEY.to_owned(), place);
@@ -54,7 +55,7 @@ mod tests {
         assert_eq!(planned(&data, 2), [Place::default(), Place::default()]);
         let places = ["a", "b", "c"].map(zone);
         plan(&mut data, places.to_vec());
-        assert_eq!(planned(&data, 3), places, "whoever decides next sees what was decided");
+        assert_eq!(planned(&data, 3), places, "the next policy sees what was decided");
         assert!(unused(&data).eq(places.clone()));
         data.creation().nodes = vec![sample::node(1).id, sample::node(2).id];
         assert!(unused(&data).eq([zone("c")]));

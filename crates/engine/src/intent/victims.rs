@@ -24,14 +24,14 @@ pub(crate) fn surplus(
     leaving
 }
 
-/// So many of these members: first those that are being removed already, then the chosen ones, unhealthy ones, any.
+/// Chooses members: first those that are being removed already, then the chosen ones, unhealthy ones, any.
 pub(crate) fn choose_victims(
     members: &[&Node],
     count: usize,
     chosen: &[NodeId],
     profile_created_at: Timestamp,
 ) -> Vec<NodeId> {
-    // A take-over goes on with those that an engine before it began to remove.
+    // A take-over continues with those that an earlier engine began to remove.
     let begun = |node: &&Node| node.status == NodeStatus::Deleting;
     let mut victims: Vec<NodeId> = members.iter().copied().filter(begun).map(|node| node.id).collect();
     victims.extend(chosen.iter().filter(|id| members.iter().any(|node| node.id == **id)));

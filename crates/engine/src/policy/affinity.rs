@@ -46,9 +46,9 @@ impl PolicyType for Affinity {
         let Some(policy) = settings.rule().filter(|_| added > 0) else { return Ok(()) };
         let mut places = placements::planned(context.data, added);
         for place in &mut places {
-            // Each cluster has a group of its own, also where several have the same policy.
+            // Each cluster has its own server group, also where several share a policy.
             place.servergroup = Some(ServerGroup { policy, id: binding.id.to_string() });
-            // A placement policy knows better, whether it is asked before or after.
+            // A placement policy takes precedence, whether it runs before or after this one.
             place.zone = place.zone.take().or_else(|| settings.availability_zone.clone());
         }
         placements::plan(context.data, places);

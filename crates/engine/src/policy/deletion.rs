@@ -1,4 +1,4 @@
-//! Deletion: who goes when a cluster shrinks, and how.
+//! Deletion: which members are removed when a cluster shrinks, and how.
 
 use async_trait::async_trait;
 use muster_core::action::{ActionKind, Target};
@@ -38,7 +38,7 @@ impl PolicyType for Deletion {
         match &settings.hooks {
             Some(_) if delegated => {
                 return Err(format!(
-                    "nobody can be asked before workers of {kind} go, others end them: leave 'hooks' out"
+                    "workers of {kind} are removed by their operator, so no hook can run before: leave 'hooks' out"
                 ));
             }
             Some(hooks) if hooks.kind == HookType::Zaqar && kind.name != "simulated.node" => {
@@ -74,7 +74,7 @@ impl PolicyType for Deletion {
         deletion.destroy_after_deletion = settings.destroy_after_deletion.or(deletion.destroy_after_deletion);
         deletion.grace_period = Some(settings.grace_period);
         deletion.reduce_desired_capacity = Some(settings.reduce_desired_capacity);
-        // Whoever deletes one node knows which; others are asked only about those that were chosen, or named by many.
+        // The deletion of a single named node calls no hook.
         let asks = context.action.kind != ActionKind::NodeDelete;
         if let Some(hooks) = settings.hooks.filter(|_| asks) {
             context.data.hooks = Some(HookWait { hooks, began: None, messages: None, unknown: Map::new() });
@@ -87,7 +87,7 @@ impl PolicyType for Deletion {
     }
 }
 
-/// Who goes: those that were named, else the chosen ones of each group; none if nobody goes.
+/// The members to remove: the named ones, else the chosen ones of each group; none if no member is removed.
 fn candidates(settings: &Settings, context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
     if let (ActionKind::NodeDelete, Target::Node(id)) = (context.action.kind, context.action.target) {
         return Some(vec![id]);

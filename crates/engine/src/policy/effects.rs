@@ -1,11 +1,11 @@
-//! What policies change beside the action they look at.
+//! Changes that policies make beside the action itself.
 
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
 use muster_store::commands::BindingChange;
 use serde_json::{Map, Value};
 
-/// Changes that are written with the action that they belong to, or not at all.
+/// Changes that are committed with their action, or not at all.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub(crate) bindings: Vec<BindingChange>,
@@ -14,23 +14,23 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Writes how a binding is from now on.
+    /// Writes a binding.
     pub fn put(&mut self, binding: Binding) {
         self.bindings.push(BindingChange::Put(Box::new(binding)));
     }
 
-    /// Keeps something with a node, or takes it away.
+    /// Sets or removes a value in a node's data.
     pub fn keep_with_node(&mut self, node: NodeId, key: &'static str, value: Option<Value>) {
         self.node_data.push((node, key, value));
     }
 
-    /// Keeps something with the cluster, or takes it away.
+    /// Sets or removes a value in the cluster's data.
     pub fn keep_with_cluster(&mut self, key: &'static str, value: Option<Value>) {
         self.cluster_data.push((key, value));
     }
 }
 
-/// Puts a value under a key, or takes it away.
+/// Sets or removes a key.
 pub(crate) fn keep(data: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => drop(data.insert(key.to_owned(), value)),

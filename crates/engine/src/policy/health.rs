@@ -1,4 +1,4 @@
-//! Health: whether a cluster can be looked after in the way that a policy says.
+//! Health: whether a health policy can be attached to a cluster.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;

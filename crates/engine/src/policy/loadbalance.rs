@@ -1,4 +1,4 @@
-//! Load balance: which nodes take part in a service. Simulated nodes take part in a simulated one.
+//! Load balance: which nodes are members of a service. Simulated nodes are members of a simulated service.
 
 use async_trait::async_trait;
 use muster_core::action::{ActionKind, Target};
@@ -14,13 +14,13 @@ use crate::intent::victims::choose_victims;
 use crate::policy::size_change::SizeChange;
 use crate::policy::{PolicyContext, PolicyType};
 
-/// Where a node keeps its membership.
+/// The key of the membership in a node's data.
 const MEMBER: &str = "lb_member";
 
-/// Where a cluster keeps the addresses of its services.
+/// The key of the services' addresses in a cluster's data.
 const SERVICES: &str = "loadbalancers";
 
-/// The address of a simulated service whose policy names none: of a network that is for examples only.
+/// The address of a simulated service whose policy names none, from a documentation-only network.
 const ADDRESS: &str = "192.0.2.1";
 
 pub(crate) struct LoadBalance;
@@ -75,7 +75,7 @@ impl PolicyType for LoadBalance {
         Ok(())
     }
 
-    /// Whoever goes takes no part any more, before it goes.
+    /// Takes members out of the service before they are removed.
     async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         for id in leaving(context) {
             context.effects.keep_with_node(id, MEMBER, None);
@@ -83,7 +83,7 @@ impl PolicyType for LoadBalance {
         Ok(())
     }
 
-    /// Whoever came takes part; and so does who was to go and is still there.
+    /// Adds new members to the service, and those that were to be removed and still exist.
     async fn after(&self, _: &Binding, context: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
         take_in(context);
         Ok(())
@@ -94,9 +94,9 @@ fn services(context: &PolicyContext<'_>) -> Map<String, Value> {
     context.cluster.data.get(SERVICES).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Lets all members take part that work and do not yet.
+/// Adds all working members that are not in the service yet.
 fn take_in(context: &mut PolicyContext<'_>) {
-    // Beside a node's action others may run: that node alone is ours to write.
+    // Other actions may run beside a node's action: only that node may be written.
     let ours = |node: &Node| match context.action.target {
         Target::Node(id) => node.id == id,
         Target::Cluster(_) => true,

@@ -1,4 +1,4 @@
-//! Placement: over which regions or zones nodes are spread, when they come and when they go.
+//! Placement: how nodes are spread over regions or zones when a cluster grows and shrinks.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;
@@ -11,7 +11,7 @@ use crate::intent::placements;
 use crate::policy::size_change::{SizeChange, may_add};
 use crate::policy::{PolicyContext, PolicyType, victims};
 
-/// Said where caps leave no room.
+/// The error if caps leave no capacity.
 const NO_PLAN: &str = "There is no feasible plan to handle all nodes.";
 
 /// Over regions, or over zones.
@@ -53,7 +53,7 @@ impl PolicyType for Spread {
 }
 
 impl Spread {
-    /// Says where new nodes come.
+    /// Decides where new nodes run.
     fn place(&self, shares: &[Share], count: u32, context: &mut PolicyContext<'_>) -> Result<(), String> {
         let present: Vec<Place> = candidates::workers(context.nodes, None).map(Place::of).collect();
         let plan = grow(shares, &self.0.count(shares, &present), count).ok_or(NO_PLAN)?;
@@ -64,7 +64,7 @@ impl Spread {
         Ok(())
     }
 
-    /// Says from where nodes go, and chooses them; a deletion policy after this chooses by its own criterion.
+    /// Decides from where nodes are removed, and chooses them; a later deletion policy chooses by its own criterion.
     fn choose(&self, shares: &[Share], going: &[(String, usize)], context: &mut PolicyContext<'_>) {
         let goes = |node: &&Node| going.iter().any(|(group, _)| node.group.as_ref() == Some(group));
         let present: Vec<Place> =
@@ -81,7 +81,7 @@ impl Spread {
     }
 }
 
-/// Whoever cannot say where nodes run cannot be asked to.
+/// Refuses placement policies where the provider cannot place nodes.
 pub(crate) fn refuse_unplaced(binding: &Binding, context: &PolicyContext<'_>) -> Result<(), String> {
     if context.capabilities.places {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Scaling: by how much a cluster grows or shrinks, and how long it rests afterwards.
+//! Scaling: by how much a cluster grows or shrinks, and its cooldown afterwards.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;

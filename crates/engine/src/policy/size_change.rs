@@ -28,7 +28,8 @@ pub(crate) struct SizeChange {
 }
 
 impl SizeChange {
-    /// What an action is about to do. What will be refused changes nothing: the action itself says why.
+    /// The change of sizes that an action is about to make. A change that will be refused counts as none: the action
+    /// itself reports why.
     pub(crate) fn of(context: &PolicyContext<'_>) -> Self {
         let mut sizes = Self::default();
         if matches!(context.change, Change::RecoverCluster(recovery) if recovery.check_capacity == Some(false))

@@ -1,4 +1,4 @@
-//! Who goes: those that were named, else those that leave the others spread as policies said.
+//! Which members are removed: the named ones, else those that leave the rest spread as policies decided.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use muster_core::placement::{self, Axis, Place, Quota};
 use crate::intent::victims::random_rank;
 use crate::policy::PolicyContext;
 
-/// So many of each group: by the criterion, from the regions and zones that policies before have named.
+/// Chooses members of each group: by the criterion, from the regions and zones that earlier policies have decided.
 pub(crate) fn chosen(
     context: &PolicyContext<'_>,
     going: &[(String, usize)],
@@ -30,7 +30,7 @@ pub(crate) fn chosen(
     chosen
 }
 
-/// What placement policies decided; that of regions comes first.
+/// What placement policies decided; regions before zones.
 fn quotas(context: &PolicyContext<'_>, count: u32) -> Vec<Quota> {
     let decided = |axis: Axis| {
         let counts = context.data.deletion.as_ref()?.counts(axis)?;

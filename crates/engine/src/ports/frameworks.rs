@@ -1,4 +1,4 @@
-//! The port to what local processes run: the frameworks that are on this machine.
+//! The port to the frameworks that are installed on this machine.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -11,42 +11,42 @@ pub struct Found {
     pub version: String,
     /// The interpreter that has it.
     pub interpreter: String,
-    /// Where that was found, in words.
+    /// Where the interpreter was found.
     pub source: &'static str,
 }
 
 /// Why a framework cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lacking {
-    /// In a sentence.
+    /// The message.
     pub what: String,
-    /// What to type; nothing if it cannot be installed.
+    /// The command that installs it; none if it cannot be installed.
     pub command: Option<String>,
 }
 
-/// What is told of an installation.
+/// The progress of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installing {
-    /// What is being done now, in a line.
+    /// The current step.
     Doing(String),
-    /// It is there, and was before if `already`.
+    /// The framework is installed; `already` if it was before.
     Done {
-        /// What is there.
+        /// The environment that has it.
         found: Found,
-        /// Whether nothing had to be done.
+        /// Whether it was installed before.
         already: bool,
     },
 }
 
-/// An installation as it goes on; an error is a sentence and the last. It ends with whoever listens.
+/// The progress of an installation; an error is the last item. Dropping the stream stops the installation.
 pub type Installation = BoxStream<'static, Result<Installing, String>>;
 
 /// The frameworks that local processes can run.
 #[async_trait]
 pub trait Frameworks: Send + Sync {
-    /// What there is of a framework.
+    /// Finds the environment of a framework.
     async fn look(&self, framework: Framework) -> Result<Found, Lacking>;
 
-    /// Brings a framework, unless it is there; the sentence says why that is not possible.
+    /// Installs a framework, unless it is installed; the error says why that is not possible.
     fn install(&self, framework: Framework) -> Result<Installation, String>;
 }

@@ -1,30 +1,30 @@
-//! The port to somebody outside who knows whose a token is.
+//! The port to an external service that identifies tokens.
 
 use async_trait::async_trait;
 
-/// Whom a token belongs to.
+/// The owner of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vouched {
-    /// The user, as whoever vouches for it calls it.
+    /// The user name in the external service.
     pub user: String,
-    /// The groups that it is in.
+    /// The user's groups.
     pub groups: Vec<String>,
 }
 
-/// Nobody could say whose it is; the sentence says why.
+/// Why a token could not be identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotTell {
-    /// Asking again may help.
+    /// A retry may succeed.
     #[error("{0}")]
     ForNow(String),
-    /// Asking again does not help: somebody has to allow it first.
+    /// A retry does not help: an administrator has to allow the request first.
     #[error("{0}")]
     NotAllowed(String),
 }
 
-/// Somebody who knows whose a token is.
+/// Identifies tokens.
 #[async_trait]
 pub trait Identity: Send + Sync + 'static {
-    /// Whom a token belongs to; nobody if it is not good. It bounds its own time.
+    /// The owner of a token; none if the token is invalid. Implementations bound their own time.
     async fn of_token(&self, token: &str) -> Result<Option<Vouched>, CannotTell>;
 }

@@ -1,9 +1,9 @@
-//! The port through which health policies ask nodes by URL.
+//! The port through which health policies poll nodes by URL.
 
 use async_trait::async_trait;
 use muster_core::policy::health::PollUrl;
 
-/// The result of asking a node by its URL.
+/// The result of polling a node's URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Polled {
     /// It answered as a healthy node does.
@@ -16,14 +16,14 @@ pub enum Polled {
     NotAsked,
 }
 
-/// Asks nodes by URL.
+/// Polls nodes by URL.
 #[async_trait]
 pub trait Probe: Send + Sync {
-    /// Checks, before a policy is accepted, whether such a URL may be asked at all; the message says why not.
+    /// Checks, before a policy is accepted, whether such a URL may be polled at all; the error says why not.
     fn check_poll(&self, _url: &str, _options: &PollUrl) -> Result<(), String> {
         Ok(())
     }
 
-    /// Asks once, and looks for the policy's pattern in the response. It bounds its own time.
+    /// Polls once, and searches the policy's pattern in the response. Implementations bound their own time.
     async fn poll(&self, url: &str, options: &PollUrl) -> Polled;
 }

@@ -35,7 +35,7 @@ pub use crate::ports::provider::operator::{
     Bounds, MemberId, Object, Operator, OperatorProvider, SeenGroup, SeenMember, Spec,
 };
 
-/// Bringing a node back by making it anew, which all types can.
+/// The recovery operation that recreates a node; all types support it.
 pub const RECREATE: &str = "RECREATE";
 
 /// Who starts and stops single nodes.
@@ -43,7 +43,7 @@ pub const RECREATE: &str = "RECREATE";
 pub enum Membership {
     /// Muster does.
     Individual,
-    /// An operator does; Muster says how many.
+    /// An operator does; Muster sets the sizes.
     Delegated(Operator),
 }
 
@@ -61,101 +61,101 @@ pub struct Capabilities {
     pub several_groups: bool,
     /// Nodes may be in no cluster, may join one and leave it.
     pub orphans: bool,
-    /// Which workers go can be chosen.
+    /// Victims can be chosen when a group shrinks.
     pub choose_victims: bool,
-    /// The shape, image or environment of what is there can be changed.
+    /// The shape, image or environment of existing clusters can be changed.
     pub update_in_place: bool,
-    /// Lost nodes are brought back without a policy that says so; never where an operator does that.
+    /// Lost nodes are recovered without a policy; never where an operator does that.
     pub heals_by_default: bool,
-    /// Nodes that others made can become ours.
+    /// External nodes can be adopted.
     pub adopt: bool,
-    /// It can be told whether a cluster is used.
+    /// The provider knows whether a cluster is used.
     pub tells_activity: bool,
-    /// Nodes can be told in which zone and region, and beside whom, they run: by the [`Place`] in their data.
+    /// Nodes can be placed in zones, regions and server groups, by the [`Place`] in their data.
     ///
     /// [`Place`]: muster_core::placement::Place
     pub places: bool,
-    /// It is known how the machines below nodes are.
+    /// The provider knows the health of the machines below nodes.
     pub tells_machines: bool,
 }
 
-/// The reason of nodes that end while they start.
+/// The reason of nodes that exit while they start.
 const NODE_EXITED: &str = "NodeExited";
 
-/// The reason of a value that is not possible.
+/// The reason of an invalid value.
 pub const INVALID: &str = "Invalid";
 
-/// The reason of what would have to stand in a namespace that is not there.
+/// The reason of an object whose namespace does not exist.
 pub const NO_NAMESPACE: &str = "NoNamespace";
 
 const NOT_YET: &str = "NotYet";
 
-/// Why a provider did not do it.
+/// Why a provider call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProviderError {
-    /// Whether the same call may work in a moment.
+    /// Whether a retry may succeed.
     pub transient: bool,
-    /// In a word that stays the same, such as `PortInUse`.
+    /// A stable reason, such as `PortInUse`.
     pub reason: String,
-    /// In a sentence, with the value, the limit, the last words of a log.
+    /// A message with details, such as the value, the limit, the last lines of a log.
     pub message: String,
 }
 
 impl ProviderError {
-    /// It will not work, however often it is tried.
+    /// An error that no retry can solve.
     pub fn permanent(reason: &str, message: impl Into<String>) -> Self {
         Self { transient: false, reason: reason.to_owned(), message: message.into() }
     }
 
-    /// Nobody could tell yet, because it has just begun to be looked at: nothing is wrong.
+    /// The state is not known yet, because observing has only just begun: nothing is wrong.
     pub fn not_yet(message: impl Into<String>) -> Self {
         Self::transient(NOT_YET, message)
     }
 
-    /// Whether it is only that it has just begun to be looked at.
+    /// Whether observing has only just begun.
     pub(crate) fn is_not_yet(&self) -> bool {
         self.reason == NOT_YET
     }
 
-    /// The node ended while it started. It may work the next time: as often as nodes are started at all.
+    /// The node exited while it started. It is retried within the budget of starts.
     pub fn died(message: impl Into<String>) -> Self {
         Self::transient(NODE_EXITED, message)
     }
 
-    /// Whether it is worth an event, though it is tried again.
+    /// Whether a node exited while it started: that becomes an event, though it is retried.
     pub(crate) fn is_death(&self) -> bool {
         self.reason == NODE_EXITED
     }
 
-    /// It may work in a moment.
+    /// An error that a retry may solve.
     pub fn transient(reason: &str, message: impl Into<String>) -> Self {
         Self { transient: true, reason: reason.to_owned(), message: message.into() }
     }
 }
 
-/// What was seen of a cluster.
+/// The observed state of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// Individual: nodes that have rows.
     pub nodes: HashMap<NodeId, Seen>,
-    /// Individual: nodes whose machine is certainly not well, and why; told by a check only.
+    /// Individual: nodes whose machine is certainly unhealthy, and why; only a check reports this.
     pub machines: HashMap<NodeId, String>,
-    /// Delegated: every member there is. One that is not in this list is gone; whoever has no complete list says that
-    /// it cannot tell.
+    /// Delegated: all members. A member that is not in this list is gone; a provider without a complete list returns an
+    /// error.
     pub members: Vec<SeenMember>,
     /// Delegated: the spec of record.
     pub object: Object,
-    /// Delegated: what else is still there of an object that is gone, and what it waits for, in words.
+    /// Delegated: other leftovers of a deleted object, and what they wait for.
     pub left: Vec<String>,
-    /// What to connect to, by purpose.
+    /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
-    /// Delegated: recent events that others wrote about its objects, the oldest first.
+    /// Delegated: recent external events about its objects, the oldest first.
     pub external_events: Vec<ExternalEvent>,
 }
 
 impl Observed {
-    /// What is known of a node; nothing said is unknown.
+    /// The observation of a node; unknown if there is none.
     pub fn of(&self, id: NodeId) -> Seen {
         self.nodes.get(&id).cloned().unwrap_or_else(|| Seen::Unknown { reason: "not observed".to_owned() })
     }
@@ -164,24 +164,24 @@ impl Observed {
 /// How much of a node's log is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogQuery {
-    /// So many of the last lines; all that are kept if nothing is said.
+    /// The number of last lines; none is all that are stored.
     pub tail: Option<usize>,
-    /// Whether to go on with what is added.
+    /// Whether to continue with new lines.
     pub follow: bool,
 }
 
-/// Something in the world changed.
+/// A change in the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Of this cluster.
+    /// This cluster changed.
     Cluster(ClusterId),
-    /// Of this node, wherever it is a member.
+    /// This node changed, wherever it is a member.
     Node(NodeId),
-    /// Anything may have: look at all.
+    /// Anything may have changed: observe everything.
     Everything,
 }
 
-/// One place where nodes really run: what it is and can do, and how things are there. Nothing here changes anything.
+/// A place where nodes run: its capabilities and reads. Nothing here writes.
 #[async_trait]
 pub trait Provider: Send + Sync {
     /// The instance that it serves.
@@ -205,7 +205,7 @@ pub trait Provider: Send + Sync {
     /// Checks a recipe before anything is stored; the error says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
 
-    /// Whether it knows by now what there is to work with; the error says why not.
+    /// Whether it has discovered its environment; the error says why not.
     fn readiness(&self) -> Result<(), String> {
         Ok(())
     }
@@ -215,8 +215,8 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Checks that what a recipe needs in a flavor is there, such as a framework or an operator, before anything is
-    /// stored. What is missing for the moment only is no reason to refuse.
+    /// Checks that the requirements of a profile in a flavor are met, such as a framework or an operator, before
+    /// anything is stored. What is missing only temporarily is no reason to refuse.
     async fn admit(&self, _: &Profile, _flavor: Option<&str>) -> Result<(), ProviderError> {
         Ok(())
     }
@@ -243,7 +243,7 @@ pub trait Provider: Send + Sync {
         Vec::new()
     }
 
-    /// The ways to recover nodes of a type, in the words of requests.
+    /// The recovery operations of a type, as requests name them.
     fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
         &[RECREATE]
     }
@@ -252,17 +252,17 @@ pub trait Provider: Send + Sync {
     /// least as new as that write.
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
 
-    /// Observes whether nodes are healthy: what is there and does not do its work is not.
+    /// Observes whether nodes are healthy: a node that exists and does not work is not.
     async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.observe(target, nodes).await
     }
 
-    /// What a node is there, for people to read.
+    /// Details of a node, for people to read.
     async fn details(&self, _: ClusterTarget<'_>, _node: &Node) -> Result<Map<String, Value>, ProviderError> {
         Ok(Map::new())
     }
 
-    /// What a node wrote, in whole lines.
+    /// A node's log, in whole lines.
     async fn logs(
         &self,
         target: ClusterTarget<'_>,
@@ -272,12 +272,12 @@ pub trait Provider: Send + Sync {
         Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", target.profile.kind)))
     }
 
-    /// What programs that use the cluster need in their environment, secrets too.
+    /// The environment variables of programs that use the cluster, secrets too.
     async fn environment(&self, _: ClusterTarget<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         Ok(BTreeMap::new())
     }
 
-    /// What the machine has that all its nodes share; none if nodes are placed on several.
+    /// The capacity of the machine that all nodes share; none if nodes are placed on several.
     fn capacity(&self) -> Option<Capacity> {
         None
     }

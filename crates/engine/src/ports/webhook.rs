@@ -1,21 +1,22 @@
-//! The port by which others are told that a node is about to go.
+//! The port that sends webhooks before nodes are removed.
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-/// Tells somebody outside something.
+/// Sends webhooks.
 #[async_trait]
 pub trait Hooks: Send + Sync {
-    /// Looks whether anything could be sent there at all, before a policy says so; the sentence says why not.
+    /// Checks, before a policy is accepted, whether a URL may be called at all; the error says why not.
     fn check_hook(&self, _url: &str) -> Result<(), String> {
         Ok(())
     }
 
-    /// Posts a message; an error says why it did not arrive, and it is posted again in a while. It bounds its own time.
+    /// Posts a message; an error says why it was not delivered, and it is retried. Implementations bound their own
+    /// time.
     async fn post(&self, url: &str, message: &Value) -> Result<(), String>;
 }
 
-/// Where nobody can be told anything.
+/// Refuses all webhooks.
 pub struct Nowhere;
 
 #[async_trait]

@@ -1,7 +1,8 @@
-//! Clusters whose members an operator makes: one object is the spec of record, and the rows mirror it.
+//! Clusters whose members an operator creates: one object is the spec of record, and the rows mirror it.
 //!
-//! An action looks, decides once, records that, writes once under its fence, and waits until the members are seen. The
-//! row changes with the commit that says the write was acknowledged, or when somebody else's change is seen.
+//! An action observes, decides once, records the decision, writes once under its fence, and waits until the members are
+//! observed. The row changes with the commit that records the acknowledged write, or when an external change is
+//! observed.
 
 pub(crate) mod decision;
 pub(crate) mod mirror;
@@ -32,7 +33,7 @@ struct Delegated {
     /// The cluster's row differs from what is in memory.
     stale: bool,
     flushed_at: Timestamp,
-    /// Writes that were acknowledged and are not there.
+    /// Writes that were acknowledged and got lost.
     lost_writes: u32,
     /// Why it has not ended yet.
     waits_for: Vec<String>,
@@ -44,11 +45,11 @@ struct Delegated {
 enum Step {
     /// The object is written.
     Call,
-    /// The object says already what was to be written.
+    /// The object has the wanted content already.
     Acknowledge,
 }
 
-/// Brings the object, and by it the members, to what the change asks for.
+/// Reconciles the object, and through it the members, with the change.
 pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
     let mut strategy = Delegated {
         memory: Memory { acknowledged: run.action.applied_at.is_some(), ..Memory::default() },
@@ -67,7 +68,7 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
         }
         Err(stop) => {
             if strategy.stale && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::Requeue(_)) {
-                // Events go with the row that they are about.
+                // Events are committed with the row that they are about.
                 strategy.commit(run, false).await?;
             }
             Err(stop)
@@ -78,8 +79,8 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
 impl Strategy for Delegated {
     type Plan = Step;
 
-    // Watches report changes, and whatever they may have missed when they begin again; many clusters may wait for their
-    // operators at the same time.
+    // Watches report changes, and after a restart also those that they may have missed; many clusters may wait for
+    // their operators at the same time.
     const POLL_INTERVAL: Span = Span::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
@@ -113,7 +114,7 @@ impl Strategy for Delegated {
         }
     }
 
-    /// What was observed is written first, but not after every single member.
+    /// Observations are committed before the wait, but not after every single member.
     async fn commit_before_wait(
         &mut self,
         run: &mut ActionRun,
@@ -185,7 +186,7 @@ impl Delegated {
         task.called = task.called.or(Some(run.action.fence));
         task.keep(run);
         let task = self.task.insert(task).clone();
-        // What is to be made, for whom and under which name was recorded when it was accepted.
+        // A creation needs no record before the write: its intent was committed when the action was accepted.
         if task.goal.write != Write::Create {
             self.commit(run, false).await?;
             run.check()?;
@@ -208,7 +209,7 @@ impl Delegated {
             Ok(()) => self.acknowledge(run, &task, true).await,
             Err(error) => {
                 if error.transient {
-                    // Whoever waits for it sees why it takes so long.
+                    // Clients that wait see why it takes so long.
                     run.subject.cluster.status_reason.clone_from(&error.message);
                     self.stale = true;
                 }
@@ -217,10 +218,10 @@ impl Delegated {
         }
     }
 
-    /// The commit that makes the row say what the object says, with a place for each member that is still to come.
+    /// Commits the acknowledged write to the row, with a placeholder for each member that does not exist yet.
     async fn acknowledge(&mut self, run: &mut ActionRun, task: &Task, called: bool) -> Result<(), Stop> {
         if self.memory.acknowledged {
-            // Acknowledged before, and lost. Should that happen again, the next try waits.
+            // Acknowledged before, and lost. The next attempt waits.
             self.lost_writes += 1;
             if self.lost_writes >= FUTILE_ATTEMPTS {
                 let times = self.lost_writes + 1;
@@ -232,7 +233,7 @@ impl Delegated {
         self.memory.acknowledged = true;
         run.subject.cluster = task.intend(&run.subject.cluster, &run.change)?;
         if task.goal.recipe {
-            // What is seen next is what was just written.
+            // The next observation shows what was just written.
             run.subject.cluster.observed.made.clear();
         }
         if called {
@@ -241,7 +242,7 @@ impl Delegated {
         add_placeholders(run, task);
         task.keep(run);
         self.stale = true;
-        // What it came to so far goes with the same commit.
+        // The current observation goes into the same commit.
         if let Ok(seen) = observe(run).await? {
             self.mirror(run, &seen);
             if let plan::Verdict::Wait(_, why) = plan::plan(&task.goal, &seen, &self.memory, run.now()) {
@@ -251,7 +252,7 @@ impl Delegated {
         self.commit(run, true).await
     }
 
-    /// Says in the row why it has not ended yet.
+    /// Records in the row why the action still waits.
     fn note(&mut self, run: &mut ActionRun, why: Vec<String>) {
         if !why.is_empty() && why != self.waits_for {
             run.subject.cluster.status_reason = why.join("; ");
@@ -269,7 +270,7 @@ impl Delegated {
         run.record(record).await
     }
 
-    /// What was only needed until now is taken away.
+    /// Removes what was needed only until the goal was reached.
     async fn settle(run: &ActionRun, task: &Task) -> Result<(), Stop> {
         if task.victims.is_empty() || task.called.is_none() {
             return Ok(());
@@ -278,7 +279,7 @@ impl Delegated {
             Ok(()) => Ok(()),
             Err(error) if error.transient => Err(error.into()),
             Err(error) => {
-                // The goal is reached; what is left over does no harm.
+                // The goal is reached; leftovers are harmless.
                 tracing::warn!(%error, "cannot settle");
                 Ok(())
             }
@@ -286,15 +287,15 @@ impl Delegated {
     }
 }
 
-/// How its object and its members are.
+/// Observes the object and its members.
 async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
     run.observed_version = run.world.version();
-    // Members are recognised by their identities: the rows add nothing to a look.
+    // Members are recognised by their identities: the provider does not need the rows.
     let seen = run.call_provider(run.provider.observe(run.target(), &[])).await?;
     Ok(seen.map(|seen| mirror_events::identified(&run.subject.cluster, seen)))
 }
 
-/// A row for each member that was asked for and has not been seen, so that it has an id.
+/// Adds a row for each requested member that was not observed yet, so that it has an id.
 fn add_placeholders(run: &mut ActionRun, task: &Task) {
     let now = run.now();
     let creates = task.goal.write == Write::Create;
@@ -321,12 +322,12 @@ fn add_placeholders(run: &mut ActionRun, task: &Task) {
     run.add_new_nodes(new);
 }
 
-/// Where an operator leaves running members alone, somebody has to know that they are old.
+/// Records an event for outdated members where the operator does not replace them.
 fn tell_of_old_ones(run: &mut ActionRun, task: &Task, seen: &Observed) {
     if !task.goal.recipe || task.goal.rolled || task.goal.complete == Complete::All {
         return;
     }
-    // Not all that they are made from can be told by looking at them, such as variables.
+    // Not all of their recipe can be observed, such as environment variables.
     let is_old = |member: &&SeenMember| member.outdated || task.before.contains(&member.id);
     let old: Vec<&str> = seen.members.iter().filter(is_old).map(|member| member.name.as_str()).collect();
     if old.is_empty() {

@@ -1,4 +1,4 @@
-//! Bringing the members of a cluster to where they should be: observe, plan, record, act, and again.
+//! Individual membership: observes, plans, records and acts until the members match the goal.
 
 pub(crate) mod abort;
 pub(crate) mod observe;
@@ -23,25 +23,25 @@ use crate::run::{ActionRun, Stop, succeeded};
 
 use crate::reconcile::individual::obstacles::Obstacles;
 
-/// Results that are taken in at once: as many as are there, without starving the rest.
+/// Results that are processed together: as many as are ready, without starving the rest.
 const RESULTS_AT_ONCE: usize = 1024;
 
-/// What the members of a cluster should become.
+/// The goal for the members of a cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Goal {
-    /// Members that shall go.
+    /// Members to remove.
     pub(crate) leaving: HashSet<NodeId>,
-    /// Members are added and started; otherwise they only go, or are looked at.
+    /// Members are added and started; otherwise they are only removed or observed.
     pub(crate) start: bool,
     /// The cluster's row carries a changed intent, written with the first step.
     pub(crate) new_intent: bool,
-    /// Only this member is worked on; what else is missing stays so.
+    /// Only this member is handled; other missing members stay missing.
     pub(crate) only: Option<NodeId>,
-    /// The size is left as it is: nobody is added.
+    /// No member is added.
     pub(crate) keep_size: bool,
-    /// Members that are made anew, by what they were in the world.
+    /// Members to recreate, with their old physical ids.
     pub(crate) again: HashMap<NodeId, String>,
-    /// When it has to be reached, if that is before the timeout of the action.
+    /// The deadline, if it is before the timeout of the action.
     pub(crate) deadline: Option<Timestamp>,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Goal {
 pub(crate) struct Individual<'g> {
     goal: &'g Goal,
     memory: Memory,
-    /// Failures of a node in a row that may pass.
+    /// Transient failures in a row, by node.
     failures: HashMap<NodeId, u32>,
-    /// Stops of a node that were acknowledged.
+    /// Acknowledged stops, by node.
     stops: HashMap<NodeId, u32>,
     /// The cluster's row carries a changed intent that no commit has written yet.
     new_intent: bool,
@@ -92,7 +92,7 @@ impl Strategy for Individual<'_> {
         let mut plan = run.plan(self.goal, &observed, &self.memory);
         let mut added = Vec::new();
         if plan.add_head || !plan.add.is_empty() {
-            // Added in memory first, so that one step starts them too.
+            // Added in memory first, so that the same step starts them too.
             added = run.add_members(&plan);
             observed.nodes.extend(added.iter().map(|id| (*id, Seen::Absent)));
             plan = run.plan(self.goal, &observed, &self.memory);
@@ -165,7 +165,7 @@ impl ActionRun {
         ids
     }
 
-    /// Writes into memory what was seen.
+    /// Applies the observation in memory.
     fn take_note(&mut self, plan: &Plan) {
         let now = self.now();
         for (id, physical_id) in &plan.up {
@@ -191,12 +191,12 @@ impl ActionRun {
         }
     }
 
-    /// A node that works but is being changed by this action is not settled by being seen.
+    /// Whether this action is changing the node: then observing it running does not complete it.
     fn is_changing(&self, id: NodeId) -> bool {
         self.node(id).is_some_and(|node| matches!(node.status, NodeStatus::Deleting | NodeStatus::Operating))
     }
 
-    /// The commit before the step: what is about to be started and stopped, and whose it is.
+    /// The commit before the step: the nodes that are about to be started and stopped, and their child actions.
     async fn record_plan(
         &mut self,
         goal: &Goal,
@@ -208,7 +208,7 @@ impl ActionRun {
         let added: HashSet<NodeId> = added.iter().copied().collect();
         let lost_head = self.lost_head(plan);
         if lost_head.is_some() {
-            // A new head: workers that cannot find it by themselves are of the old one from here on.
+            // A new head: workers that cannot rejoin it belong to the old one from here on.
             self.subject.cluster.incarnation += 1;
         }
         let intent = intent || lost_head.is_some();
@@ -227,7 +227,7 @@ impl ActionRun {
                 node.status =
                     if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
                 if node.incarnation < incarnation && lost_head != Some(*id) {
-                    // It follows a new head, or is restarted on request: that is no crash of its own.
+                    // It follows a new head, or is restarted on request: that does not count as a crash.
                     node.starts.clear();
                 }
                 node.incarnation = incarnation;
@@ -244,14 +244,14 @@ impl ActionRun {
                 };
                 children.push(self.child(&change, *id));
             }
-            // What is stopped to be started anew is not lost, and nobody who looks is to take it for that.
+            // A node that is stopped to be recreated must not look lost to observers.
             let leaves = goal.leaving.contains(id);
             if let Some(node) = self.node_mut(*id) {
                 node.status = if leaves { NodeStatus::Deleting } else { NodeStatus::Recovering };
                 node.updated_at = Some(now);
             }
         }
-        // New rows are inserted as they are now; nothing about them is behind.
+        // New rows are inserted whole, so they are not dirty.
         self.journal.dirty.retain(|id| !added.contains(id));
         self.forget(plan);
         let came: Vec<NodeId> =
@@ -264,7 +264,7 @@ impl ActionRun {
             self.subject.nodes.iter().filter(|node| added.contains(&node.id)).cloned().collect();
         record.children = children;
         record.applied = true;
-        // What policies chose is kept with the plan: whoever takes over does not ask them again.
+        // Decisions of policies are committed with the plan: an engine that takes over does not run them again.
         record.data = self.data.stored();
         if intent || !added.is_empty() {
             record.cluster = self.row();
@@ -272,14 +272,14 @@ impl ActionRun {
         self.record(record).await
     }
 
-    /// Records who was added: policies look at it once the action has ended.
+    /// Records which nodes were added: policies read it once the action has ended.
     pub(crate) fn record_added(&mut self, added: &[NodeId]) {
         if !added.is_empty() {
             self.data.creation().nodes.extend(added);
         }
     }
 
-    /// The head, if it worked before and is about to be started again without having been asked to stop.
+    /// The head, if it worked before and is about to be restarted after a crash.
     fn lost_head(&self, plan: &Plan) -> Option<NodeId> {
         let present = self.subject.cluster.incarnation;
         let lost = |node: &Node| {
@@ -288,7 +288,7 @@ impl ActionRun {
         plan.start.iter().copied().find(|id| self.node(*id).is_some_and(lost))
     }
 
-    /// Members that are gone: their children have done it, their rows go with the next commit.
+    /// Ends the child actions of members that are gone, and removes their rows with the next commit.
     fn forget(&mut self, plan: &Plan) {
         if plan.gone.is_empty() {
             return;
@@ -300,7 +300,7 @@ impl ActionRun {
         self.remove_nodes(&plan.gone.iter().copied().collect());
     }
 
-    /// Starts and stops at once, takes results in as they come, and writes them now and then.
+    /// Starts and stops nodes concurrently, processes results as they come, and flushes them periodically.
     async fn act(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> Result<(), Stop> {
         let provider = self.node_provider()?;
         let (cluster, fence) = (self.subject.cluster.clone(), self.action.fence);
@@ -318,7 +318,7 @@ impl ActionRun {
                 biased;
                 told = self.interrupted_or_child_cancelled() => {
                     told?;
-                    // The others are taken up again by the next plan, without those that are left out.
+                    // The next plan continues with the others, without the excluded ones.
                     self.leave_starts_unconfirmed(starting);
                     return Ok(());
                 }

@@ -1,4 +1,4 @@
-//! Reasons of many nodes, as one message.
+//! Reasons of many nodes as one message.
 
 /// Each reason once, with the name of the first node that has it: many nodes often wait for the same.
 pub(crate) fn distinct<'a>(reasons: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {

@@ -24,7 +24,7 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// Those that an engine before us recorded; an action that was just claimed for the first time has none.
+    /// Loads the children that an earlier engine recorded; an action that is claimed for the first time has none.
     pub(super) async fn load(context: &Context, parent: &Action, taken_over: bool) -> Result<Self, Stop> {
         let mut children = Self::default();
         if !taken_over {
@@ -95,7 +95,7 @@ impl ActionRun {
     }
 }
 
-/// Why a node stays as it is whose child was cancelled.
+/// The reason of a node that was excluded because its child action was cancelled.
 pub(crate) fn excluded(child: ActionId) -> String {
     format!("its action {child} was cancelled")
 }

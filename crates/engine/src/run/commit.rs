@@ -14,7 +14,7 @@ impl ActionRun {
         record
     }
 
-    /// Commits, and takes the signals over that were sent meanwhile.
+    /// Commits, and receives signals that were sent meanwhile.
     pub(crate) async fn record(&mut self, record: Record) -> Result<(), Stop> {
         if self.has_expired() {
             return Err(Stop::Fenced);
@@ -36,7 +36,7 @@ impl ActionRun {
         self.record(record).await
     }
 
-    /// The commit before a step that is no change of nodes: what was decided, and the intent if it has changed.
+    /// The commit before a step: the action's data, and the intent if it has changed.
     pub(crate) async fn commit(&mut self, intent: bool) -> Result<(), Stop> {
         self.commit_with(Vec::new(), intent).await
     }

@@ -21,7 +21,7 @@ pub(crate) struct Control {
     /// Notified when the action's row, or that of a child, was given a signal.
     pub(super) signals: Subscription,
     received: Mutex<Signals>,
-    /// When a part of the action has to be over, before its own timeout.
+    /// The deadline of the current step, before the action's own timeout.
     pub(crate) deadline: Option<Timestamp>,
 }
 
@@ -37,13 +37,13 @@ struct Signals {
 impl Control {
     pub(super) fn new(context: &Context, lease: &Arc<Lease>, action: &Action) -> Self {
         let signals = context.notifier.subscribe(Topic::Action(action.id));
-        // Nothing was read yet of what was sent before this.
+        // Signals that were sent before this have not been read yet.
         let version = signals.version().wrapping_sub(1);
         let received = Signals { control: action.control, version, ..Signals::default() };
         Self { lease: Arc::clone(lease), signals, received: Mutex::new(received), deadline: None }
     }
 
-    /// Takes the signal over that a commit returned. `version` was current before the commit.
+    /// Receives the signal that a commit returned. `version` was current before the commit.
     pub(super) fn take_signal(&self, signal: Option<action::Control>, version: u64, children_are_new: bool) {
         let mut received = self.received.lock();
         received.control = signal;
@@ -112,8 +112,7 @@ impl ActionRun {
         }
     }
 
-    /// Waits for a signal, and reads it. Given up half-way it loses nothing: a signal counts as received only once it was
-    /// read.
+    /// Waits for a signal, and reads it. Cancel-safe: a signal counts as received only once it was read.
     async fn read_signals(&self) -> Result<(), Stop> {
         let Control { lease, signals, received, .. } = &self.control;
         let read = received.lock().version;
@@ -124,7 +123,7 @@ impl ActionRun {
             () = lease.lost.cancelled() => return Ok(()),
             () = tokio::time::sleep(left.into()) => false,
         };
-        // Poll now and then in case a notification was lost with its connection; SQLite has none to lose.
+        // Poll in case a notification was lost with its connection; SQLite has no connection to lose.
         if !notified && self.context.store.dialect() == Dialect::Sqlite {
             return Ok(());
         }

@@ -16,7 +16,7 @@ pub(crate) struct Journal {
     pub(crate) dirty: HashSet<NodeId>,
     /// Nodes among these that have no rows yet.
     pub(crate) unborn: HashSet<NodeId>,
-    /// Nodes among these that have another cluster, group or profile.
+    /// Nodes among these whose cluster, group or profile changed.
     pub(crate) relocated: HashSet<NodeId>,
     /// Nodes that left the cluster.
     pub(crate) moved: Vec<Node>,
@@ -49,7 +49,7 @@ impl Journal {
         record.events = std::mem::take(&mut self.events);
     }
 
-    /// Nothing more is written of these nodes.
+    /// Drops pending changes of these nodes.
     pub(super) fn forget(&mut self, gone: &HashSet<NodeId>) {
         self.dirty.retain(|id| !gone.contains(id));
         self.unborn.retain(|id| !gone.contains(id));

@@ -27,7 +27,7 @@ fn unknown_target(action: &Action) -> Stop {
     Stop::Failed(format!("this version does not know actions on a {}", action.target.kind()))
 }
 
-/// What was read, before its provider is asked what it can do.
+/// The rows that were read, without the provider's capabilities.
 struct Rows {
     cluster: Cluster,
     stored: bool,
@@ -39,7 +39,7 @@ struct Rows {
 }
 
 impl Subject {
-    /// Reads it, except for what came with the claim.
+    /// Reads the subject, except for what came with the claim.
     pub(super) async fn load(
         context: &Context,
         provider: &dyn Provider,
@@ -83,7 +83,7 @@ impl Rows {
             }
         };
         let reads::Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
-        // A cluster that is only being made has nothing to be read yet.
+        // A new cluster has no members and no bindings yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
         let mut nodes = if fresh { Vec::new() } else { store.members(id).await? };
         let bindings = if fresh { Vec::new() } else { store.bindings(id).await? };
@@ -129,7 +129,7 @@ async fn history(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>,
     }))
 }
 
-/// The node that an action on a member is about; one that is to become a member is taken in.
+/// The target node of an action on a member; a candidate is added to the members.
 async fn target(store: &Store, id: NodeId, cluster: ClusterId, nodes: &mut Vec<Node>) -> Result<Node, Stop> {
     if let Some(node) = nodes.iter().find(|node| node.id == id) {
         return Ok(node.clone());

@@ -1,12 +1,12 @@
-//! The slots of an engine: as many actions as it has of them are worked on at once.
+//! The slots of an engine bound how many actions run concurrently.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// One slot, for as long as an action works. One that only waits for the world lends it to others: clusters whose
-/// members do not come for hours must not keep anybody else from being served.
+/// A slot that an action occupies while it works. A waiting action yields it: clusters whose members take hours to
+/// start must not block other actions.
 #[derive(Clone)]
 pub(crate) struct Slot {
     slots: Arc<Semaphore>,
@@ -14,17 +14,17 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes one, once one is free; none if the engine has no slots any more.
+    /// Takes a free slot; none if the semaphore is closed.
     pub(crate) async fn take(slots: &Arc<Semaphore>) -> Option<Self> {
         let held = Arc::clone(slots).acquire_owned().await.ok()?;
         Some(Self { slots: Arc::clone(slots), held: Arc::new(Mutex::new(Some(held))) })
     }
 
-    /// Waits without it, and has one again afterwards.
+    /// Waits without the slot, and takes one again afterwards.
     pub(crate) async fn yield_while<T>(&self, wait: impl Future<Output = T>) -> T {
         self.hold(None);
         let waited = wait.await;
-        // They are never closed.
+        // The semaphore is never closed.
         self.hold(Arc::clone(&self.slots).acquire_owned().await.ok());
         waited
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_hand_that_waits_is_free_for_others_and_is_had_again() {
+    async fn a_yielded_slot_is_free_for_others_and_is_taken_again() {
         let slots = Arc::new(Semaphore::new(1));
         let slot = Slot::take(&slots).await.unwrap();
         assert_eq!(slots.available_permits(), 0);

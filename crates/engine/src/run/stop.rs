@@ -1,4 +1,4 @@
-//! Why an action does not go on, and the results of single nodes in words.
+//! Why an action stops, and messages about results of nodes.
 
 use muster_core::action::ActionStatus;
 use muster_store::StoreError;
@@ -9,7 +9,7 @@ use crate::ports::provider::ProviderError;
 /// How many reasons an action names that fails; the rest are counted.
 const NAMED_REASONS: usize = 3;
 
-/// Why an action does not go on, other than by reaching its goal.
+/// Why an action stops, other than by reaching its goal.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// A user cancelled it.
@@ -18,9 +18,9 @@ pub(crate) enum Stop {
     Suspended,
     /// It took longer than its timeout.
     TimedOut,
-    /// This engine is stopping; another one goes on.
+    /// This engine is stopping; another one continues.
     HandOver,
-    /// Another engine has it.
+    /// Another engine owns it.
     Fenced,
     /// It cannot succeed.
     Failed(String),

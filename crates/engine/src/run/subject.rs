@@ -14,17 +14,17 @@ use crate::ports::provider::{Capabilities, Membership};
 /// A cluster and its members.
 pub(crate) struct Subject {
     pub(crate) cluster: Cluster,
-    /// Whether the cluster is a row; otherwise it stands for a node without a cluster, as its only member.
+    /// Whether the cluster is stored; otherwise it is the virtual cluster of an orphan.
     pub(crate) stored: bool,
     pub(crate) profile: Profile,
     /// Profiles of members that do not follow their cluster's.
     pub(crate) profiles: HashMap<ProfileId, Profile>,
-    /// The node that the action is about, as it was at the beginning.
+    /// The target node, as it was at the beginning.
     pub(crate) target: Option<Node>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) bindings: Vec<Binding>,
     pub(crate) capabilities: Capabilities,
-    /// Where each node stands in `nodes`.
+    /// The position of each node in `nodes`.
     pub(super) positions: HashMap<NodeId, usize>,
 }
 
@@ -59,7 +59,7 @@ impl Subject {
         matches!(self.capabilities.membership, Membership::Delegated(_))
     }
 
-    /// The profile that a node was made from. Nodes that cannot be without their cluster follow the cluster's.
+    /// The profile that a node was created from. Nodes of types without orphans always have their cluster's.
     pub(crate) fn profile_of(&self, node: &Node) -> &Profile {
         let own = self.profiles.get(&node.profile_id).filter(|_| self.capabilities.orphans);
         own.unwrap_or(&self.profile)
@@ -75,7 +75,7 @@ impl Subject {
         self.profiles.is_empty() || !self.capabilities.orphans
     }
 
-    /// These nodes by the profile that they were made from.
+    /// Groups these nodes by profile.
     pub(crate) fn by_profile(&self, ids: &[NodeId]) -> Vec<(Profile, Vec<Node>)> {
         let mut batches: Vec<(Profile, Vec<Node>)> = Vec::new();
         for node in ids.iter().filter_map(|id| self.node(*id)) {
@@ -88,7 +88,7 @@ impl Subject {
         batches
     }
 
-    /// Has the cluster follow another profile from now on; its members follow on their own.
+    /// Sets the cluster's profile; members keep theirs until they are updated.
     pub(crate) fn change_profile(&mut self, profile: Profile) {
         let old = std::mem::replace(&mut self.profile, profile);
         self.profiles.insert(old.id, old);

@@ -1,4 +1,4 @@
-//! Takes actions as long as there are slots for them.
+//! Claims actions as long as there are free slots.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::lease::Lease;
 use crate::run::Slot;
 use crate::scheduler::supervised;
 
-/// Claims whenever there may be work: told by commits, and now and then without being told.
+/// Claims whenever there may be work: when notified of a commit, and periodically in case a notification was lost.
 pub(crate) async fn run(context: Arc<Context>) {
     let slots = Arc::new(Semaphore::new(usize::try_from(context.config.parallel_actions).unwrap_or(1)));
     let held = Arc::new(Held::default());
     let period: Duration = context.config.safety_period.into();
     loop {
-        // One slot at least has to be free, or a claimed action would wait in a running state.
+        // At least one slot has to be free, or a claimed action would wait in a running state.
         let Some(slot) = Slot::take(&slots).await else { return };
         drop(slot);
         if context.stopping.is_cancelled() {
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: Arc<Context>) {
     }
 }
 
-/// What this engine has in its slots, and whether something may have slipped through them.
+/// The actions that run in this engine, and whether some that it owns may not be running.
 #[derive(Default)]
 struct Held {
     actions: Mutex<HashSet<(ActionId, Fence)>>,
@@ -50,8 +50,9 @@ struct Held {
 }
 
 impl Held {
-    /// Puts back what is ours by its row and in nobody's slots: claimed by a commit whose answer got lost, or let go
-    /// by a run that took its lease for over. No other engine would take it while we live.
+    /// Requeues actions that this engine owns by their rows and does not run: claimed by a commit whose response got
+    /// lost, or dropped by a run that considered its lease expired. No other engine would claim them while this one
+    /// lives.
     async fn put_back_strays(&self, context: &Context, lease: &Lease) -> Result<(), StoreError> {
         if !self.astray.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -63,9 +64,9 @@ impl Held {
             action.owner == Some(lease.id) && !self.actions.lock().contains(&(action.id, action.fence))
         };
         for action in running.into_iter().filter(stray) {
-            tracing::warn!(action = %action.id, "put back: it was ours, and nobody ran it");
+            tracing::warn!(action = %action.id, "requeued: this engine owned it and did not run it");
             let ticket = lease.ticket(&action);
-            let reason = "The action was put back: its engine had lost hold of it.".to_owned();
+            let reason = "The action was requeued: its engine owned it and did not run it.".to_owned();
             let now = context.clock.now();
             let put = PutBack { ticket, not_before: None, suspend: false, count: false, reason, now };
             match context.store.put_back(put).await {
@@ -81,23 +82,23 @@ impl Held {
 #[derive(PartialEq, Eq)]
 enum More {
     Perhaps,
-    /// Until somebody tells.
+    /// Not until notified.
     No,
 }
 
-/// Claims as much as there are slots for.
+/// Claims as many actions as there are free slots.
 async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>) -> More {
     let lease = context.lease();
     if lease.has_expired(context.clock.now()) {
         return More::No;
     }
     if let Err(error) = held.put_back_strays(context, &lease).await {
-        tracing::warn!(%error, "cannot look for what is nobody's");
+        tracing::warn!(%error, "cannot requeue actions that do not run");
         held.astray.store(true, Ordering::Release);
     }
     let limit = slots.available_permits();
     if limit == 0 {
-        // One that had lent its slot has it again.
+        // An action that had yielded its slot has taken it again.
         return More::Perhaps;
     }
     let command = Claim {
@@ -111,17 +112,17 @@ async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>)
         Ok(claimed) => claimed,
         Err(error) => {
             tracing::warn!(%error, "cannot claim");
-            // It may have been committed all the same.
+            // The claim may have been committed although the call failed.
             held.astray.store(true, Ordering::Release);
             return More::No;
         }
     };
-    // Less than was asked for is all there was, and asking again would only keep that from beginning; but on PostgreSQL
-    // what others were just looking at was passed over.
+    // Fewer than the limit means that there are no more, and another claim would only delay these; but on PostgreSQL
+    // rows that other engines had locked were skipped.
     let passed_over = !claimed.is_empty() && context.store.dialect() == Dialect::Postgres;
     let more = if claimed.len() < limit && !passed_over { More::No } else { More::Perhaps };
     for action in claimed {
-        // Fewer were asked for than there were slots, so this waits only for those who had lent theirs.
+        // No more were claimed than there were free slots, so this waits only for actions that had yielded theirs.
         let Some(slot) = Slot::take(slots).await else { return more };
         let (context, lease) = (Arc::clone(context), Arc::clone(&lease));
         let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&context), &action);
@@ -133,7 +134,7 @@ async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>)
     more
 }
 
-/// An action in this engine's slots; let go of however its run ends, a panic included.
+/// Registers a running action; dropped however its run ends, also by a panic.
 struct InHand {
     held: Arc<Held>,
     context: Arc<Context>,

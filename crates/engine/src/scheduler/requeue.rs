@@ -18,7 +18,7 @@ pub(crate) async fn requeue(
 ) -> Result<(), StoreError> {
     let now = context.clock.now();
     let tries = action.tries.saturating_add(1);
-    // Its time may be over before: then it ends on time.
+    // No later than its timeout, so that it times out on time.
     let delay = context.config.retry_delay(tries).min(time_left(action, now));
     let millis = delay.micros() / 1000;
     let put = PutBack {

@@ -1,4 +1,4 @@
-//! Running one action from its claim to its end, whatever the end is.
+//! Runs one action from its claim to its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,14 @@ use crate::run::Slot;
 use crate::run::{ActionRun, Stop};
 use crate::scheduler::requeue::requeue;
 
-/// How long to wait before an action is tried again that the database did not answer.
+/// Delay before an action is retried after a database failure.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Runs a claimed action until it has ended or is somebody else's; false if it may be nobody's.
+/// Runs a claimed action until it has ended or another engine owns it; false if it may be left without a running
+/// engine.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
     let Claimed { mut action, mut taken_over, mut subject } = claimed;
-    // At the highest level, so that no filter takes the action's id from what is told inside.
+    // At the highest level, so that no log filter drops the action's id from messages inside.
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
@@ -37,8 +38,8 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
                 Err(Stop::Fenced) => return false,
                 Err(stop) => {
                     tracing::warn!(?stop, "did not end; trying again");
-                    // Whatever was done before is read back, as another engine would: a change that was committed
-                    // already is not made twice.
+                    // Continue like another engine that takes over: a change that was committed already is not made
+                    // twice.
                     taken_over = true;
                     match read_again(&context, &lease, &action).await {
                         Some(read) => action = read,
@@ -52,7 +53,7 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
     .await
 }
 
-/// Waits a moment and reads an action until the database answers; none if it is not ours any more.
+/// Waits, and rereads the action until the database answers; none if this engine does not own it any more.
 async fn read_again(context: &Context, lease: &Lease, action: &Action) -> Option<Action> {
     loop {
         tokio::select! {
@@ -115,7 +116,7 @@ async fn attempt(
     }
 }
 
-/// Ends an action that is not tried any more, without another word to its provider.
+/// Ends an action that is not retried, without calling its provider.
 pub(crate) async fn give_up(
     context: &Arc<Context>,
     lease: &Arc<Lease>,
@@ -129,7 +130,7 @@ pub(crate) async fn give_up(
     }
 }
 
-/// Policies are asked before; what they say is kept with the action.
+/// Runs the policies, and then the action; their decisions are stored with it.
 async fn guarded(run: &mut ActionRun) -> Result<String, Stop> {
     if !run.subject.bindings.is_empty() && !run.is_planned() {
         let mut data = std::mem::take(&mut run.data);
@@ -147,7 +148,8 @@ async fn guarded(run: &mut ActionRun) -> Result<String, Stop> {
 }
 
 impl ActionRun {
-    /// The last commit: results, the cluster's status, the end of all children, the end, and no locks any more.
+    /// The last commit: results, the cluster's status, the end of the action and of all children, and the release of
+    /// its locks.
     async fn finish(&mut self, status: ActionStatus, reason: &str) -> Result<(), Stop> {
         let reason = self.tell_policies(status, reason).await;
         let now = self.now();
@@ -200,9 +202,9 @@ impl ActionRun {
         }
     }
 
-    /// A node that this action began to change and did not finish says so.
+    /// Marks nodes that this action began to change and did not finish.
     fn settle_nodes(&mut self, status: ActionStatus, reason: &str) {
-        // What an operator drives is as it was seen, and goes on.
+        // Delegated members keep their observed status; their operator continues.
         if status == ActionStatus::Succeeded || self.subject.is_delegated() {
             return;
         }
@@ -212,7 +214,7 @@ impl ActionRun {
         for id in ids {
             if let Some(node) = self.node_mut(id) {
                 node.status = NodeStatus::Error;
-                // What was well before is no reason.
+                // An earlier success or progress message is no reason for an error.
                 let stale = ["succeeded", "in progress"];
                 if node.status_reason.is_empty() || stale.iter().any(|end| node.status_reason.ends_with(end))
                 {
@@ -253,7 +255,7 @@ impl ActionRun {
         cluster.observed.at = Some(now);
     }
 
-    /// Gives the action back; its locks stay.
+    /// Releases the action for another claim; its locks stay.
     async fn put_back(&mut self, suspend: bool, reason: &str) -> Result<(), Stop> {
         self.flush().await?;
         let command = PutBack {
@@ -268,7 +270,7 @@ impl ActionRun {
     }
 }
 
-/// Ends an action whose target is not there: there is nothing to settle.
+/// Ends an action whose target does not exist: nothing else changes.
 async fn end_without_work(
     context: &Context,
     lease: &Lease,

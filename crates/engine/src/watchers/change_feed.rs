@@ -1,4 +1,4 @@
-//! Hearing of clusters that changed.
+//! The debounced feed of changed clusters.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use muster_store::Touched;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
-/// Changes come in swarms, and one look is enough for all of them.
+/// Changes come in bursts, and one evaluation covers all of them.
 const GATHER: Duration = Duration::from_millis(100);
 
 /// Which clusters may have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// Nobody knows which.
+    /// Any cluster may have changed.
     pub(crate) all: bool,
-    /// These have.
+    /// These clusters changed.
     pub(crate) clusters: HashSet<ClusterId>,
 }
 
@@ -34,10 +34,10 @@ impl Heard {
     }
 }
 
-/// Listens to commits.
+/// Collects the clusters that commits change.
 pub(crate) struct ChangeFeed {
     commits: Receiver<Touched>,
-    /// What was heard stays, also if whoever listened has something else to do before the swarm has passed.
+    /// Collected changes; kept if the wait is dropped before the burst has passed.
     heard: Heard,
 }
 
@@ -46,20 +46,20 @@ impl ChangeFeed {
         Self { commits, heard: Heard::default() }
     }
 
-    /// Waits for a change, and for those that come with it.
+    /// Waits for a change, and for the rest of its burst.
     pub(crate) async fn listen(&mut self) {
         while self.heard.is_nothing() {
             match self.commits.recv().await {
                 Ok(touched) => self.heard.note(touched),
                 Err(RecvError::Lagged(_)) => self.heard.all = true,
-                // The store is gone, and with it everything that could change.
+                // The store is closed, so nothing can change any more.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
         tokio::time::sleep(GATHER).await;
     }
 
-    /// All that was heard since it was last asked for.
+    /// Takes all changes since the last call.
     pub(crate) fn heard(&mut self) -> Heard {
         loop {
             match self.commits.try_recv() {
@@ -87,21 +87,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_heard_is_not_lost_by_whoever_stops_listening() {
+    async fn changes_are_not_lost_with_a_dropped_wait() {
         let (commits, listener) = broadcast::channel(8);
         let mut feed = ChangeFeed::new(listener);
         for touched in [Touched::Work, Touched::Cluster(cluster(1))] {
             commits.send(touched).unwrap();
         }
-        // Polled once: it has heard of the first, and waits for the rest of the swarm.
+        // Polled once: it has received the first change, and waits for the rest of the burst.
         assert!(futures::poll!(std::pin::pin!(feed.listen())).is_pending());
         commits.send(Touched::Cluster(cluster(2))).unwrap();
         assert_eq!(feed.heard(), heard(false, &[1, 2]));
-        assert_eq!(feed.heard(), Heard::default(), "it is told once");
+        assert_eq!(feed.heard(), Heard::default(), "changes are taken once");
     }
 
     #[tokio::test]
-    async fn whoever_cannot_follow_looks_at_everything() {
+    async fn a_lagging_feed_reports_everything() {
         let (commits, listener) = broadcast::channel(2);
         let mut feed = ChangeFeed::new(listener);
         for number in 1..=3 {

@@ -1,7 +1,7 @@
-//! Ends clusters that are not used, or were there for long enough.
+//! Deletes clusters whose idle timeout or lifetime is over.
 //!
-//! One engine at a time watches over the limits of an instance's clusters. It sleeps until something can happen, and is
-//! told by commits when that may have become earlier. What it decides is written only if nothing has changed meanwhile.
+//! One engine at a time does this for an instance. It sleeps until the next limit can be reached; commits wake it when
+//! that may have become earlier. Decisions are committed only if nothing has changed meanwhile.
 
 pub(crate) mod decide;
 pub(crate) mod messages;
@@ -28,16 +28,16 @@ use crate::watchers::change_feed::{ChangeFeed, Heard};
 use crate::watchers::expiry::decide::{Decision, Ending, Memory, asks, decide};
 use crate::watchers::expiry::timers::Timers;
 
-/// Clusters that are looked at together.
+/// Clusters that are evaluated together.
 const AT_ONCE: usize = 100;
 
-/// Clusters that are asked at the same time whether they are used.
+/// Concurrent activity queries.
 const ASKED_AT_ONCE: usize = 16;
 
-/// How long one may take to say whether it is used; whoever does not say is in use.
+/// Timeout of an activity query; a cluster that does not answer counts as used.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Watches over the clusters of one provider for as long as the engine runs.
+/// Watches the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let mut feed = ChangeFeed::new(context.store.subscribe());
     let duty = format!("limits/{}", provider.instance());
@@ -53,7 +53,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             }
         };
         if retry {
-            // Whoever has the duty may die, and nobody tells what it knew.
+            // The engine that holds the duty may die: evaluate everything when this one gets it.
             watch.all = true;
             tokio::select! {
                 () = tokio::time::sleep(context.config.safety_period.into()) => {}
@@ -82,7 +82,7 @@ struct Watch<'e> {
     provider: Arc<dyn Provider>,
     duty: String,
     timers: Timers,
-    /// Nobody knows which clusters have limits.
+    /// All clusters with limits have to be read.
     all: bool,
 }
 
@@ -94,11 +94,11 @@ impl Watch<'_> {
         }
     }
 
-    /// Looks at every cluster whose moment has come; false if another engine does.
+    /// Evaluates every due cluster; false if another engine holds the duty.
     async fn work(&mut self) -> Result<bool, StoreError> {
         if self.all {
             let limited = self.context.store.limited(self.provider.instance()).await?;
-            // Those that are known and not among them are forgotten below.
+            // Known clusters that have no limits any more are removed below.
             for id in limited.into_iter().chain(self.timers.known()) {
                 self.timers.at_once(id);
             }
@@ -130,7 +130,7 @@ impl Watch<'_> {
         Ok(ours)
     }
 
-    /// Asks, decides and writes for some clusters; false if the duty is another's by now.
+    /// Queries, decides and writes for some clusters; false if another engine holds the duty now.
     async fn look(&mut self, clusters: Vec<(Cluster, Profile)>) -> Result<bool, StoreError> {
         let said = self.ask(&clusters).await;
         let now = self.context.clock.now();
@@ -160,7 +160,7 @@ impl Watch<'_> {
         Ok(true)
     }
 
-    /// What those say whose turn it is to be asked.
+    /// Queries the activity of clusters whose query is due.
     async fn ask(&self, clusters: &[(Cluster, Profile)]) -> HashMap<ClusterId, Activity> {
         let now = self.context.clock.now();
         let turn = |(cluster, _): &&(Cluster, Profile)| asks(cluster, self.timers.memory(cluster.id), now);
@@ -185,7 +185,7 @@ impl Watch<'_> {
         self.context.store.note_watched(note).await
     }
 
-    /// Deletes a cluster whose time is over; false if the duty is another's by now.
+    /// Deletes an expired cluster; false if another engine holds the duty now.
     async fn end(&mut self, cluster: &Cluster, end: Ending, now: Timestamp) -> Result<bool, StoreError> {
         let (reason, message) = messages::end(cluster, end);
         let expire = Expire {

@@ -1,7 +1,7 @@
-//! Looks after clusters that have a health policy.
+//! Checks the health of clusters that have a health policy.
 //!
-//! One engine at a time does so for an instance. It asks as often as each policy says, hears of what the provider
-//! tells by itself, and asks for the recovery of nodes that do not work. Whatever else happens to a cluster goes first.
+//! One engine at a time does this for an instance. It checks at each policy's interval and when the provider reports a
+//! change, and submits recoveries of unhealthy nodes. Other actions on a cluster go first.
 
 pub(crate) mod decide;
 pub(crate) mod look;
@@ -24,10 +24,10 @@ use crate::ports::provider::Provider;
 use crate::watchers::change_feed::{ChangeFeed, Heard};
 use crate::watchers::health::look::{Asked, Looked};
 
-/// Clusters that are looked at at the same time.
+/// Clusters that are checked concurrently.
 const AT_ONCE: usize = 64;
 
-/// Looks after the clusters of one provider for as long as the engine runs.
+/// Watches the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let mut feed = ChangeFeed::new(context.store.subscribe());
     let duty = format!("health/{}", provider.instance());
@@ -38,14 +38,14 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         let working = context.stopping.run_until_cancelled(Box::pin(watch.work(&heard)));
         let Some(worked) = working.await else { return };
         let ours = worked.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot look after the health of clusters");
+            tracing::warn!(%error, "cannot check the health of clusters");
             false
         });
         let next = watch.next();
         let moment = async {
             match next {
                 Some(at) if ours => context.clock.sleep_until(at).await,
-                // Whoever has the duty may die, and nobody tells what it knew.
+                // The engine that holds the duty may die: evaluate everything when this one gets it.
                 _ if !ours => tokio::time::sleep(context.config.safety_period.into()).await,
                 _ => std::future::pending().await,
             }
@@ -61,7 +61,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// Whether a policy looks after the health of a cluster.
+/// Whether a cluster has a health policy.
 pub(crate) async fn is_cared_for(context: &Context, id: ClusterId) -> Result<bool, StoreError> {
     Ok(!context.store.health_bindings(None, Some(&[id])).await?.is_empty())
 }
@@ -69,15 +69,15 @@ pub(crate) async fn is_cared_for(context: &Context, id: ClusterId) -> Result<boo
 /// A cluster with a health policy.
 struct Cared {
     settings: Settings,
-    /// When it is looked at next.
+    /// When it is checked next.
     at: Timestamp,
-    /// It is being looked at.
+    /// A check is running.
     looking: bool,
-    /// It has changed since that began.
+    /// It has changed since the check began.
     changed: bool,
-    /// Something stood in the way: it is looked at as soon as the cluster has changed.
+    /// Another action blocked a recovery: check again as soon as the cluster has changed.
     open: bool,
-    /// Nodes whose recovery was asked for; not again before the next look that is due by itself.
+    /// Nodes whose recovery was requested; not requested again before the next regular check.
     asked: Asked,
 }
 
@@ -86,18 +86,18 @@ struct Watch {
     provider: Arc<dyn Provider>,
     duty: String,
     cared: HashMap<ClusterId, Cared>,
-    /// Looks that are under way: a cluster whose nodes are slow to answer does not keep the others waiting.
+    /// Running checks: a cluster whose nodes respond slowly does not delay the others.
     looks: FuturesUnordered<BoxFuture<'static, Looked>>,
 }
 
 impl Watch {
-    /// When a cluster is to be looked at next; nothing while as many are looked at as can be.
+    /// When the next check is due; none while the limit of concurrent checks is reached.
     fn next(&self) -> Option<Timestamp> {
         let waiting = self.cared.values().filter(|cared| !cared.looking && self.looks.len() < AT_ONCE);
         waiting.map(|cared| cared.at).min()
     }
 
-    /// Takes in what was heard, and begins to look at every cluster whose moment has come; false if another engine does.
+    /// Applies changes, and begins to check every due cluster; false if another engine holds the duty.
     async fn work(&mut self, heard: &Heard) -> Result<bool, StoreError> {
         self.note(heard).await?;
         let now = self.context.clock.now();
@@ -121,15 +121,15 @@ impl Watch {
         Ok(true)
     }
 
-    /// Takes in what came of a look.
+    /// Applies the outcome of a check.
     fn take_in(&mut self, Looked { id, in_the_way, asked }: Looked) {
         let now = self.context.clock.now();
-        // Otherwise its policy is gone, or another one.
+        // Otherwise its policy was detached or replaced.
         let Some(cared) = self.cared.get_mut(&id).filter(|cared| cared.looking) else { return };
         let pause = match &in_the_way {
             Ok(_) => cared.settings.interval(),
             Err(error) => {
-                tracing::warn!(cluster = %id, %error, "cannot look after its health");
+                tracing::warn!(cluster = %id, %error, "cannot check its health");
                 cared.settings.interval().min(self.context.config.safety_period)
             }
         };
@@ -140,7 +140,7 @@ impl Watch {
         (cared.looking, cared.changed) = (false, false);
     }
 
-    /// Reads which policies there are now, of the clusters that have changed.
+    /// Rereads the policies of changed clusters.
     async fn note(&mut self, Heard { all, clusters }: &Heard) -> Result<(), StoreError> {
         let ids: Vec<ClusterId> = clusters.iter().copied().collect();
         if !*all && ids.is_empty() {
@@ -165,12 +165,12 @@ impl Cared {
     /// A cluster that has changed, or is new.
     fn again(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
         let Some(before) = before else {
-            // Those that tell by themselves are not waited for.
+            // Providers that report events are not polled first.
             let at = if settings.follows_events() { now } else { now.after(settings.interval()) };
             let (looking, changed, open) = (false, false, false);
             return Self { settings, at, looking, changed, open, asked: Asked::new() };
         };
-        // Nor is what could not be done before.
+        // A blocked recovery is retried at once.
         let at = if before.open || settings.follows_events() { now } else { before.at };
         Self { at, changed: before.looking, ..before }
     }

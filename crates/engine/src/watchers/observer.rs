@@ -1,4 +1,4 @@
-//! Watches the world: wakes actions that wait for it, writes what it sees, and submits healing.
+//! Observes the world: wakes actions that wait for changes, records observations, and submits healing.
 
 pub(crate) mod delegated;
 pub(crate) mod discovery;
@@ -29,17 +29,17 @@ use crate::ports::provider::{Change, ClusterTarget, Membership, Observed, Provid
 use crate::reconcile::individual::abort;
 use crate::watchers::health;
 
-/// How long to wait before the stream of changes is opened again.
+/// Delay before the stream of changes is reopened.
 const REOPEN: Duration = Duration::from_secs(1);
 
-/// Why a cluster is as good as gone whose nodes ended with their machine.
+/// The status reason of a cluster whose nodes ended with their machine.
 const ENDED_WITH_MACHINE: &str = "HostRestarted: its machine was restarted, and its nodes ended with that. They are \
                                   not brought back unasked: restart, scale or delete the cluster.";
 
-/// Changes that are taken in at once, if so many are there.
+/// Changes that are processed together.
 const CHANGES_AT_ONCE: usize = 1024;
 
-/// Follows one provider for as long as the engine runs.
+/// Observes the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let mut open = Open::default();
     let period: Duration = context.config.safety_period.into();
@@ -61,7 +61,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
                 open.look_again(&context, &provider).await;
                 continue;
             }
-            // One look sees all that happened to a cluster before it.
+            // One observation covers all earlier changes of a cluster.
             let Ok(clusters) = orphans::clusters_of(&context, &some).await else {
                 open.everything = true;
                 continue;
@@ -78,17 +78,17 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// What a look came to.
+/// The outcome of an observation.
 pub(crate) enum Looked {
-    /// Rows and world say the same.
+    /// Rows and world are in sync.
     Settled,
-    /// Something is lost, or cannot be told: it is looked at again until rows and world say the same.
+    /// Something is lost or unknown: the cluster is observed again until rows and world are in sync.
     Open,
-    /// Another engine looks; should it die, nobody may have seen what happens now.
+    /// Another engine holds the duty; if it dies, changes from now on may be missed.
     NotOurs,
 }
 
-/// What has to be looked at again, in a while.
+/// Clusters that have to be observed again.
 #[derive(Default)]
 struct Open {
     everything: bool,
@@ -106,19 +106,19 @@ impl Open {
             Ok(Looked::Open) => drop(self.clusters.insert(id)),
             Ok(Looked::NotOurs) => self.note_everything(),
             Err(error) => {
-                tracing::warn!(%error, "cannot write what was seen");
+                tracing::warn!(%error, "cannot record an observation");
                 self.clusters.insert(id);
             }
         }
     }
 
     fn note_everything(&mut self) {
-        // Everything is more than any number of clusters.
+        // Everything includes any number of clusters.
         self.clusters.clear();
         self.everything = true;
     }
 
-    /// Whether it is for this engine to look; if not, or if nobody can tell, it stays noted what is to be looked at.
+    /// Whether this engine holds the duty; if not, or if unknown, the backlog is kept.
     async fn is_ours(&mut self, context: &Context, provider: &Arc<dyn Provider>) -> bool {
         let duty = TakeDuty { name: duty(provider), engine: context.lease().id };
         let name = duty.name.clone();
@@ -131,7 +131,7 @@ impl Open {
                 ours
             }
             Err(error) => {
-                tracing::warn!(%error, duty = name, "cannot tell who looks");
+                tracing::warn!(%error, duty = name, "cannot read who holds the duty");
                 false
             }
         }
@@ -165,12 +165,12 @@ impl Open {
         if std::mem::take(&mut self.everything)
             && let Err(error) = Box::pin(self.look_at_all(context, provider)).await
         {
-            tracing::warn!(%error, "cannot look at all clusters");
+            tracing::warn!(%error, "cannot observe all clusters");
             self.everything = true;
         }
         let open: Vec<ClusterId> = self.clusters.iter().copied().collect();
         let Some(held) = held(context, &open).await else { return };
-        // Whoever has a cluster looks for himself, and has been told what was lost before.
+        // An action that holds a cluster observes it itself, and losses before it are recorded already.
         for id in open.into_iter().filter(|id| !held.contains(id)) {
             if self.everything || context.stopping.is_cancelled() {
                 return;
@@ -181,11 +181,11 @@ impl Open {
     }
 }
 
-/// Clusters that are read at once while all are looked at.
+/// The page size when all clusters are observed.
 const AT_ONCE: u32 = 200;
 
 impl Open {
-    /// Looks at every cluster of the instance: something may have happened while nobody listened.
+    /// Observes every cluster of the instance: changes may have been missed.
     async fn look_at_all(
         &mut self,
         context: &Context,
@@ -217,7 +217,7 @@ impl Open {
             }
             query.after = page.next;
         }
-        // What is there and has no row, or one that is history.
+        // Clusters that exist without a row, or with a deleted one.
         for id in discovered {
             let looked = look_at(context, provider, id, Glance::First).await;
             self.note(id, looked);
@@ -237,25 +237,25 @@ impl Open {
     }
 }
 
-/// What one engine at a time does for an instance.
+/// The name of the duty, which one engine at a time holds for an instance.
 pub(crate) fn duty(provider: &Arc<dyn Provider>) -> String {
     format!("observer/{}", provider.instance())
 }
 
-/// Those of these clusters that an action has; none if nobody can tell, and they are looked at later.
+/// Those of these clusters that an action holds; none if unknown, then they are observed later.
 async fn held(context: &Context, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
     let held = context.store.held(ids).await;
     held.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
 }
 
-/// On what occasion a cluster is looked at.
+/// Why a cluster is observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Glance {
-    /// Something happened.
+    /// It changed.
     First,
-    /// Something happened while an action has it, which looks for itself.
+    /// It changed while an action holds it, which observes it itself.
     FirstWhileHeld,
-    /// What was seen before is not settled yet.
+    /// An earlier observation is still pending.
     Again,
 }
 
@@ -265,9 +265,9 @@ impl Glance {
     }
 }
 
-/// Looks at one cluster, writes what changed, and asks for healing where something is lost.
+/// Observes one cluster, records changes, and submits healing where something is lost.
 ///
-/// Only the first look tells of what is lost while an action has the cluster: later ones would tell it again.
+/// While an action holds the cluster, only the first observation records losses: later ones would record them again.
 async fn look_at(
     context: &Context,
     provider: &Arc<dyn Provider>,
@@ -296,10 +296,10 @@ async fn look_at(
     let Some(profile) = context.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
     let nodes = context.store.members(id).await?;
     let target = ClusterTarget { cluster: &cluster, profile: &profile };
-    // An operator's members are recognised by their identities: the rows add nothing to a look.
+    // Members of an operator are recognised by their identities: the provider does not need the rows.
     let known = if delegated { &[] } else { nodes.as_slice() };
     let look = context.stopping.run_until_cancelled(provider.observe(target, known));
-    // Nobody can tell how it is: the last word stays.
+    // Unknown changes nothing: the last known state stays.
     let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
     let duty = duty(provider);
     if delegated {
@@ -321,7 +321,7 @@ async fn look_at(
     let told = lost.iter().map(tell).collect();
     let with_machine = lost.iter().any(restarted);
     let left_alone = abort::is_left_alone(&cluster, &capabilities);
-    // A health policy replaces what is done by default.
+    // A health policy replaces default healing.
     let heals = capabilities.heals_by_default
         && !with_machine
         && !left_alone

@@ -1,4 +1,4 @@
-//! Housekeeping: history that is old enough goes.
+//! Retention: old history is purged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use muster_store::commands::{Purge, TakeDuty};
 
 use crate::context::Context;
 
-/// Its name among the duties.
+/// The name of the duty.
 const DUTY: &str = "janitor";
 
-/// How often it looks.
+/// How often history is purged.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// Rows that go at once, so that writers do not wait long.
+/// Rows that are deleted per commit, so that writers do not wait long.
 const BATCH: u32 = 1_000;
 
 pub(crate) async fn run(context: Arc<Context>) {

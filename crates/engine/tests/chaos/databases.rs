@@ -1,4 +1,4 @@
-//! Databases that go away for a while, or belong to somebody else.
+//! Databases that are unavailable for a while, or locked by another process.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rstest::rstest;
 use crate::facts::{self, Expected};
 use crate::harness::{Harness, Kind, PACE, UNHURRIED, created, grow, new_cluster, succeeded};
 
-/// A lease that is over by the time that an action is looked at again.
+/// A lease that has expired by the time an action is read again.
 const HASTY: Pace = Pace { lease: 300, heartbeat: 75, safety: 100 };
 
 /// A second database of the same server, from which the first is cut off.
@@ -96,7 +96,7 @@ async fn nothing_is_lost_while_another_process_locks_the_file(#[case] pace: Pace
     let mut locker = Process::spawn("locker", &command);
     locker.wait_for_line("locked", Duration::from_secs(10)).await;
     harness.world.tell(Control::Release).await;
-    // Asked for while nobody can write: it waits for its turn.
+    // Requested while no write is possible: it waits.
     let second = new_cluster();
     let create = engine.create(second, WORLD_CLUSTER, 2).await.id;
     succeeded(&engine.end(resize).await);

@@ -19,11 +19,11 @@ pub(crate) struct Expected {
     pub(crate) workers: Option<u32>,
     /// Nodes that were ever made, the head among them.
     pub(crate) made: usize,
-    /// Nodes that were made once more, because they died or somebody asked.
+    /// Nodes that were recreated, after a crash or on request.
     pub(crate) again: usize,
 }
 
-/// What nodes say that were looked at and work.
+/// The status reason of working nodes that were checked.
 pub(crate) const CHECKED: &str = "Check: Node is ACTIVE.";
 
 /// Everything about a cluster agrees, and nothing is under way.
@@ -49,7 +49,7 @@ pub(crate) async fn alone(harness: &Harness, node: NodeId, expected: Expected) {
     store.close().await;
 }
 
-/// Nobody holds a lock: asked when nothing is under way anywhere.
+/// No lock is held; called when no action is in progress.
 pub(crate) async fn no_locks(harness: &Harness) {
     assert_eq!(harness.locks().await, 0, "locks were left");
 }
@@ -105,7 +105,7 @@ impl Told<'_> {
         for entry in self.log().iter().filter(|entry| entry.outcome == Outcome::Made) {
             *made.entry(entry.node.expect("a node was made")).or_default() += 1;
         }
-        assert!(made.values().all(|times| *times <= 2), "one was made anew twice\n{}", self.world.tail());
+        assert!(made.values().all(|times| *times <= 2), "a node was recreated twice\n{}", self.world.tail());
         let again: usize = made.values().map(|times| times - 1).sum();
         let counted = (made.len(), again);
         assert_eq!(counted, (expected.made, expected.again), "made, again\n{}", self.world.tail());

@@ -23,7 +23,7 @@ async fn a_cluster_is_created_although_a_node(#[case] fault: Control, #[case] ag
 }
 
 #[tokio::test]
-async fn a_node_that_fails_for_good_is_told_and_not_tried_again() {
+async fn a_permanent_failure_is_reported_and_not_retried() {
     let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
     let engine = harness.engine_at(UNHURRIED).await;
     harness.world.tell(Control::FailAt { verb: Verb::Start, call: 3, transient: false }).await;
@@ -35,7 +35,7 @@ async fn a_node_that_fails_for_good_is_told_and_not_tried_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_done_while_nobody_can_look() {
+async fn nothing_is_done_while_the_world_is_unknown() {
     let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
     let engine = harness.engine_at(UNHURRIED).await;
     let cluster = created(&engine, 1).await;

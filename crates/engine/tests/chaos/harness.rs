@@ -1,4 +1,4 @@
-//! A database and a world that engines come and go on.
+//! A database and a world for several engines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -101,7 +101,7 @@ impl Harness {
 const SELECT: &str =
     "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone()[0])";
 
-/// The store gives no SQL away, so another program looks into the file.
+/// The store does not expose SQL, so another program opens the file.
 fn python(script: &str, file: &Path, sql: &str) -> String {
     let output = Command::new("python3").args(["-c", script]).arg(file).arg(sql).output();
     let output = output.expect("python3 is on the PATH");
@@ -121,7 +121,7 @@ pub(crate) async fn created(engine: &Replica, workers: u32) -> ClusterId {
     cluster
 }
 
-/// Asks for so many workers more: made twice, it shows.
+/// Requests a relative size: an action that is run twice shows.
 pub(crate) async fn grow(engine: &Replica, cluster: ClusterId, workers: i32) -> ActionId {
     engine.change(cluster, ActionKind::ClusterResize, by(workers)).await.id
 }

@@ -31,7 +31,7 @@ type Kill = (Deed, Moment);
 
 #[derive(Debug)]
 enum Moment {
-    /// At a call, after so many of its verb; it then gets there although its engine is dead, or is lost.
+    /// At the n-th call of a verb; the call then arrives although its engine is dead, or is lost.
     Call(Verb, u32, Control),
     /// That long after it was asked for.
     Later(Duration),
@@ -67,14 +67,14 @@ async fn an_engine_killed_at_any_moment_is_survived_by_its_action(kind: Kind) {
 }
 
 #[database_test]
-async fn what_takes_a_few_commits_is_done_once_whoever_is_killed_meanwhile(kind: Kind) {
+async fn changes_of_few_commits_are_done_once_despite_kills(kind: Kind) {
     let mut dice = Dice::roll();
     let deeds = BRIEF.iter().copied().cycle().take(3 * BRIEF.len());
     let kills = deeds.map(|deed| (deed, Moment::Later(dice.moment(Duration::from_millis(8)))));
     survive(kind, 0, kills.collect()).await;
 }
 
-/// Each deed is finished by the next engine, in a world whose calls take so many milliseconds.
+/// Each operation is finished by the next engine, in a world whose calls take a number of milliseconds.
 async fn survive(kind: Kind, millis: u64, kills: Vec<Kill>) {
     let mut lanes = Vec::new();
     for part in kills.chunks(kills.len().div_ceil(LANES)) {
@@ -140,7 +140,7 @@ async fn members_that_were_operated_are_not_operated_again(harness: Harness) {
     let done =
         harness.world.log().into_iter().filter(|entry| entry.verb == Verb::Operate && entry.is_accepted());
     for node in done.filter_map(|entry| entry.node) {
-        // Told while the others are under way, not with their end.
+        // Reported while the others are in progress, not with their end.
         engine.end(part_for(&harness, node).await).await;
     }
     let engine = next(&harness, engine, Some(Control::Drop)).await;
@@ -162,7 +162,7 @@ fn starts_held(log: &[muster_testkit::world::Entry]) -> usize {
     log.iter().filter(|entry| entry.verb == Verb::Start && entry.outcome == Outcome::Held).count()
 }
 
-/// Kills an engine, lets go what it left, and starts another.
+/// Kills an engine, releases its pending calls, and starts another.
 async fn next(harness: &Harness, engine: Replica, way: Option<Control>) -> Replica {
     engine.kill().await;
     if let Some(way) = way {

@@ -1,4 +1,4 @@
-//! Engines that are killed, stopped and overtaken, databases that go away: afterwards rows and world agree.
+//! Engines that are killed, paused and taken over, databases that are unavailable: afterwards rows and world agree.
 //!
 //! Engines and the world are processes of their own here. `MUSTER_CHAOS_KILLS` says how many are killed at random
 //! moments, `MUSTER_CHAOS_SEED` repeats a run.

@@ -1,4 +1,4 @@
-//! Clusters that nobody serves any more.
+//! Clusters whose instance no engine serves any more.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
@@ -10,7 +10,7 @@ use muster_testkit::database_test;
 use crate::harness::{self, Harness, caller};
 
 #[database_test]
-async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions(harness: Harness) {
+async fn an_unserved_row_can_be_ended_by_force_with_its_waiting_actions(harness: Harness) {
     let mut cluster = harness::cluster(muster_testkit::fake::FAKE_NODE, 1);
     cluster.instance = InstanceId::new("local", "a machine that burnt");
     let mut action = muster_core::sample::action(1, ActionKind::ClusterCreate, cluster.id);
@@ -24,7 +24,7 @@ async fn a_row_that_nobody_serves_can_be_ended_by_force_with_its_waiting_actions
     let queue = muster_core::action::OnConflict::Queue;
     let accept = Accept { cluster: Some(new), ..Accept::new(action.clone(), queue) };
     harness.store().accept(accept).await.unwrap();
-    let ended = harness.engine.abandon(&cluster, &caller()).await.unwrap().expect("nobody serves it");
+    let ended = harness.engine.abandon(&cluster, &caller()).await.unwrap().expect("no engine serves it");
     assert_eq!(ended.status, ActionStatus::Succeeded);
     assert_eq!(harness.action(action.id).await.status, ActionStatus::Cancelled);
     let row = harness.cluster(cluster.id).await;

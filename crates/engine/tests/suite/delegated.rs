@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
 
-/// What had to wait is looked at again soon.
+/// Pending clusters are observed again soon.
 fn soon() -> Config {
     Config { safety_period: Span::from_millis(50), ..Config::default() }
 }
@@ -41,7 +41,7 @@ async fn engine(harness: &Harness, store: Store, config: Config) -> Engine {
     setup().config(config).start(store, harness).await
 }
 
-/// An operated cluster with a head and so many workers that has come up.
+/// A running operated cluster with a head and a number of workers.
 async fn created(harness: &Harness, workers: u32) -> Cluster {
     let cluster = operated(OPERATED_CLUSTER, workers);
     let create = harness.create(&cluster).await;

@@ -139,7 +139,7 @@ impl Harness {
         self.store().members(id).await.expect("the store answers")
     }
 
-    /// Rows and world agree: exactly the members run, and nobody holds a lock or a running action.
+    /// Rows and world agree: exactly the members run, and no lock or running action is left.
     pub(crate) async fn assert_agreement(&self, id: ClusterId) {
         let mut members: Vec<_> = self.nodes(id).await.iter().map(|node| node.id).collect();
         members.sort_unstable();

@@ -1,4 +1,4 @@
-//! What dies is seen, told, and brought back.
+//! Lost nodes are observed, recorded as events, and recovered.
 
 use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
 use muster_core::change::{Change, Recovery};
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::harness::{self, Harness, caller, setup};
 
 #[database_test]
-async fn a_lost_worker_is_told_and_brought_back(harness: Harness) {
+async fn a_lost_worker_is_an_event_and_is_recovered(harness: Harness) {
     let cluster = harness.created_with_head(2).await;
     let worker =
         harness.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Worker).unwrap();
@@ -159,7 +159,7 @@ async fn a_lost_head_is_critical_only_once_it_was_given_up(harness: Harness) {
 }
 
 #[database_test]
-async fn a_cluster_whose_creation_was_cancelled_is_left_alone_until_somebody_asks(harness: Harness) {
+async fn a_cluster_whose_creation_was_cancelled_is_not_healed_until_requested(harness: Harness) {
     let cluster = harness::cluster(FAKE_CLUSTER, 2);
     harness.provider.hold_after(Verb::Start, 1);
     let create = harness.create(&cluster).await;

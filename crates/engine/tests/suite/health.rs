@@ -1,4 +1,4 @@
-//! Clusters with a health policy are looked after as it says. Time is what the test says.
+//! Health policies. The test sets the time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use crate::harness::{self, Harness, Kind, PATIENCE, setup};
 use crate::policies::{attach, ended, policy};
 
-/// How often clusters of these tests are looked at.
+/// The check interval of these tests.
 const INTERVAL: Span = Span::from_secs(60);
 
 struct HealthScenario {
@@ -33,7 +33,7 @@ struct HealthScenario {
 }
 
 impl HealthScenario {
-    /// A cluster of this type whose health is looked after in this way.
+    /// A cluster of this type with this health policy.
     async fn with(kind: Kind, profile: &str, mode: &Value, policies: Policies) -> Option<Self> {
         let clock = ManualClock::default();
         let harness = setup().clock(&clock).policies(policies).open(kind).await?;
@@ -64,7 +64,7 @@ impl HealthScenario {
         actions.into_iter().filter(|action| action.cause == Cause::Healing).collect()
     }
 
-    /// Returns when whatever was heard before is behind: another cluster of the same policy was recovered twice since.
+    /// Returns when earlier changes are processed: another cluster of the same policy was recovered twice since.
     async fn has_looked_around(&self) {
         let other = harness::cluster(FAKE_NODE, 2);
         let created = self.harness.create(&other).await;
@@ -90,7 +90,7 @@ impl HealthScenario {
 }
 
 #[database_test(|kind| HealthScenario::by(kind, FAKE_NODE, "NODE_STATUS_POLLING"))]
-async fn a_dead_node_is_recovered_at_the_next_look(scenario: HealthScenario) {
+async fn a_dead_node_is_recovered_at_the_next_check(scenario: HealthScenario) {
     scenario.clock.somebody_sleeps().await;
     scenario.kill_a_worker().await;
     scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Warning).await;
@@ -141,7 +141,7 @@ async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(scenario
     .await;
 }
 
-/// Answers as it is told, and counts how often it was asked.
+/// Returns the configured answer, and counts the calls.
 struct Answers {
     answer: Mutex<Polled>,
     asked: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Members go once somebody has said so, or has been silent for long enough.
+//! Lifecycle hooks: members are removed after a confirmation or a timeout.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use crate::harness::{Harness, Kind, PATIENCE, setup};
 use crate::saying::Saying;
 
-/// Remembers what it is told; the first message gets lost.
+/// Records messages; the first one gets lost.
 #[derive(Default)]
 struct Recorder {
     told: Mutex<Vec<Value>>,
     lost: Mutex<bool>,
-    /// Messages that are being told, and the most that ever were at once.
+    /// Messages in flight, and the maximum so far.
     under_way: Mutex<(usize, usize)>,
 }
 
@@ -47,7 +47,7 @@ impl Recorder {
         *under_way = step(under_way.0, under_way.1);
     }
 
-    /// Returns when so many different tokens were told.
+    /// Returns when a number of different tokens was received.
     async fn tokens(&self, count: usize) -> Vec<Value> {
         eventually(&format!("{count} different tokens"), PATIENCE, async || {
             let mut tokens: Vec<Value> = Vec::new();
@@ -116,7 +116,7 @@ impl HookScenario {
 }
 
 #[database_test]
-async fn a_member_goes_when_somebody_says_so_whoever_goes_on_meanwhile(mut scenario: HookScenario) {
+async fn a_confirmed_member_is_removed_also_after_a_take_over(mut scenario: HookScenario) {
     let action = scenario.scale_in().await;
     let tokens = scenario.recorder.tokens(2).await;
     let parts = scenario.parts(action).await;
@@ -147,7 +147,7 @@ async fn a_member_goes_when_somebody_says_so_whoever_goes_on_meanwhile(mut scena
 }
 
 #[database_test]
-async fn silence_lets_members_go_in_the_end(scenario: HookScenario) {
+async fn members_are_removed_after_the_hook_timeout(scenario: HookScenario) {
     let action = scenario.scale_in().await;
     scenario.recorder.tokens(2).await;
     scenario.clock.advance(Span::from_secs(59));
@@ -165,7 +165,7 @@ async fn an_unknown_token_is_not_found(harness: Harness) {
 }
 
 #[database_test(|kind| HookScenario::of(kind, 20))]
-async fn many_are_told_of_a_few_at_a_time_and_what_gets_lost_is_an_event(scenario: HookScenario) {
+async fn messages_are_sent_a_few_at_a_time_and_failures_are_events(scenario: HookScenario) {
     let action = scenario.scale_in_by(20).await;
     assert_eq!(scenario.recorder.tokens(20).await.len(), 20);
     let (_, most) = *scenario.recorder.under_way.lock().expect("not poisoned");
@@ -174,7 +174,7 @@ async fn many_are_told_of_a_few_at_a_time_and_what_gets_lost_is_an_event(scenari
     let events = scenario.harness.store().events(&query).await.expect("the store answers").items;
     let told: Vec<&str> =
         events.iter().filter(|event| event.reason == "HookNotTold").map(|event| &*event.message).collect();
-    assert_eq!(told, ["nodes wait to go, and whoever should let them was not told: it got lost"]);
+    assert_eq!(told, ["nodes wait for removal, and the lifecycle hook could not be delivered: it got lost"]);
     scenario.clock.advance(Span::from_secs(61));
     assert_eq!(scenario.harness.ended(action).await.status, ActionStatus::Succeeded);
     scenario.harness.assert_agreement(scenario.cluster.id).await;

@@ -1,4 +1,4 @@
-//! A provider that does not answer keeps nobody: every call is cut when its action has to stop.
+//! A provider that does not respond blocks nothing: every call is dropped when its action has to stop.
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::Cluster;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::harness::{self, Harness, Kind, caller, setup};
 
-/// Whoever is not told learns nothing: a lost notice is a hang.
+/// Without polling, a lost notification is a hang.
 fn deaf() -> Config {
     Config { safety_period: Span::from_secs(3600), ..Config::default() }
 }

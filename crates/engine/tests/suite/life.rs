@@ -1,4 +1,4 @@
-//! A whole life: create, grow, shrink, delete; and what goes wrong on the way.
+//! The lifecycle of a cluster: create, grow, shrink, delete; and its failures.
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::ClusterStatus;
@@ -170,7 +170,7 @@ async fn a_cluster_whose_head_never_worked_is_an_error(harness: Harness) {
 }
 
 #[database_test]
-async fn of_many_failures_the_first_few_are_told(harness: Harness) {
+async fn of_many_failures_the_first_few_are_named(harness: Harness) {
     for _ in 0..5 {
         harness.provider.fail_next(Verb::Start, ProviderError::permanent("NoImage", "there is no image 'x'"));
     }
@@ -180,7 +180,7 @@ async fn of_many_failures_the_first_few_are_told(harness: Harness) {
 }
 
 #[database_test]
-async fn what_is_missing_for_good_is_said_before_anything_is_stored(harness: Harness) {
+async fn permanent_gaps_are_refused_before_anything_is_stored(harness: Harness) {
     let create = async |error: ProviderError| {
         harness.provider.fail_next(Verb::Admit, error);
         let cluster = harness::cluster(FAKE_NODE, 1);
@@ -196,5 +196,5 @@ async fn what_is_missing_for_good_is_said_before_anything_is_stored(harness: Har
     assert_eq!(missing.reason, "FrameworkMissing");
     let stored = harness.store().clusters(&ClusterQuery::default()).await.unwrap().items;
     assert!(stored.is_empty(), "{stored:?}");
-    create(ProviderError::transient("Busy", "nobody can tell now")).await.unwrap();
+    create(ProviderError::transient("Busy", "unknown for now")).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Clusters that nobody uses, and those that were there for long enough, end by themselves. Time is what the test says.
+//! Idle timeout and lifetime of clusters. The test sets the time.
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
@@ -106,7 +106,7 @@ impl LimitScenario {
 }
 
 #[database_test(LimitScenario::idle)]
-async fn a_cluster_that_nobody_uses_is_warned_of_and_deleted(scenario: LimitScenario) {
+async fn an_idle_cluster_is_warned_of_and_deleted(scenario: LimitScenario) {
     scenario.turn().await;
     let row = scenario.harness.cluster(scenario.cluster.id).await;
     assert_eq!(row.idle_ends_at(), row.created_at.map(|created| created.after(LIMIT)));
@@ -122,7 +122,7 @@ async fn a_cluster_that_nobody_uses_is_warned_of_and_deleted(scenario: LimitScen
     let deletion = scenario.is_deleted().await;
     assert_eq!((deletion.status, deletion.door), (ActionStatus::Succeeded, Door::Engine));
     assert_eq!((deletion.reason.as_str(), deletion.principal.id.as_str()), ("IdleTimeout", "engine"));
-    let [told] = &scenario.told("IdleTimeout").await[..] else { panic!("it is told once") };
+    let [told] = &scenario.told("IdleTimeout").await[..] else { panic!("there is one event") };
     assert_eq!(told.message, "nobody has used it for its idle_timeout of 100s: it is deleted");
     assert_eq!((told.action_id, told.user.as_str()), (Some(deletion.id), "engine"));
 }
@@ -146,7 +146,7 @@ async fn a_cluster_that_is_used_or_does_not_say_stays(kind: Kind) {
 }
 
 #[database_test(LimitScenario::idle)]
-async fn a_cluster_that_is_used_again_stays_and_is_warned_of_anew(scenario: LimitScenario) {
+async fn a_cluster_that_is_used_again_stays_and_is_warned_of_again(scenario: LimitScenario) {
     scenario.turn().await;
     scenario.clock.advance(Span::from_secs(70));
     scenario.until_told("IdleTimeoutSoon", 1).await;
@@ -198,7 +198,7 @@ async fn a_lifetime_that_is_over_ends_what_is_under_way(kind: Kind) {
 }
 
 #[database_test(LimitScenario::idle)]
-async fn whoever_changes_a_cluster_uses_it(scenario: LimitScenario) {
+async fn a_change_counts_as_use(scenario: LimitScenario) {
     scenario.turn().await;
     scenario.clock.advance(Span::from_secs(70));
     scenario.until_told("IdleTimeoutSoon", 1).await;
@@ -222,7 +222,7 @@ async fn limits_outlive_the_server(mut scenario: LimitScenario) {
     assert!(scenario.is_there().await, "5 s are left");
     scenario.clock.advance(Span::from_secs(5));
     scenario.is_deleted().await;
-    assert_eq!(scenario.told("IdleTimeoutSoon").await.len(), 1, "it was said before");
+    assert_eq!(scenario.told("IdleTimeoutSoon").await.len(), 1, "it was warned before");
 }
 
 #[database_test(LimitScenario::idle)]

@@ -75,7 +75,7 @@ async fn members_are_replaced_by_orphans(harness: Harness) {
 }
 
 #[database_test]
-async fn who_cannot_come_is_named_and_nobody_comes(harness: Harness) {
+async fn nodes_that_cannot_join_are_named_and_none_joins(harness: Harness) {
     let mut full = harness::cluster(FAKE_NODE, 1);
     full.groups[0].max = Some(1);
     let created = harness.create(&full).await;

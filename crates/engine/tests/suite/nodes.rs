@@ -118,7 +118,7 @@ async fn a_node_that_is_made_in_a_cluster_gets_its_place_and_name_there(harness:
     let (cluster, _) = harness.created(1).await;
     let (action, stored) = asked(&harness, Some(&cluster)).await;
     assert_eq!((stored.cluster_id, stored.status), (Some(cluster.id), NodeStatus::Init));
-    assert!(stored.name.starts_with("node-"), "{} was given by somebody", stored.name);
+    assert!(stored.name.starts_with("node-"), "{} is no default name", stored.name);
     let action = harness.ended(action.id).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     let node = row(&harness, &stored).await;
@@ -167,7 +167,7 @@ async fn a_node_is_checked_and_recovered_as_it_was_asked(harness: Harness) {
     assert_eq!(row(&harness, &node).await.status_reason, "Check: Node is ACTIVE.");
     changed(&harness, ActionKind::NodeRecover, &node, json!({"check": true})).await;
     assert_eq!(row(&harness, &node).await.status_reason, "Recover: Node is ACTIVE.");
-    assert_eq!(row(&harness, &node).await.physical_id, first, "one that works was made anew");
+    assert_eq!(row(&harness, &node).await.physical_id, first, "a working node was recreated");
     changed(&harness, ActionKind::NodeRecover, &node, json!({"operation": "reboot"})).await;
     assert_eq!(harness.provider.count(Verb::Operate), 1);
     assert_eq!(row(&harness, &node).await.physical_id, first);
@@ -199,7 +199,7 @@ async fn a_node_that_is_found_dead_by_a_check_leaves_its_cluster_with_less(harne
 }
 
 #[database_test]
-async fn what_is_said_of_a_node_can_be_changed_and_its_recipe_too(harness: Harness) {
+async fn properties_and_profile_of_a_node_can_be_changed(harness: Harness) {
     let node = orphan(&harness).await;
     let inputs = json!({"name": "other", "role": "boss", "metadata": {"a": 1}, "tainted": true});
     let updated = changed(&harness, ActionKind::NodeUpdate, &node, inputs).await;
@@ -212,7 +212,7 @@ async fn what_is_said_of_a_node_can_be_changed_and_its_recipe_too(harness: Harne
     changed(&harness, ActionKind::NodeUpdate, &node, json!({"profile_id": recipe.id})).await;
     let after = row(&harness, &node).await;
     assert_eq!((after.profile_id, after.status), (recipe.id, NodeStatus::Active));
-    assert_ne!(after.physical_id, node.physical_id, "its type has to make it anew for that");
+    assert_ne!(after.physical_id, node.physical_id, "its type has to recreate it for that");
     let strange = profile(&harness, FAKE_CLUSTER).await;
     let refused = changed(&harness, ActionKind::NodeUpdate, &node, json!({"profile_id": strange.id})).await;
     assert_eq!(refused.status_reason, "Cannot update a node to a different profile type, operation aborted.");

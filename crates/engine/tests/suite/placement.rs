@@ -1,4 +1,4 @@
-//! Where nodes run is decided once, when they come, and minded when they go.
+//! Placement is decided once, when nodes are created, and respected when they are removed.
 
 mod affinity;
 mod nodes;
@@ -21,7 +21,7 @@ const REGION: &str = "senlin.policy.region_placement-1.0";
 const ZONE: &str = "senlin.policy.zone_placement-1.0";
 const DELETION: &str = "senlin.policy.deletion-1.1";
 
-/// A cluster whose nodes can be told where they run.
+/// A cluster whose provider supports placement.
 async fn placed(harness: &Harness, workers: u32) -> Cluster {
     let cluster = harness::cluster(FAKE_PLACED, workers);
     let action = harness.create(&cluster).await;
@@ -47,11 +47,11 @@ async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, count: u
     action
 }
 
-/// How many nodes are where, as `region/zone`; what was not decided is `-`. Rows and world say the same.
+/// How many nodes are where, as `region/zone`; what was not decided is `-`. Rows and world are in sync.
 async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize> {
     let mut spread = BTreeMap::new();
     for node in harness.nodes(cluster.id).await {
-        assert_eq!(harness.provider.place(node.id), Some(Place::of(&node)), "it was told something else");
+        assert_eq!(harness.provider.place(node.id), Some(Place::of(&node)), "it was placed elsewhere");
         *spread.entry(at(&node)).or_default() += 1;
     }
     harness.assert_agreement(cluster.id).await;

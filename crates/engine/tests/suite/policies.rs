@@ -1,4 +1,4 @@
-//! Policies are asked before an action acts, and told after it has.
+//! Policies run before and after an action.
 
 mod acting;
 mod attach;
@@ -53,7 +53,7 @@ pub(crate) async fn attach(harness: &Harness, cluster: &Cluster, policy: &Policy
     ended(harness, ActionKind::ClusterAttachPolicy, cluster, json!({"policy_id": policy.id})).await
 }
 
-/// Chooses the victims, or refuses, and remembers what it was told.
+/// Chooses the victims, or refuses, and records its calls.
 #[derive(Clone, Default)]
 struct Chooser {
     victims: Arc<Mutex<Vec<NodeId>>>,
@@ -124,7 +124,7 @@ fn binding(cluster: muster_core::ids::ClusterId) -> Binding {
 }
 
 #[database_test]
-async fn a_policy_chooses_who_goes_and_is_told_how_it_went(kind: Kind) {
+async fn a_policy_chooses_victims_and_gets_the_result(kind: Kind) {
     let chooser = Chooser::default();
     let Some(harness) = setup().policies(Policies::default().with(chooser.clone())).open(kind).await else {
         return;
@@ -157,12 +157,12 @@ async fn a_policy_that_refuses_is_named_and_nothing_is_done(kind: Kind) {
     assert_eq!(
         *chooser.told.lock().expect("not poisoned"),
         [(ActionKind::ClusterResize, false)],
-        "it is told of failures too"
+        "it runs after failures too"
     );
 }
 
 #[database_test]
-async fn a_cluster_goes_once_its_policies_let_go_of_it(kind: Kind) {
+async fn a_cluster_is_deleted_once_its_policies_are_detached(kind: Kind) {
     let chooser = Chooser::default();
     let Some(harness) = setup().policies(Policies::default().with(chooser.clone())).open(kind).await else {
         return;

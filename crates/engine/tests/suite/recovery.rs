@@ -1,4 +1,4 @@
-//! Nodes that are made anew, and what becomes of those that do not go.
+//! Recreated nodes, and old instances that do not stop.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
 use muster_core::ids::ActionId;
@@ -24,7 +24,7 @@ async fn recover(harness: &Harness, node: &Node, inputs: Value) -> ActionId {
     harness.engine.submit_node(change, caller()).await.expect("accepted").action.id
 }
 
-/// The end of a recovery whose old node does not go, after so many seconds.
+/// The result of a recovery whose old node does not stop, after a number of seconds.
 async fn late(harness: &Harness, clock: &ManualClock, node: &Node, force: bool) -> ActionId {
     harness.provider.hold(Verb::Stop);
     let recovery = recover(harness, node, json!({"delete_timeout": 20, "force_recreate": force})).await;
@@ -38,7 +38,7 @@ fn outcome(action: &Action) -> (ActionStatus, &str) {
 }
 
 #[database_test]
-async fn a_node_that_is_not_gone_in_time_is_not_made_anew(kind: Kind) {
+async fn a_node_that_is_not_gone_in_time_is_not_recreated(kind: Kind) {
     let clock = ManualClock::default();
     let Some(harness) = setup().clock(&clock).open(kind).await else { return };
     let node = orphan(&harness).await;
@@ -55,7 +55,7 @@ async fn a_node_that_is_not_gone_in_time_is_not_made_anew(kind: Kind) {
 }
 
 #[database_test]
-async fn one_that_is_forced_is_made_anew_as_soon_as_it_is_gone(kind: Kind) {
+async fn a_forced_node_is_recreated_as_soon_as_it_is_gone(kind: Kind) {
     let clock = ManualClock::default();
     let Some(harness) = setup().clock(&clock).open(kind).await else { return };
     let node = orphan(&harness).await;

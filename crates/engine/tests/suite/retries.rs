@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::harness::{self, Harness, exactly, setup};
 
-/// Pauses that nobody notices.
+/// Delays that are too short to matter.
 fn quick() -> Config {
     Config {
         backoff: Backoff { first: Span::from_millis(1), longest: Span::from_millis(4) },
@@ -33,7 +33,7 @@ fn busy() -> ProviderError {
 }
 
 #[database_test(|kind| setup().config(quick()).open(kind))]
-async fn a_call_that_fails_for_the_moment_is_made_again(harness: Harness) {
+async fn a_transient_failure_is_retried(harness: Harness) {
     for verb in [Verb::Create, Verb::Update, Verb::Delete] {
         harness.provider.fail_next(verb, busy());
         harness.provider.fail_next(verb, busy());
@@ -77,7 +77,7 @@ async fn a_world_that_cannot_be_seen_for_long_makes_room_for_others(harness: Har
 }
 
 #[database_test(|kind| setup().config(quick()).open(kind))]
-async fn a_node_that_is_said_to_be_stopped_and_still_runs_fails_the_action(harness: Harness) {
+async fn an_acknowledged_stop_without_effect_fails_the_action(harness: Harness) {
     let (cluster, _) = harness.created(2).await;
     harness.provider.ignore(Verb::Stop);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
@@ -101,7 +101,7 @@ async fn an_action_whose_provider_panics_is_tried_again(harness: Harness) {
 }
 
 #[database_test(|kind| setup().config(quick()).open(kind))]
-async fn an_action_whose_provider_panics_again_and_again_fails_and_lets_go(harness: Harness) {
+async fn an_action_whose_provider_keeps_panicking_fails_and_releases_its_locks(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     harness.provider.panic_next(Verb::Start, usize::MAX);
     let started = harness.provider.count(Verb::Start);
@@ -121,7 +121,7 @@ async fn an_action_whose_provider_panics_again_and_again_fails_and_lets_go(harne
 }
 
 #[database_test]
-async fn an_observer_whose_provider_panics_begins_anew(harness: Harness) {
+async fn an_observer_whose_provider_panics_restarts(harness: Harness) {
     let cluster = harness.created_with_head(1).await;
     let nodes = harness.nodes(cluster.id).await;
     let worker = nodes.iter().find(|node| node.role == NodeRole::Worker).unwrap();

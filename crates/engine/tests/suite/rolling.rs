@@ -54,7 +54,7 @@ fn most_down(harness: &Harness, since: usize) -> usize {
 }
 
 #[database_test(|kind| setup().policies(Policies::standard()).open(kind))]
-async fn members_are_made_anew_batch_by_batch(harness: Harness) {
+async fn members_are_recreated_batch_by_batch(harness: Harness) {
     let (cluster, _) = harness.created(3).await;
     batches_of_one(&harness, &cluster).await;
     let (before, since) = (makings(&harness.nodes(cluster.id).await), harness.provider.log().len());
@@ -108,7 +108,7 @@ async fn only_the_clusters_recipe_changes_where_that_is_asked(harness: Harness) 
 }
 
 #[database_test(|kind| setup().policies(Policies::standard()).open(kind))]
-async fn an_engine_that_goes_on_makes_nobody_anew_twice(mut harness: Harness) {
+async fn an_engine_that_takes_over_recreates_no_member_twice(mut harness: Harness) {
     let (cluster, _) = harness.created(3).await;
     batches_of_one(&harness, &cluster).await;
     let since = harness.provider.log().len();

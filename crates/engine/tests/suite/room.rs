@@ -48,7 +48,7 @@ async fn a_node_that_the_machine_cannot_hold_is_refused_and_nothing_is_stored(ha
 }
 
 #[database_test(laptop)]
-async fn nodes_that_it_cannot_hold_together_are_made_and_told_of(harness: Harness) {
+async fn nodes_that_exceed_the_machine_together_are_created_with_a_warning(harness: Harness) {
     let cluster = cluster(2, "1");
     let created = harness.create(&cluster).await;
     assert_eq!(harness.ended(created).await.status, ActionStatus::Succeeded);
@@ -61,7 +61,7 @@ async fn nodes_that_it_cannot_hold_together_are_made_and_told_of(harness: Harnes
     let sentence = "its nodes together ask for 4 × 1 = 4 cpu, and this machine has 2: they have to share it";
     assert_eq!(told(&harness, &cluster).await, [sentence]);
     resized(3).await;
-    assert_eq!(told(&harness, &cluster).await.len(), 1, "who asks for less is not told again");
+    assert_eq!(told(&harness, &cluster).await.len(), 1, "a smaller request is not warned again");
     let large = self::cluster(3, "2");
     let created = harness.create(&large).await;
     harness.ended(created).await;

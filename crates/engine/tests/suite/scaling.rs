@@ -1,4 +1,4 @@
-//! Scaling out and in, and how members go.
+//! Scaling out and in, and the removal of members.
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
@@ -19,7 +19,7 @@ async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: 
     harness.ended(action).await
 }
 
-/// A cluster of so many nodes that may have between two and five.
+/// A cluster with the given size, between two and five.
 async fn bounded(harness: &Harness, workers: u32) -> Cluster {
     let mut cluster = harness::cluster(FAKE_NODE, workers);
     (cluster.groups[0].min, cluster.groups[0].max) = (2, Some(5));
@@ -118,7 +118,7 @@ async fn members_are_left_alone_for_the_grace_period(kind: Kind) {
     clock.somebody_sleeps().await;
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2, "the intent is committed first");
     assert_eq!(harness.provider.count(Verb::Stop), 0);
-    // Another engine goes on with the wait, and does not begin it anew.
+    // Another engine continues the wait, and does not restart it.
     harness.engine.stop().await;
     clock.advance(Span::from_secs(59));
     harness.engine = setup().clock(&clock).start(harness.store().clone(), &harness).await;
@@ -142,5 +142,5 @@ async fn a_grace_period_can_be_cancelled(kind: Kind) {
     harness.applied(action).await;
     harness.engine.signal(action, SignalKind::Cancel).await.unwrap();
     assert_eq!(harness.ended(action).await.status, ActionStatus::Cancelled);
-    assert_eq!(harness.provider.running().len(), 3, "nobody was stopped");
+    assert_eq!(harness.provider.running().len(), 3, "no node was stopped");
 }

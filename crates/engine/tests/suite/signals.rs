@@ -88,7 +88,7 @@ async fn an_action_that_takes_too_long_fails_with_its_limit(kind: Kind) {
 }
 
 #[database_test]
-async fn what_has_ended_cannot_be_told_anything(harness: Harness) {
+async fn ended_actions_accept_no_signals(harness: Harness) {
     let (_, action) = harness.created(1).await;
     let error = harness.engine.signal(action.id, SignalKind::Cancel).await.unwrap_err();
     assert!(error.to_string().contains("it has ended"), "{error}");
@@ -110,7 +110,7 @@ async fn what_a_cancelled_shrink_left_is_not_brought_back(harness: Harness) {
 }
 
 #[database_test]
-async fn nothing_queues_behind_a_deletion_or_comes_after_it(harness: Harness) {
+async fn nothing_is_queued_after_a_deletion(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     harness.provider.hold(Verb::Stop);
     let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
@@ -119,7 +119,7 @@ async fn nothing_queues_behind_a_deletion_or_comes_after_it(harness: Harness) {
     assert!(during.to_string().contains("CLUSTER_DELETE"), "{during}");
     harness.provider.release();
     assert_eq!(harness.ended(delete).await.status, ActionStatus::Succeeded);
-    // Whoever asks has read its row before it was deleted.
+    // The caller has read its row before it was deleted.
     let after = harness.refused(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     assert!(after.to_string().contains("could not be found"), "{after}");
     let gone = harness.cluster(cluster.id).await;

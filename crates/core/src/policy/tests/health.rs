@@ -72,7 +72,7 @@ fn a_node_is_well_by_what_all_looks_found(
 }
 
 #[test]
-fn what_is_not_said_is_the_default() {
+fn absent_settings_have_defaults() {
     let settings = settings(&json!({"detection_modes": modes(&["NODE_STATUS_POLL_URL"])}));
     assert_eq!(settings.operation(), Operation::Reboot);
     assert_eq!((settings.interval(), settings.grace()), (Span::from_secs(60), Span::from_secs(300)));

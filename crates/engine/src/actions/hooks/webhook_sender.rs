@@ -1,4 +1,4 @@
-//! Telling whoever has to let members go, until it has arrived.
+//! Sends hook messages and retries until they are delivered.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 
-/// Messages that are under way at once: whoever is told of a thousand nodes is not called a thousand times in a moment.
+/// Limits concurrent requests: the receiver of a thousand messages must not get a thousand requests at once.
 const AT_ONCE: usize = 8;
 
-/// Different reasons of one action that are worth an event.
+/// The most distinct failures of one action that become events.
 const COMPLAINTS: usize = 8;
 
-/// Tells one URL of members that wait.
+/// Posts the messages of waiting members to one URL.
 pub(crate) struct WebhookSender {
     context: Arc<Context>,
     url: String,
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<(), String>)>>,
-    /// Those that were sent, whatever became of it, and not to be sent again for now.
+    /// Messages that were sent and are not due for a retry.
     sent: HashSet<ActionId>,
     told: HashSet<ActionId>,
-    /// When those are sent again that did not arrive, and how often that was so.
+    /// When undelivered messages are retried.
     again: Option<Instant>,
     tries: u32,
     complaints: HashSet<String>,
@@ -46,8 +46,8 @@ impl WebhookSender {
         }
     }
 
-    /// Goes on telling. Returns only with a reason for which something does not arrive, once each. Given up half-way it
-    /// loses nothing: what is under way stays so.
+    /// Sends until everything is delivered. Returns only with the reason of a failure, each distinct one once.
+    /// Cancel-safe: requests in flight continue with the next call.
     pub(crate) async fn send(&mut self, messages: &[(ActionId, Value)]) -> String {
         loop {
             self.post_pending(messages);
@@ -75,7 +75,7 @@ impl WebhookSender {
         }
     }
 
-    /// Sends as many as may be under way.
+    /// Sends as many messages as the limit allows.
     fn post_pending(&mut self, messages: &[(ActionId, Value)]) {
         for (token, message) in messages {
             if self.under_way.len() >= AT_ONCE {
@@ -89,7 +89,7 @@ impl WebhookSender {
         }
     }
 
-    /// What did not arrive is sent again after a pause that grows.
+    /// Undelivered messages are retried with back-off.
     fn put_off(&mut self) {
         if self.again.is_none() {
             self.tries = self.tries.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Orphans that become members: a change of rows, once no other action has them.
+//! Orphans that become members: only rows change, once no other action holds them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,27 +15,27 @@ use crate::intent::naming;
 use crate::run::succeeded;
 use crate::run::{ActionRun, Stop};
 
-/// How often it is looked whether a node is free that another action has.
+/// How often a node that another action holds is checked again.
 const LOOK_AGAIN: Span = Span::from_millis(200);
 
-/// A node that comes, perhaps for one that goes.
+/// A node that joins, perhaps in place of a member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Join {
     pub(crate) node: NodeId,
     pub(crate) instead_of: Option<NodeId>,
 }
 
-/// What can be done for a node now.
+/// Whether a node can join now.
 enum Turn {
-    /// It comes in.
+    /// It can join.
     Free(Box<Node>),
-    /// Another action has it.
+    /// Another action holds it.
     Busy,
-    /// It cannot come any more.
+    /// It cannot join any more.
     Never(String),
 }
 
-/// Takes all of them in, waiting for those that are busy; why some did not come.
+/// Joins all of them, waiting for busy ones; returns why some could not join.
 pub(crate) async fn all(
     run: &mut ActionRun,
     joins: Vec<Join>,
@@ -84,7 +84,7 @@ fn nodes_of(joins: &[Join]) -> Vec<NodeId> {
     joins.iter().map(|join| join.node).collect()
 }
 
-/// The commit before the first step: the intent, and a part for each that is to come.
+/// The commit before the first step: the intent, and a child action for each joining node.
 async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), Stop> {
     let children = run.children_for(&Change::JoinNode, ids);
     if children.is_empty() && !intent {
@@ -112,7 +112,7 @@ fn give_up(run: &mut ActionRun, node: NodeId, why: &str) -> String {
     reason
 }
 
-/// One commit for all that are free: they are members, and those that they replace are not any more.
+/// One commit for all free nodes: they become members, and the members that they replace become orphans.
 async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Result<(), StoreError> {
     if joins.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Looking at nodes, and writing what is seen.
+//! Checks of nodes; the results are recorded in their rows.
 
 use muster_core::change::{Change, Check};
 use muster_core::event::Level;
@@ -12,7 +12,7 @@ use crate::ports::provider::Observed;
 use crate::run::succeeded;
 use crate::run::{ActionRun, Stop};
 
-/// Looks at one node.
+/// Checks one node.
 pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
     let node = target(run)?;
     if node.physical_id.is_none() {
@@ -28,7 +28,7 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Looks at all members, each by a part of the action.
+/// Checks all members, each with a child action.
 pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Result<(), Stop> {
     if run.subject.stored && delete_earlier {
         run.context.store.forget_checks(ForgetChecks { cluster: run.subject.cluster.id }).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
     for id in ids {
         let words = match seen.of(id) {
             Seen::Unknown { reason } => {
-                format!("It is left as it was, since nobody can tell how it is: {reason}")
+                format!("It is left as it was, since its state is unknown: {reason}")
             }
             Seen::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
             _ => "Node check succeeded.".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
     Ok(())
 }
 
-/// Looks at all members, on the way to something else.
+/// Checks all members as a step of another action.
 pub(crate) async fn look_at_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     let seen = checked(run, None).await?;
     let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
@@ -63,20 +63,20 @@ pub(crate) async fn look_at_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     Ok(seen)
 }
 
-/// Who is well now; an action whose provider cannot tell is tried again.
+/// Checks the health of nodes; the action is requeued if the provider cannot answer.
 pub(crate) async fn checked(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
     let seen = run.call_provider(run.ask_whether_well(only)).await?;
     seen.map_err(|error| Stop::Requeue(error.message))
 }
 
-/// What is seen now; an action whose provider cannot tell is tried again.
+/// Observes nodes; the action is requeued if the provider cannot answer.
 pub(crate) async fn sighted(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
-    debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action looks at one");
+    debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action observes one");
     let seen = run.call_provider(run.look(only)).await?;
     seen.map_err(|error| Stop::Requeue(error.message))
 }
 
-/// Writes how a node is. One that is begun and does not run yet, or that nobody can tell of, stays as it was.
+/// Records a node's status. A node that is starting or unknown stays unchanged.
 fn note(run: &mut ActionRun, id: NodeId, seen: &Observed) {
     let now = run.now();
     let observation = seen.of(id);
@@ -99,7 +99,7 @@ fn note(run: &mut ActionRun, id: NodeId, seen: &Observed) {
     if absent {
         node.physical_id = None;
     }
-    // The words are always the same; why they are said is told once.
+    // The status reason is always the same; an event says why, once.
     if let Some(why) = why.filter(|_| worked) {
         let node: Node = node.clone();
         let event = events::of_node(Some(&run.action), &node, Level::Warn, reason::NODE_LOST, &why, now);

@@ -1,4 +1,4 @@
-//! Making a node, alone or as a member.
+//! Creation of a node, as an orphan or as a member.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::intent::placements;
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
-/// Makes the node; one that is to be a member is given its place first.
+/// Creates the node; a future member is given its place in the cluster first.
 pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     let node = target(run)?;
     let begun = run.action.applied_at.is_some();
@@ -23,7 +23,7 @@ pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     run.reach(&Goal { start: true, only: Some(node.id), ..Goal::default() }).await
 }
 
-/// Gives a node its place, if there is room; otherwise it stays outside.
+/// Gives a node its place if the cluster's bounds allow it; otherwise the node is rejected.
 async fn take_in(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     let group = run.changed_group()?;
     let larger = match run.intent().after(&run.change, &run.data) {
@@ -45,7 +45,7 @@ async fn take_in(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     run.commit(true).await
 }
 
-/// A node that has no place in its cluster yet, and gets none, is in no cluster.
+/// A node that gets no place in its cluster becomes an orphan in ERROR.
 pub(crate) fn turn_away(run: &mut ActionRun, why: &str) {
     if let Ok(node) = target(run)
         && node.is_candidate()

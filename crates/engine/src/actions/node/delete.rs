@@ -1,4 +1,4 @@
-//! Removing a node.
+//! Deletion of a node.
 
 use std::collections::HashSet;
 
@@ -11,13 +11,13 @@ use crate::intent::reduces;
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
-/// Ends the node and removes its row. A cluster has one less to have from then on, unless a policy wants it to stay.
+/// Deletes the node and its row. The cluster's desired size shrinks by one, unless a policy keeps it.
 pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     let node = target(run)?;
     if node.role == NodeRole::Head {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
-    // Once begun it was checked, and the cluster may have other bounds by now.
+    // A begun action was checked already, and the bounds may have changed since.
     let checked = run.action.applied_at.is_some() || !run.subject.stored || node.is_candidate();
     if !checked {
         run.intent().without(std::iter::once(&node), &run.data).map_err(Stop::Failed)?;

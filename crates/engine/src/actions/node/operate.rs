@@ -1,4 +1,4 @@
-//! What can be done to nodes of some types only.
+//! Operations that only some profile types support.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::ports::provider::{FencedCall, ProviderError};
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
-/// Nodes that are operated at once.
+/// Concurrent operations.
 const AT_ONCE: usize = 32;
 
 /// An operation that runs on nodes, or recovers them.
@@ -32,7 +32,7 @@ pub(crate) struct OperationRequest {
 }
 
 impl OperationRequest {
-    /// What nodes show meanwhile, and the part of the action that each has.
+    /// The status of nodes meanwhile, and the change of their child actions.
     fn part(&self) -> (NodeStatus, Change) {
         if self.recovers {
             return (NodeStatus::Recovering, Change::RecoverNode(Recovery::default()));
@@ -50,19 +50,19 @@ impl OperationRequest {
     }
 }
 
-/// Runs it on one node.
+/// Runs an operation on one node.
 pub(crate) async fn operate(run: &mut ActionRun, operation: OperateNodes) -> Result<(), Stop> {
     let node = target(run)?;
     operate_all(run, OperateNodes { nodes: Some(vec![node.id]), ..operation }).await
 }
 
-/// Runs it on members.
+/// Runs an operation on members.
 pub(crate) async fn operate_all(run: &mut ActionRun, operation: OperateNodes) -> Result<(), Stop> {
     let OperateNodes { operation, params, nodes } = operation;
     operate_nodes(run, OperationRequest { operation, params, nodes, recovers: false }).await
 }
 
-/// An engine that goes on does not do it again to those that have it behind them.
+/// Nodes whose child action has ended are skipped, so that a take-over does not repeat the operation.
 pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest) -> Result<(), Stop> {
     let wanted: Option<HashSet<NodeId>> = request.nodes.clone().map(|nodes| nodes.into_iter().collect());
     let chosen = |node: &&Node| {
@@ -81,7 +81,7 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(summarize(&failures))) }
 }
 
-/// Does it to all at once, and writes now and then who has it behind them; who failed, and why.
+/// Runs the operation concurrently and flushes results periodically; returns who failed, and why.
 async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     let fence = run.action.fence;
     let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), request.clone()));

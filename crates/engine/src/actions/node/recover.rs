@@ -1,4 +1,4 @@
-//! Bringing a node back.
+//! Recovery of nodes.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::ports::provider::RECREATE;
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
-/// Brings one node back: as its type can, or by making it anew. A head is restarted.
+/// Recovers one node: by an operation of its type, or by recreating it. A head is restarted.
 pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
     let node = target(run)?;
     if node.role == NodeRole::Head {
@@ -40,7 +40,7 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
     by_operation(run, vec![node.id], &word, operation_params).await
 }
 
-/// Whether the node works after all; it is then as it should be.
+/// Whether the node works after all; then it is marked ACTIVE.
 async fn works(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
     let seen = checked(run, Some(node.id)).await?;
     let Seen::Running { .. } = seen.of(node.id) else { return Ok(false) };
@@ -48,7 +48,7 @@ async fn works(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
     Ok(true)
 }
 
-/// The operation that a recovery asks for, other than making anew; refused where the type has none such.
+/// The requested recovery operation, other than recreating; refused where the type does not support it.
 fn operation(run: &ActionRun, asked: Option<&str>) -> Result<Option<String>, Stop> {
     let Some(word) = asked.map(str::to_uppercase).filter(|word| word != RECREATE) else { return Ok(None) };
     let known = run.provider.recoveries(&run.subject.profile.kind);
@@ -70,7 +70,7 @@ async fn by_operation(
         .await
 }
 
-/// Brings back what is lost of a cluster, and, unless it is told not to, its size to what it should be.
+/// Recovers lost members of a cluster and, unless the request says otherwise, restores its size.
 pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
     let asked = operation(run, recovery.operation.as_deref())?;
     if recovery.check == Some(true) && run.action.applied_at.is_none() {
@@ -82,7 +82,7 @@ pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Resu
         by_operation(run, bad, &word, recovery.operation_params).await?;
     }
     let keep_size = recovery.check_capacity == Some(false);
-    // What an action before left half removed is not brought back beyond the size.
+    // Members that an earlier action left half removed are not restored beyond the size.
     let leaving = if keep_size { HashSet::new() } else { surplus(run) };
     run.reach(&Goal { leaving, start: true, keep_size, ..Goal::default() }).await
 }

@@ -1,4 +1,4 @@
-//! Making a node anew: what it was is stopped, and another one is started in its place.
+//! Recreating a node: the old instance is stopped, and a new one is started in its place.
 
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus, Seen};
@@ -11,15 +11,16 @@ use crate::ports::provider::RECREATE;
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
-/// How long the old node is waited for, and whether it is written off if it does not stop.
+/// How long to wait until the old instance is gone, and whether it is written off if it does not stop.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Patience {
-    /// Seconds; as long as the action may take if nothing is said.
+    /// Seconds; none is the timeout of the action.
     pub(crate) delete_timeout: Option<u32>,
     pub(crate) force_recreate: Option<bool>,
 }
 
-/// Stops what is there and starts it anew. What it was is kept, so that only that is stopped, whoever goes on.
+/// Stops the old instance and starts a new one. The old instance is recorded, so that an engine that takes over stops
+/// only that one.
 pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<(), Stop> {
     let kept = match run.data.recovery.clone() {
         Some(kept) => kept,
@@ -29,7 +30,7 @@ pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patienc
         Err(stop @ (Stop::TimedOut | Stop::Failed(_))) if is_there(run, node.id, &kept).await? => {
             stuck(run, node.id, &kept, patience, stop).await
         }
-        // What it was is gone in time: making another may take as long as the action may.
+        // The old instance is gone in time: starting the new one may take as long as the action.
         Err(Stop::TimedOut) if run.time_left() > Span::default() => {
             run.leave_starts_unconfirmed([node.id]);
             reach(run, node.id, &kept, None).await
@@ -47,7 +48,7 @@ pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patienc
     Ok(())
 }
 
-/// Stops what it was and starts it, before a moment if there is one.
+/// Stops the old instance and starts a new one, before the deadline if there is one.
 async fn reach(
     run: &mut ActionRun,
     id: NodeId,
@@ -59,14 +60,14 @@ async fn reach(
     run.reach(&Goal { start: true, only: Some(id), again, deadline, ..Goal::default() }).await
 }
 
-/// Whether what it was is still there.
+/// Whether the old instance still runs.
 async fn is_there(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result<bool, Stop> {
     let Some(old) = &kept.old else { return Ok(false) };
     let seen = sighted(run, Some(id)).await?;
     Ok(matches!(seen.of(id), Seen::Running { physical_id } if physical_id == *old))
 }
 
-/// What it was does not go.
+/// The old instance does not stop.
 async fn stuck(
     run: &mut ActionRun,
     id: NodeId,
@@ -77,7 +78,7 @@ async fn stuck(
     let force = patience.force_recreate == Some(true);
     match stop {
         Stop::TimedOut if run.time_left() == Span::default() => Err(stop),
-        // It goes on being stopped.
+        // Keep stopping it.
         Stop::TimedOut if force => reach(run, id, kept, None).await,
         Stop::TimedOut => {
             let seconds = patience.delete_timeout.unwrap_or_default();
@@ -99,7 +100,7 @@ async fn begin(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<R
         _ => None,
     };
     if let Some(node) = run.node_mut(node.id) {
-        // Asked for: it did not crash.
+        // Requested restarts do not count as crashes.
         node.starts.clear();
     }
     let until = patience.delete_timeout.map(|seconds| run.now().after(Span::from_secs(seconds)));
@@ -109,7 +110,7 @@ async fn begin(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<R
     Ok(kept)
 }
 
-/// From now on the node is nothing, whatever is left of it.
+/// Forgets the old instance, whatever is left of it.
 async fn write_off(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result<(), Stop> {
     if let Some(node) = run.node_mut(id) {
         node.physical_id = None;

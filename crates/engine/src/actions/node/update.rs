@@ -1,4 +1,4 @@
-//! Changing a node.
+//! Update of a node.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::ports::provider::{FencedCall, Updated};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
-/// Changes what is said of a node, and what it is made from.
+/// Changes a node's properties and its profile.
 pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<(), Stop> {
     let before = target(run)?;
     if before.physical_id.is_none() && run.action.applied_at.is_none() {
@@ -40,7 +40,7 @@ fn change(run: &mut ActionRun, node: &Node, update: NodeUpdate) {
     merge(&mut node.metadata, metadata);
 }
 
-/// Has a node follow another recipe: in place where that is possible, else by making it anew.
+/// Moves a node to another profile: in place where that is possible, else by recreating it.
 async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
@@ -50,7 +50,8 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
         return Err(Stop::Failed(why.to_owned()));
     }
     if run.data.update.is_some() {
-        // Found to need it by an engine before us: the row follows already, and nothing would differ any more.
+        // An earlier engine decided to recreate it: the row names the new profile already, so a comparison would find
+        // no difference.
         return make_anew(run, node, profile).await;
     }
     run.set_status(node.id, NodeStatus::Updating, "Update in progress");

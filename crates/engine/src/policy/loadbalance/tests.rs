@@ -96,7 +96,7 @@ fn binding() -> Binding {
 }
 
 #[tokio::test]
-async fn attached_all_members_that_work_take_part() {
+async fn attaching_adds_all_working_members_to_the_service() {
     let mut world = World::new(ActionKind::ClusterAttachPolicy, json!({"policy_id": sample::profile().id}));
     world.nodes[1].status = NodeStatus::Error;
     let mut binding = binding();
@@ -108,7 +108,7 @@ async fn attached_all_members_that_work_take_part() {
 }
 
 #[tokio::test]
-async fn detached_nobody_takes_part_any_more() {
+async fn detaching_removes_all_members_from_the_service() {
     let mut world = World::new(ActionKind::ClusterDetachPolicy, json!({"policy_id": sample::profile().id}));
     let binding = binding();
     world.nodes[2].data.insert(MEMBER.to_owned(), json!("m"));
@@ -119,7 +119,7 @@ async fn detached_nobody_takes_part_any_more() {
 }
 
 #[tokio::test]
-async fn whoever_goes_is_taken_out_before() {
+async fn victims_leave_the_service_before_they_are_removed() {
     let chosen = sample::node(2).id;
     let mut world = World::new(ActionKind::ClusterScaleIn, json!({}));
     world.data.deletion().candidates = Some(vec![chosen]);
@@ -128,7 +128,7 @@ async fn whoever_goes_is_taken_out_before() {
 }
 
 #[tokio::test]
-async fn where_nobody_chose_it_is_chosen_here_who_goes() {
+async fn victims_are_chosen_if_no_other_policy_did() {
     let resize = json!({"adjustment_type": "EXACT_CAPACITY", "number": 1});
     let mut world = World::new(ActionKind::ClusterResize, resize);
     LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
@@ -138,7 +138,7 @@ async fn where_nobody_chose_it_is_chosen_here_who_goes() {
 }
 
 #[tokio::test]
-async fn whoever_came_takes_part_afterwards() {
+async fn new_members_join_the_service_afterwards() {
     let mut world = World::new(ActionKind::ClusterScaleOut, json!({}));
     world.nodes[0].data.insert(MEMBER.to_owned(), json!("m"));
     LoadBalance.after(&binding(), &mut world.context(), true).await.unwrap();

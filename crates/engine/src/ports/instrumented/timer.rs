@@ -59,7 +59,7 @@ pub(super) struct CallTimer {
     answered: usize,
     failed: usize,
     first: Option<ProviderError>,
-    /// Nothing more comes; otherwise the caller has dropped the call.
+    /// All results arrived; otherwise the caller dropped the call.
     ended: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What providers tell of changes.
+//! The stream of changes that providers report.
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
@@ -8,7 +8,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::ports::provider::Change;
 
 impl Change {
-    /// Changes as they are sent; what was missed, before or on the way, counts as everything.
+    /// The changes of a channel; missed ones, before or meanwhile, count as everything.
     pub fn told(changes: broadcast::Receiver<Self>) -> BoxStream<'static, Self> {
         let told = stream::unfold(changes, |mut changes| async {
             match changes.recv().await {

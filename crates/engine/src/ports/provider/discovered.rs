@@ -8,31 +8,31 @@ use muster_core::profile::ProfileType;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-/// A cluster that is there and has no row: others made it, or a Muster with another database.
+/// A cluster that exists and has no row: it is external, or of a Muster with another database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiscoveredCluster {
-    /// What its object is called.
+    /// The name of its object.
     pub name: String,
     /// Where it is.
     pub namespace: String,
-    /// What it would be made from.
+    /// The type of its profile.
     pub kind: ProfileType,
-    /// In which way.
+    /// The properties of its profile.
     pub properties: Map<String, Value>,
     /// What it runs.
     pub framework: Framework,
-    /// Which objects stand for it.
+    /// The flavor of its objects.
     pub flavor: String,
     /// Its groups of workers.
     pub groups: Vec<WorkerGroup>,
-    /// Whom it belongs to, if that is said; of nobody otherwise.
+    /// Its owner, if known; empty otherwise.
     pub owner: Owner,
-    /// Who made it, as far as it says.
+    /// Its creator, if known.
     pub user: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Option<Timestamp>,
 }

@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 
 use crate::ports::provider::{FencedCall, ProviderError, Updated};
 
-/// What became of one node of a batch.
+/// The result of one node of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeResult {
     /// The node.
     pub node: NodeId,
-    /// Its physical id once it works, or none once it is gone.
+    /// Its physical id once it runs, or none once it is gone.
     pub result: Result<Option<String>, ProviderError>,
 }
 
@@ -27,7 +27,7 @@ pub trait NodeProvider: Send + Sync {
     /// Starts nodes, or waits for those that are starting already. One result per node, as they come.
     fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
-    /// Stops nodes. One result per node, as they come; a node that is not there is stopped.
+    /// Stops nodes. One result per node, as they come; an absent node counts as stopped.
     fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
     /// Why nodes that are being started do not work yet, where that is known without a request.
@@ -60,7 +60,7 @@ pub trait NodeProvider: Send + Sync {
         Err(ProviderError::permanent("NotSupported", message))
     }
 
-    /// Makes what a cluster needs beside its nodes.
+    /// Creates what a cluster needs beside its nodes.
     async fn prepare_cluster(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
         Ok(())
     }
@@ -75,14 +75,14 @@ pub trait NodeProvider: Send + Sync {
         Ok(())
     }
 
-    /// Reads something that others made, and answers from which properties a node like it is made. Called only where
+    /// Reads an external object, and returns the profile properties of a node like it. Called only where
     /// [`Capabilities::adopt`](super::Capabilities::adopt) is set.
     async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
         let message = format!("'{identity}' cannot become a node of type {kind}");
         Err(ProviderError::permanent("NotSupported", message))
     }
 
-    /// Begins to manage what others made, after [`NodeProvider::adopt`].
+    /// Begins to manage an external object, after [`NodeProvider::adopt`].
     async fn take_in(&self, _: &ProfileType, _identity: &str) -> Result<(), ProviderError> {
         Ok(())
     }

@@ -1,23 +1,23 @@
-//! What can be done to nodes of some types only.
+//! Operations that only some profile types support.
 
 use muster_core::spec::Schema;
 
 /// Something that can be done to nodes of a type.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// Its description.
     pub description: &'static str,
-    /// What it can be told.
+    /// Its parameters.
     pub parameters: Schema,
 }
 
-/// What became of a node that is to follow a new recipe.
+/// The result of moving a node to a new profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Updated {
-    /// It follows it now.
+    /// The node was updated in place.
     InPlace,
-    /// It has to be stopped and started for that.
+    /// The node has to be recreated.
     MakeAnew,
 }

@@ -1,4 +1,4 @@
-//! Delegated membership: an operator makes the members of a cluster, from the object that Muster writes.
+//! Delegated membership: an operator creates the members of a cluster from the object that Muster writes.
 
 use async_trait::async_trait;
 use muster_core::action::Fence;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::provider::{DiscoveredCluster, FencedCall, ProviderError};
 
-/// Writes the objects that operators act on, and knows the clusters that are there.
+/// Writes the objects that operators act on, and knows the clusters that exist.
 #[async_trait]
 pub trait OperatorProvider: Send + Sync {
-    /// Makes the object, once; another cluster's object of that name is a permanent error.
+    /// Creates the object, once; another cluster's object of that name is a permanent error.
     async fn create(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
 
     /// Requests the deletion of the object and what belongs to it; it is gone once that is observed.
@@ -20,8 +20,8 @@ pub trait OperatorProvider: Send + Sync {
 
     /// Writes what differs between `before` and the cluster as it should be, and nothing else: sizes, bounds, shape,
     /// image, environment, all in one write where the object is one, with the fence even if nothing differs. `victims`
-    /// go first where a group shrinks. An object that no longer holds `before` in what would be written is a transient
-    /// error: it is observed again.
+    /// are removed first where a group shrinks. An object that no longer holds `before` in what would be written is a
+    /// transient error: it is observed again.
     async fn write(
         &self,
         call: FencedCall<'_>,
@@ -34,11 +34,11 @@ pub trait OperatorProvider: Send + Sync {
         Ok(())
     }
 
-    /// Replaces just these incarnations of members, the head among them if it is there. One that is gone is replaced
+    /// Replaces just these incarnations of members, among them the head if it exists. One that is gone is replaced
     /// already. Where the head is missing, its operator is made to recreate it.
     async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError>;
 
-    /// Clusters that are there, managed or external, as far as that is known now.
+    /// Clusters that exist, managed or external, as far as they are known.
     fn discovered(&self) -> Vec<ClusterId> {
         Vec::new()
     }
@@ -46,119 +46,119 @@ pub trait OperatorProvider: Send + Sync {
     /// The object under this id is not the cluster that had it: from now on it is discovered under an id of its own.
     fn disown(&self, _: ClusterId) {}
 
-    /// Reads what a discovered cluster is; none if it is not there.
+    /// Describes a discovered cluster; none if it does not exist.
     async fn describe(&self, _: ClusterId) -> Result<Option<DiscoveredCluster>, ProviderError> {
         Ok(None)
     }
 }
 
-/// What can be asked of an operator.
+/// The capabilities of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operator {
     /// The head can be replaced on request.
     pub replaces_head: bool,
-    /// Members that run are made anew when their recipe changes; otherwise only new ones have the new recipe.
+    /// Running members are recreated when their recipe changes; otherwise only new ones have the new recipe.
     pub rolls: bool,
 }
 
-/// The object that says how a cluster should be: the spec of record.
+/// The state of the object that holds a cluster's intent: the spec of record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Object {
-    /// Nobody can tell now; changes nothing. Also what types without such an object say.
+    /// Unknown now; changes nothing. Also the value of types without such an object.
     #[default]
     Unknown,
-    /// It is certainly not there: a delete event, or absence from a complete list. An object of that name which is not
-    /// this cluster's is not this object.
+    /// It certainly does not exist: a delete event, or absence from a complete list. Another cluster's object of that
+    /// name does not count.
     Absent,
-    /// It is there.
+    /// It exists.
     Present(Spec),
 }
 
-/// What the object says.
+/// The content of the object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub struct Spec {
-    /// Which object it is: another one of the same name has another identity.
+    /// The identity of the object: another one of the same name has another identity.
     pub identity: String,
     /// The fence of Muster's last write to it; zero if there was none.
     pub fence: Fence,
     /// Its groups of workers.
     pub groups: Vec<SeenGroup>,
-    /// Somebody deleted it, and it is not gone yet.
+    /// It was deleted and is not gone yet.
     pub leaving: bool,
-    /// Nothing of it shall run for now.
+    /// It is suspended.
     pub suspended: bool,
-    /// Its creation was interrupted: not all that belongs to it is there, and creating it again makes the rest.
+    /// Its creation was interrupted: some of its parts are missing, and creating it again adds them.
     pub unfinished: bool,
-    /// What others took away of it and no operator makes again, in words: an action that somebody asks for does.
+    /// Parts that were deleted elsewhere and that no operator recreates; the next requested action recreates them.
     pub missing: Vec<String>,
-    /// Workers are known to the next head too, because of what this object says.
+    /// Workers rejoin the next head, because this object configures them so.
     pub workers_outlive_head: bool,
-    /// Why its operator will not act on what it says now: only another write helps.
+    /// Why its operator refuses the object: only another write helps.
     pub refused: Vec<String>,
-    /// What its operator waits for, in words: a quota, the operator itself.
+    /// What its operator waits for: a quota, the operator itself.
     pub pending: Vec<String>,
 }
 
-/// What the object says of one group.
+/// One group of the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenGroup {
     /// Its name.
     pub name: String,
-    /// How many workers it shall have.
+    /// Its desired number of workers.
     pub desired: u32,
-    /// Between which bounds; none if the object knows no bounds, and the row keeps its own.
+    /// Its bounds; none if the object has none, and the row keeps its own.
     pub bounds: Option<Bounds>,
-    /// Somebody's autoscaler decides how many, between the bounds: Muster writes only those.
+    /// An autoscaler decides the size between the bounds: Muster writes only the bounds.
     pub autoscaled: bool,
-    /// What its workers are made from, if that can be told.
+    /// The template of its workers, if known.
     pub made: Option<Made>,
 }
 
 /// The bounds of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// At least so many.
+    /// The lower bound.
     pub min: u32,
-    /// At most so many, if there is a bound.
+    /// The upper bound, if there is one.
     pub max: Option<u32>,
 }
 
-/// A member that an operator made.
+/// A member that an operator created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenMember {
-    /// What it is, and which making of that.
+    /// Its identity and incarnation.
     pub id: MemberId,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What it is to its cluster.
+    /// Its role.
     pub role: NodeRole,
     /// The group it is in.
     pub group: Option<String>,
-    /// How it is.
+    /// Its observed state.
     pub seen: Seen,
-    /// Why it does not work yet, if somebody says so: unschedulable, an image that cannot be pulled.
+    /// Why it does not run yet, if known: unschedulable, an image that cannot be pulled.
     pub reason: String,
-    /// It is on its way out.
+    /// It is being removed.
     pub leaving: bool,
-    /// It was made from another recipe than the object holds now.
+    /// It was created from another template than the object holds now.
     pub outdated: bool,
 }
 
-/// What a member is recognised by.
+/// The identity of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberId {
-    /// The same for as long as it has its place: a pod's name in a stateful set, its UID elsewhere.
+    /// Stable for as long as it has its place: a pod's name in a stateful set, its UID elsewhere.
     pub identity: String,
-    /// Another one whenever it is made anew: the pod's UID.
+    /// Changes whenever the member is recreated: the pod's UID.
     pub uid: String,
 }
 
-/// Where a node's row keeps what its member is recognised by.
+/// The key of the member's identity in a node's data.
 const MEMBER: &str = "member";
 
 impl MemberId {
-    /// The member that a node stands for; none while it is a placeholder.
+    /// The member that a node represents; none while it is a placeholder.
     pub fn of(node: &Node) -> Option<Self> {
         let member = node.data.get(MEMBER)?;
         let text = |key: &str| member.get(key)?.as_str().map(str::to_owned);

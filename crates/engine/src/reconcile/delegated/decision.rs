@@ -1,4 +1,4 @@
-//! What an action wants of a cluster that an operator drives: decided once, and kept with the action.
+//! The decision of an action on a delegated cluster: made once, and stored with the action.
 
 use std::collections::HashSet;
 
@@ -17,20 +17,20 @@ use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{Complete, Goal, Write};
 use crate::run::{ActionRun, Stop};
 
-/// What an action wants.
+/// The decision of an action.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) goal: Goal,
-    /// Members that go first.
+    /// Members that are removed first.
     pub(crate) victims: Vec<NodeId>,
-    /// Makings of members that were there before their recipe changed.
+    /// Incarnations of members that existed before their recipe changed.
     pub(crate) before: HashSet<MemberId>,
-    /// The fence of its first call.
+    /// The fence of its first write.
     pub(crate) called: Option<Fence>,
 }
 
 impl ActionRun {
-    /// Whether what it does was decided before, by this engine or one before it; policies are not asked again.
+    /// Whether this or an earlier engine has decided already; policies are not run again.
     pub(crate) fn is_planned(&self) -> bool {
         self.action.applied_at.is_some() || self.data.delegated.is_some()
     }
@@ -44,12 +44,12 @@ impl ActionRun {
 }
 
 impl Task {
-    /// What an engine before us decided.
+    /// Loads the decision of an earlier engine.
     pub(crate) fn kept(run: &ActionRun) -> Option<Self> {
         Some(Self::new(run, run.data.delegated.clone()?))
     }
 
-    /// Decides by what was just seen; the rows mirror it already.
+    /// Decides by the current observation; the rows mirror it already.
     pub(crate) fn decide(run: &ActionRun, seen: &Observed) -> Result<Self, Stop> {
         let decided = match &run.change {
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(run)?,
@@ -70,14 +70,14 @@ impl Task {
         let can = |what: fn(Operator) -> bool| run.operator().is_some_and(what);
         let (write, complete) = match &run.change {
             Change::CreateCluster => (Write::Create, Complete::All),
-            // What was never made cannot be brought back, but what made it fail may be gone.
+            // A cluster that was never created cannot be recovered, but the cause of the failure may be gone.
             Change::RecoverNode(_) | Change::RecoverCluster(_) if unmade => (Write::Create, Complete::All),
             Change::DeleteCluster(_) => (Write::Delete, Complete::All),
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) | Change::UpdateCluster(_) => {
                 (Write::Update, Complete::Groups(groups))
             }
             Change::RecoverNode(_) => (Write::RestartHead, Complete::All),
-            // Its operator brings back what is lost; only a head may have to be replaced on request.
+            // Its operator replaces lost members; only a head may have to be replaced on request.
             Change::RecoverCluster(_) if can(|operator| operator.replaces_head) => {
                 (Write::RestartHead, Complete::All)
             }
@@ -90,7 +90,7 @@ impl Task {
         Self { goal, victims, before, called }
     }
 
-    /// As it is kept with the action.
+    /// Stores the decision with the action.
     pub(crate) fn keep(&self, run: &mut ActionRun) {
         let groups = match &self.goal.complete {
             Complete::All => Vec::new(),
@@ -109,7 +109,7 @@ impl Task {
         });
     }
 
-    /// Whether a node may go without anybody being told.
+    /// Whether the loss of a node is expected, and needs no event.
     pub(crate) fn expects(&self, node: &Node) -> bool {
         self.goal.write == Write::Delete
             || self.goal.rolled
@@ -117,7 +117,8 @@ impl Task {
             || MemberId::of(node).is_some_and(|member| self.goal.old.contains(&member))
     }
 
-    /// The row once the write is acknowledged. Given what the row mirrors now, so that nothing else is undone.
+    /// The cluster once the write is acknowledged: based on the current mirror, so that external changes are not
+    /// undone.
     pub(crate) fn intend(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
         let mut intent = match change {
             Change::UpdateCluster(update) => apply_update(mirror, update).map_err(Stop::Failed)?,
@@ -145,7 +146,7 @@ fn bounds(group: &WorkerGroup) -> Bounds {
     Bounds { min: group.min, max: group.max }
 }
 
-/// The cluster after the change, counted from what the object says: members may be on their way.
+/// The cluster after the change, counted from the object's sizes: members may still be starting.
 fn after(run: &ActionRun) -> Result<Cluster, Stop> {
     let limit = run.context.config.max_nodes_per_cluster;
     let intent = Intent { cluster: &run.subject.cluster, baseline: Baseline::Desired, limit };
@@ -200,7 +201,7 @@ fn chosen(run: &ActionRun) -> Vec<NodeId> {
     decided.or_else(|| run.change.named_victims()).unwrap_or_default()
 }
 
-/// Who goes where a group shrinks, if that can be chosen.
+/// The victims where a group shrinks, if they can be chosen.
 fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
     let chosen = chosen(run);
     if !run.subject.capabilities.choose_victims {
@@ -223,7 +224,7 @@ fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> 
     Ok(victims)
 }
 
-/// The head as it is now, and the workers that cannot find another.
+/// The current head, and the workers that cannot rejoin another.
 fn restarted(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop> {
     let Target::Node(id) = run.action.target else {
         return Err(Stop::Failed("its target is no node".to_owned()));

@@ -1,4 +1,4 @@
-//! What an observation makes of the rows of a cluster that an operator drives. Pure.
+//! The rows of a delegated cluster after an observation. Pure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,39 +14,39 @@ use serde_json::Map;
 use crate::intent::naming;
 use crate::ports::provider::{Bounds, ExternalEvent, MemberId, Observed, SeenGroup, SeenMember, Spec};
 
-/// Rows as they are once an observation is written down.
+/// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mirror {
     /// The cluster.
     pub(crate) cluster: Cluster,
-    /// Members that were seen for the first time.
+    /// Members that were observed for the first time.
     pub(crate) new: Vec<Node>,
-    /// Nodes that are other than their rows said.
+    /// Nodes whose rows change.
     pub(crate) changed: Vec<Node>,
     /// Nodes that are gone.
     pub(crate) gone: Vec<NodeId>,
-    /// What is worth telling.
+    /// Events to record.
     pub(crate) told: Vec<Told>,
 }
 
-/// What an observation tells, beside the rows.
+/// An event that follows from an observation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Told {
-    /// Somebody else changed what the cluster should be.
+    /// The cluster's intent was changed elsewhere.
     ChangedElsewhere(String),
-    /// A member that worked does not any more, and nobody had asked for that.
+    /// A member stopped working unexpectedly.
     Lost(Box<Node>),
-    /// What others told of an object, and the node that it stands for.
+    /// An external event about an object, and the node that the object represents.
     External(ExternalEvent, Option<Box<Node>>),
 }
 
 impl Mirror {
-    /// Whether the rows said the same already.
+    /// Whether no row changes.
     pub(crate) fn is_same_as(&self, cluster: &Cluster) -> bool {
         self.new.is_empty() && self.changed.is_empty() && self.gone.is_empty() && self.cluster == *cluster
     }
 
-    /// All nodes as they are now.
+    /// All nodes after the observation.
     fn nodes<'n>(&'n self, before: &'n [Node]) -> Vec<&'n Node> {
         let changed: HashMap<NodeId, &Node> = self.changed.iter().map(|node| (node.id, node)).collect();
         let gone: HashSet<NodeId> = self.gone.iter().copied().collect();
@@ -55,13 +55,13 @@ impl Mirror {
         present.chain(&self.new).collect()
     }
 
-    /// How many workers work, and how the head is.
+    /// The number of working workers, and the state of the head.
     pub(crate) fn counts(&self, before: &[Node]) -> Counts {
         Counts::of(&self.cluster, self.nodes(before))
     }
 }
 
-/// Writes down what was seen. `expected` are nodes that may go without anybody being told.
+/// Mirrors an observation. The loss of `expected` nodes needs no event.
 pub(crate) fn mirror(
     cluster: &Cluster,
     nodes: &[Node],
@@ -94,17 +94,17 @@ pub(crate) fn mirror(
 }
 
 impl Mirror {
-    /// Sizes and bounds as the spec of record says them, whoever wrote them.
+    /// Copies sizes and bounds from the spec of record, regardless of their author.
     fn record(&mut self, spec: &Spec) {
         let known = &mut self.cluster.observed;
-        // A write of Muster's own that nobody took note of: its engine died, or it was cancelled in the middle.
+        // A write of Muster that was not recorded: its engine died, or its action was cancelled in between.
         let ours = spec.fence > known.fence;
         known.object = Some(spec.identity.clone());
         known.fence = spec.fence;
         let autoscaled = spec.groups.iter().filter(|group| group.autoscaled);
         known.autoscaled = autoscaled.map(|group| group.name.clone()).collect();
         if spec.unfinished {
-            // What is there in part only, made by whoever died or lost since, does not say how many there should be.
+            // An incomplete object does not define sizes: its creation was interrupted, or parts of it were deleted.
             return;
         }
         let mut differences = Vec::new();
@@ -136,11 +136,11 @@ impl Mirror {
         }
     }
 
-    /// The head keeps its id, whatever its operator makes of it.
+    /// The head keeps its id when its operator replaces it.
     fn head(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
         let heads = || members.iter().filter(|member| member.role == NodeRole::Head && is_there(member));
         let row = nodes.iter().find(|node| node.role == NodeRole::Head);
-        // While one goes and the next is there already, the next one counts.
+        // While one is removed and the next exists already, the next one counts.
         let head = heads().find(|member| !member.leaving).or_else(|| heads().next());
         match (row, head) {
             (Some(row), Some(head)) => {
@@ -193,7 +193,7 @@ impl Mirror {
             }
         }
         placeholders.sort_by_key(|node| node.index);
-        // What goes before it was ever seen needs no row.
+        // A member that is already being removed when first observed needs no row.
         let mut fresh: Vec<&SeenMember> = unmatched.into_values().filter(|member| !member.leaving).collect();
         fresh.sort_by(|one, other| one.name.cmp(&other.name));
         for member in fresh {
@@ -219,7 +219,7 @@ impl Mirror {
         self.new.push(node);
     }
 
-    /// Placeholders stand for what was asked for and is not there yet: never for more than that.
+    /// Removes placeholders beyond the desired size.
     fn drop_placeholders(&mut self, before: &[Node]) {
         let nodes = self.nodes(before);
         let workers = || nodes.iter().filter(|node| node.role == NodeRole::Worker);
@@ -243,7 +243,7 @@ impl Mirror {
         self.gone.extend(surplus);
     }
 
-    /// Members beyond the size go because they are too many; others are lost.
+    /// Collects losses: missing members beyond the size are surplus, others are lost.
     fn tell_losses(&mut self, before: &[Node], expected: impl Fn(&Node) -> bool) {
         let now: HashMap<NodeId, &Node> =
             self.nodes(before).into_iter().map(|node| (node.id, node)).collect();
@@ -281,7 +281,7 @@ impl Mirror {
         self.told.extend(lost);
     }
 
-    /// What was not told before, of whom it is about.
+    /// Imports external events that were not recorded before, with the nodes that they are about.
     fn hear(&mut self, before: &[Node], heard: &[ExternalEvent]) {
         let known = self.cluster.observed.heard;
         let last = heard.iter().map(|heard| heard.version).max().unwrap_or(0);
@@ -309,17 +309,17 @@ impl Mirror {
     }
 }
 
-/// Whether a node stands for a member that nobody has seen yet.
+/// Whether a node represents a member that was not observed yet.
 pub(crate) fn is_placeholder(node: &Node) -> bool {
     node.role == NodeRole::Worker && MemberId::of(node).is_none()
 }
 
-/// Whether a node stands for a worker that is there and not on its way out.
+/// Whether a node represents an existing worker that is not being removed.
 pub(crate) fn stays(node: &Node) -> bool {
     node.role == NodeRole::Worker && MemberId::of(node).is_some() && node.status != NodeStatus::Deleting
 }
 
-/// Whether a node that worked does so still, or will in a moment. A head that was made anew was lost before.
+/// Whether a node that worked still does, or is restarting. A head that was recreated was lost before.
 fn goes_on(before: &Node, now: &Node) -> bool {
     if now.role == NodeRole::Head {
         return now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(before);
@@ -331,7 +331,7 @@ fn is_there(member: &SeenMember) -> bool {
     member.seen != Seen::Absent
 }
 
-/// A node's row as its member was seen.
+/// Applies the observation of a member to its node.
 fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
     if MemberId::of(node).as_ref() != Some(&member.id) {
         member.id.clone().bind(node);
@@ -343,7 +343,7 @@ fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
         return;
     }
     match &member.seen {
-        // Unknown changes nothing, except that a member has its place.
+        // Unknown changes nothing, except that a new member is marked as starting.
         Seen::Unknown { .. } | Seen::Absent if node.status == NodeStatus::Init => {
             node.observe(&Seen::Starting { physical_id: None }, &member.reason, now);
         }
@@ -376,7 +376,7 @@ fn follow(group: &mut WorkerGroup, seen: &SeenGroup, differences: &mut Vec<Strin
     }
 }
 
-/// What workers are made from, where others have changed that since it was last seen.
+/// Copies image and shape where they were changed elsewhere since the last observation.
 fn follow_made(group: &mut WorkerGroup, before: &Made, made: &Made, differences: &mut Vec<String>) {
     let name = group.name.clone();
     if before.image != made.image {

@@ -12,7 +12,7 @@ use crate::events::{self, reason};
 use crate::ports::provider::{ExternalEvent, Object, Observed};
 use crate::reconcile::delegated::mirror::Told;
 
-/// Only the object that the row knows counts: another one of the same name is another cluster.
+/// Treats an object with another identity as absent: another object of the same name is another cluster.
 pub(crate) fn identified(cluster: &Cluster, mut seen: Observed) -> Observed {
     if let (Some(known), Object::Present(spec)) = (&cluster.observed.object, &seen.object)
         && *known != spec.identity
@@ -23,7 +23,7 @@ pub(crate) fn identified(cluster: &Cluster, mut seen: Observed) -> Observed {
     seen
 }
 
-/// Events for what an observation tells.
+/// Events that follow from an observation.
 pub(crate) fn tell(
     action: Option<&Action>,
     cluster: &Cluster,
@@ -42,7 +42,7 @@ pub(crate) fn tell(
     told.into_iter().map(event).collect()
 }
 
-/// What others told, as an event of ours: under their id, so that it is told once.
+/// An external event as a Muster event: under its own id, so that it is recorded once.
 fn hearsay(cluster: &Cluster, heard: &ExternalEvent, node: Option<&Node>) -> Event {
     let level = if heard.is_warning { Level::Warn } else { Level::Info };
     let (reason, message) = (&heard.reason, &heard.message);

@@ -1,4 +1,4 @@
-//! What to do next for a cluster that an operator drives. Pure: the same inputs give the same answer.
+//! The next step for a delegated cluster. Pure: the same inputs give the same answer.
 
 use std::collections::HashSet;
 
@@ -14,52 +14,52 @@ use crate::run::summarize;
 /// What an action writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// Nothing: it only looks.
+    /// Nothing: it only observes.
     Nothing,
     /// The object itself.
     Create,
-    /// What it says.
+    /// The content of the object.
     Update,
     /// A new head.
     RestartHead,
-    /// That it shall go.
+    /// The deletion of the object.
     Delete,
 }
 
-/// Whose members are to be as the object says.
+/// Whose members are waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Complete {
-    /// The head's and every group's.
+    /// The head and all groups.
     All,
-    /// These groups'.
+    /// These groups.
     Groups(Vec<String>),
 }
 
-/// What is to be reached.
+/// The goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub(crate) struct Goal {
     pub(crate) write: Write,
-    /// Sizes that the object shall hold.
+    /// The wanted sizes.
     pub(crate) wanted: Vec<GroupSizes>,
     /// More than sizes is written: shapes, images, environments.
     pub(crate) recipe: bool,
     /// The head's recipe is among that.
     pub(crate) head: bool,
-    /// Whose members have to be there.
+    /// Whose members are waited for.
     pub(crate) complete: Complete,
-    /// Makings of members that have to be gone.
+    /// Incarnations of members that have to be replaced.
     pub(crate) old: HashSet<MemberId>,
-    /// Members of an old recipe have to be gone.
+    /// Outdated members have to be replaced.
     pub(crate) rolled: bool,
     /// There is a head.
     pub(crate) has_head: bool,
-    /// The object was never seen: its creation did not come so far.
+    /// The object was never observed: its creation did not get that far.
     pub(crate) unmade: bool,
 }
 
 impl Goal {
-    /// Writes nothing.
+    /// A goal that writes nothing.
     pub(crate) fn looking(complete: Complete) -> Self {
         Self {
             write: Write::Nothing,
@@ -75,29 +75,30 @@ impl Goal {
     }
 }
 
-/// What an action remembers between two looks at the world.
+/// What an action remembers between two observations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
-    /// The fence of the action's first call, which it recorded before: a write of this action has this one or a higher.
+    /// The fence of the action's first write, recorded before it: every write of this action has this fence or a higher
+    /// one.
     pub(crate) called: Option<Fence>,
     /// The write was acknowledged, or was not needed.
     pub(crate) acknowledged: bool,
-    /// A write that was acknowledged got lost: not again before.
+    /// An acknowledged write got lost: no retry before this moment.
     pub(crate) not_before: Option<Timestamp>,
 }
 
-/// Where that leaves the action.
+/// The decision of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The provider is to be called.
+    /// Call the provider.
     Call,
-    /// What was to be written is there.
+    /// The object has the wanted content.
     Acknowledged,
-    /// There is nothing to do now, and why; look again when something changes, or then.
+    /// There is nothing to do now, and why; observe again when something changes, or then.
     Wait(Option<Timestamp>, Vec<String>),
-    /// It is as it should be.
+    /// The goal is reached.
     Reached,
-    /// Nothing left to do can reach it.
+    /// The goal cannot be reached.
     Unreachable(Vec<String>),
 }
 
@@ -105,7 +106,7 @@ pub(crate) enum Verdict {
 pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp) -> Verdict {
     let spec = match &seen.object {
         Object::Unknown => {
-            return Verdict::Wait(None, vec!["nobody can tell how it is".to_owned()]);
+            return Verdict::Wait(None, vec!["its state is unknown".to_owned()]);
         }
         Object::Absent => return without_object(goal, seen, memory, now),
         Object::Present(spec) => spec,
@@ -158,7 +159,7 @@ fn without_object(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp)
     }
 }
 
-/// What a deleted object leaves that is not gone yet.
+/// Leftovers of a deleted object.
 fn left(seen: &Observed) -> Vec<String> {
     let members = &seen.members;
     let still =
@@ -177,7 +178,7 @@ fn call(memory: &Memory, now: Timestamp) -> Verdict {
     }
 }
 
-/// Whether the object has to be written, or will never say what it was told.
+/// Whether the object has to be written, or cannot reach the wanted content.
 fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<Verdict> {
     let mut differences = Vec::new();
     for wanted in &goal.wanted {
@@ -189,7 +190,7 @@ fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<V
         }
         differences.extend(difference(wanted, group));
     }
-    // The fence tells a write that got lost from one that somebody else has changed since.
+    // The fence distinguishes a lost write from one that was changed elsewhere since.
     let landed = memory.called.is_some_and(|fence| spec.fence >= fence);
     match (memory.acknowledged, landed) {
         (false, false) if goal.recipe || !differences.is_empty() => Some(call(memory, now)),
@@ -208,7 +209,7 @@ pub(crate) fn scaled_by_autoscaler(group: &str) -> String {
 
 fn difference(wanted: &GroupSizes, group: &SeenGroup) -> Option<String> {
     let desired = wanted.desired.is_some_and(|desired| desired != group.desired);
-    // An object that knows no bounds has none to differ.
+    // An object without bounds cannot differ in them.
     let bounds = wanted.bounds.is_some() && group.bounds.is_some() && wanted.bounds != group.bounds;
     (desired || bounds).then(|| {
         let between = group.bounds.map_or_else(String::new, |Bounds { min, max }| {
@@ -219,7 +220,7 @@ fn difference(wanted: &GroupSizes, group: &SeenGroup) -> Option<String> {
     })
 }
 
-/// Whether an old making is there that nobody has told to go.
+/// Whether an old incarnation exists that is not being removed.
 fn restart(goal: &Goal, members: &[SeenMember], memory: &Memory, now: Timestamp) -> Option<Verdict> {
     let stays = members.iter().any(|member| !member.leaving && goal.old.contains(&member.id));
     let no_head = !members.iter().any(|member| member.role == NodeRole::Head);
@@ -230,7 +231,7 @@ fn restart(goal: &Goal, members: &[SeenMember], memory: &Memory, now: Timestamp)
     }
 }
 
-/// What is not as the object says, in words.
+/// Messages about everything that differs from the object.
 fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     let mut missing = Vec::new();
     // Where the operator replaces the head for its new recipe, the new one has to work.
@@ -261,14 +262,14 @@ fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     missing
 }
 
-/// Everything that keeps a cluster from being as its object says, in words.
+/// Messages about everything that keeps a cluster from its goal.
 pub(crate) fn obstacles(has_head: bool, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     let goal = Goal { has_head, ..Goal::looking(Complete::All) };
     let missing = missing(&goal, spec, members).into_iter();
     missing.chain(taken_away(spec)).chain(spec.refused.clone()).chain(spec.pending.clone()).collect()
 }
 
-/// What others took away, and how it comes back.
+/// Parts that were deleted elsewhere, and how to restore them.
 fn taken_away(spec: &Spec) -> Option<String> {
     let what = spec.missing.join(", ");
     (!what.is_empty()).then(|| format!("{what} is not there: recover, restart or scale it to make it again"))
@@ -301,7 +302,7 @@ fn works(member: &SeenMember) -> bool {
     matches!(member.seen, Seen::Running { .. })
 }
 
-/// Members that are named; there may be thousands.
+/// The most members that a message names; there may be thousands.
 const NAMED: usize = 3;
 
 fn why<'m>(members: impl Iterator<Item = &'m SeenMember>) -> String {

@@ -1,4 +1,4 @@
-//! What an action leaves that ends before its goal: seen as it is, and without what nobody waits for any more.
+//! Clean-up after an action that ended before its goal: running nodes are kept, starting ones are stopped.
 
 use std::time::Duration;
 
@@ -11,37 +11,36 @@ use muster_core::profile::Profile;
 use crate::ports::provider::{Capabilities, FencedCall};
 use crate::run::ActionRun;
 
-/// How long the provider may take to say how things are, and to end what does not run yet. What it does not manage is
-/// left to the next action.
+/// Time limit for each of the two provider calls. What is not done in time is left to the next action.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// What is said of a cluster whose creation did not come to its end.
+/// The status reason of a cluster whose creation did not succeed.
 const LEFT_ALONE: &str = "Nothing is brought back unasked in a cluster whose creation did not succeed: \
                                      restart, scale or delete it.";
 
-/// Whether nobody brings back what such a cluster has lost until somebody asks for it: whoever cancelled its creation
-/// does not want it made all the same, and what could not be made once is rarely made by trying again.
+/// Whether lost nodes are not recovered until a user requests it. A cancelled creation must not be completed by
+/// healing, and a creation that failed once rarely succeeds by retrying.
 pub(crate) fn is_left_alone(cluster: &Cluster, capabilities: &Capabilities) -> bool {
     capabilities.heals_by_default && cluster.created_at.is_none()
 }
 
-/// The same words, and that this is so.
+/// The reason, with a note that healing is disabled.
 pub(crate) fn left_alone(words: &str) -> String {
     let end = if words.ends_with('.') { "" } else { "." };
     format!("{words}{end} {LEFT_ALONE}")
 }
 
-/// What an action began to change, and did not finish.
+/// Whether an action began to change a node and did not finish.
 pub(crate) const fn is_unsettled(status: NodeStatus) -> bool {
     !matches!(status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
 impl ActionRun {
-    /// Nodes that run are members that run, whatever became of the action; those that do not yet are ended.
+    /// Marks running nodes ACTIVE, whatever became of the action, and stops those that do not run yet.
     pub(crate) async fn let_go_of_unfinished(&mut self) {
         let unsettled: Vec<NodeId> =
             self.own_nodes().filter(|node| is_unsettled(node.status)).map(|node| node.id).collect();
-        // What an operator drives is as it was seen, and goes on.
+        // Delegated members keep their observed status; their operator continues.
         if unsettled.is_empty() || self.subject.is_delegated() || self.has_expired() {
             return;
         }
@@ -56,14 +55,14 @@ impl ActionRun {
         let call = FencedCall { cluster: &cluster, profile, fence: self.action.fence };
         let seen = match tokio::time::timeout(WITHIN, provider.observe(call.target(), &unsettled)).await {
             Ok(Ok(seen)) => seen,
-            Ok(Err(error)) => return tracing::warn!(%error, "cannot see what the action leaves"),
-            Err(_) => return tracing::warn!("nobody says what the action leaves"),
+            Ok(Err(error)) => return tracing::warn!(%error, "cannot observe what the action leaves"),
+            Err(_) => return tracing::warn!("no answer about what the action leaves"),
         };
         let (now, mut starting) = (self.now(), Vec::new());
         for node in unsettled {
             match seen.of(node.id) {
                 Seen::Running { physical_id } => self.started(node.id, physical_id, now),
-                // One of which nothing is seen yet may be on its way.
+                // An absent node may still be starting.
                 Seen::Starting { .. } | Seen::Absent => starting.push(node),
                 Seen::Exited { .. } | Seen::HostRestarted | Seen::Unknown { .. } => {}
             }

@@ -1,4 +1,4 @@
-//! Looking at members, each with the recipe that it was made from.
+//! Observation of members, each with its own profile.
 
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
@@ -6,7 +6,7 @@ use muster_core::node::{Node, NodeRole};
 use crate::ports::provider::{ClusterTarget, Observed, Provider, ProviderError};
 use crate::run::ActionRun;
 
-/// How closely is looked.
+/// Observe or check health.
 #[derive(Debug, Clone, Copy)]
 enum Look {
     Observe,
@@ -28,12 +28,12 @@ impl Look {
 }
 
 impl ActionRun {
-    /// Looks at all members, or at one and the head that it may need.
+    /// Observes all members, or one and the head that it may need.
     pub(crate) async fn look(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
         self.look_by(only, Look::Observe).await
     }
 
-    /// Asks whether all members are well, or one.
+    /// Checks the health of all members, or of one.
     pub(crate) async fn ask_whether_well(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
         self.look_by(only, Look::Check).await
     }

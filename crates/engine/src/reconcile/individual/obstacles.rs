@@ -1,4 +1,4 @@
-//! Why nodes that are being started do not run yet.
+//! Reasons why starting nodes do not run yet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,16 +8,16 @@ use muster_core::node::Node;
 use crate::reconcile::reasons::distinct;
 use crate::run::{ActionRun, Stop, summarize};
 
-/// What was told of nodes, with the words that each had before.
+/// Reported obstacles, with the status reason that each node had before.
 #[derive(Default)]
 pub(crate) struct Obstacles {
     told: HashMap<NodeId, String>,
-    /// What the cluster said before.
+    /// The cluster's status reason before.
     cluster: Option<String>,
 }
 
 impl ActionRun {
-    /// Writes what is behind, and with it what these nodes wait for, as far as their provider knows that.
+    /// Flushes the journal, with the reasons why these nodes do not run yet, as far as the provider knows them.
     pub(crate) async fn flush_with_obstacles(
         &mut self,
         starting: &HashSet<NodeId>,
@@ -36,7 +36,7 @@ impl ActionRun {
             if reasons.contains_key(&id) {
                 known.told.entry(id).or_insert_with(|| node.status_reason.clone());
             } else if !starting.contains(&id) {
-                // It has ended meanwhile, and says how.
+                // Its start has ended meanwhile, and its status reason says how.
                 continue;
             }
             if let Some(node) = self.node_mut(id) {
@@ -55,7 +55,7 @@ impl ActionRun {
         self.record(record).await
     }
 
-    /// What the cluster waits for, in the order of its nodes.
+    /// The reasons why the cluster waits, in the order of its nodes.
     fn cluster_words(&self, reasons: &HashMap<NodeId, String>) -> Option<String> {
         let named = |node: &'_ Node| Some((node.name.clone(), reasons.get(&node.id)?.clone()));
         let named: Vec<(String, String)> = self.subject.nodes.iter().filter_map(named).collect();

@@ -1,4 +1,4 @@
-//! What to do next for the members of a cluster. Pure: the same inputs give the same plan.
+//! The next steps for the members of a cluster. Pure: the same inputs give the same plan.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,68 +9,68 @@ use muster_core::time::Timestamp;
 
 use crate::ports::provider::Observed;
 
-/// What an action remembers between two looks at the world.
+/// What an action remembers between two observations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
-    /// Nodes that failed for good, and why: no new try in this action.
+    /// Nodes that failed permanently, and why: not retried in this action.
     pub(crate) given_up: HashMap<NodeId, String>,
-    /// Nodes that failed for the moment: not before.
+    /// Nodes that failed transiently: no retry before this moment.
     pub(crate) not_before: HashMap<NodeId, Timestamp>,
-    /// Nodes that were stopped, and should be gone: not stopped again before.
+    /// Nodes that were stopped and should be gone: not stopped again before this moment.
     pub(crate) not_stopped_before: HashMap<NodeId, Timestamp>,
 }
 
-/// What is to be reached.
+/// The goal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a> {
     /// The cluster as it should be.
     pub(crate) cluster: &'a Cluster,
-    /// Members that shall go.
+    /// Members to remove.
     pub(crate) leaving: &'a HashSet<NodeId>,
     /// Workers find a new head by themselves.
     pub(crate) workers_outlive_head: bool,
-    /// What is missing is started; not where the cluster goes, or is only looked at.
+    /// Missing members are started; not where the cluster is deleted or only observed.
     pub(crate) start: bool,
-    /// Only this member is worked on.
+    /// Only this member is handled.
     pub(crate) only: Option<NodeId>,
-    /// Nobody is added.
+    /// No member is added.
     pub(crate) keep_size: bool,
-    /// Members that are made anew, by what they were in the world.
+    /// Members to recreate, with their old physical ids.
     pub(crate) again: &'a HashMap<NodeId, String>,
 }
 
-/// What to do next.
+/// The next steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// A head is to be added.
     pub(crate) add_head: bool,
-    /// So many workers are to be added, by group.
+    /// Numbers of workers to add, by group.
     pub(crate) add: BTreeMap<String, u32>,
     /// Members to start.
     pub(crate) start: Vec<NodeId>,
     /// Members to stop.
     pub(crate) stop: Vec<NodeId>,
-    /// Members that are gone and whose rows go too.
+    /// Members that are gone and whose rows are removed.
     pub(crate) gone: Vec<NodeId>,
-    /// Members that work, with what they are in the world.
+    /// Members that run, with their physical ids.
     pub(crate) up: Vec<(NodeId, String)>,
-    /// Members that do not, and why, as far as that is known.
+    /// Members that do not run, and why, as far as that is known.
     pub(crate) down: Vec<(NodeId, String)>,
-    /// Where that leaves us.
+    /// The decision.
     pub(crate) verdict: Verdict,
 }
 
-/// Where a plan leaves the action.
+/// The decision of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// There is something to do.
     #[default]
     Act,
-    /// There is nothing to do now; look again when something changes, or then.
+    /// There is nothing to do now; observe again when something changes, or then.
     Wait(Option<Timestamp>),
-    /// It is as it should be.
+    /// The goal is reached.
     Reached,
-    /// Nothing left to do can reach it.
+    /// The goal cannot be reached.
     Unreachable(Vec<String>),
 }
 
@@ -113,7 +113,7 @@ struct Planner<'a> {
     memory: &'a Memory,
     now: Timestamp,
     plan: Plan,
-    /// Moments at which something may be tried again.
+    /// Moments of retries.
     retries: Vec<Timestamp>,
     /// Something may still change by itself.
     hopeful: bool,
@@ -130,7 +130,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Workers are started when there is something to work for.
+    /// Workers are started once their head runs.
     fn head_is_up(&self, nodes: &[Node], seen: &Observed) -> bool {
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = |node: &Node| matches!(seen.of(node.id), Seen::Running { .. }) && !self.is_outdated(node);
@@ -154,14 +154,14 @@ impl Planner<'_> {
         let leaving = self.input.leaving.contains(&node.id);
         match seen {
             Seen::Absent if leaving => self.plan.gone.push(node.id),
-            // Also one that has ended: stopping it removes what it left.
+            // Also an exited node: stopping it removes its leftovers.
             _ if leaving => self.stop(node),
             Seen::Running { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
             Seen::Running { physical_id } if self.input.again.get(&node.id) == Some(physical_id) => {
                 self.stop(node);
             }
             Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
-            // It waits for a head that is gone: what becomes of the head decides.
+            // It waits for a head that is gone: the head is handled first.
             Seen::Starting { .. } if self.input.start && !head_is_up && node.role == NodeRole::Worker => {}
             Seen::Starting { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
             Seen::Starting { .. } if self.input.start => self.start(node),
@@ -192,14 +192,14 @@ impl Planner<'_> {
         if !self.input.start {
             return;
         }
-        // Without a head there is nothing to work for; what becomes of the head decides.
+        // Without a head workers are not started; the head is handled first.
         if !head_is_up && node.role == NodeRole::Worker {
             if self.input.only.is_some() {
                 self.failures.push(format!("{}: its head does not run", node.name));
             }
             return;
         }
-        // One that is restarted on request, or that follows a new head, did not crash.
+        // Restarts on request or for a new head do not count as crashes.
         let may_start = node.may_start(self.now) || self.is_outdated(node);
         if self.memory.given_up.contains_key(&node.id) || may_start {
             self.start(node);
@@ -231,7 +231,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds what is missing. A member that failed keeps its place: its failure is the answer.
+    /// Adds missing members. A failed member keeps its place: its failure is the result.
     fn count(&mut self, nodes: &[Node]) {
         if !self.input.start || self.input.keep_size || self.input.only.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What became of single nodes.
+//! Results of single nodes.
 
 use muster_core::action::ActionStatus;
 use muster_core::event::Level;
@@ -29,7 +29,7 @@ impl ActionRun {
             Ok(None) => {
                 let stops = strategy.stops.entry(id).or_default();
                 *stops += 1;
-                // Should it be there all the same, it is not stopped again at once.
+                // If it still runs, it is not stopped again at once.
                 let again = now.after(self.context.config.retry_delay(*stops));
                 strategy.memory.not_stopped_before.insert(id, again);
                 if let Some(node) = self.node_mut(id) {
@@ -79,7 +79,7 @@ impl ActionRun {
         }
     }
 
-    /// Nodes whose children were cancelled are left as they are; the action goes on with the others, and says so.
+    /// Excludes nodes whose child actions were cancelled; the action continues with the others.
     pub(crate) fn leave_out_cancelled(&mut self, strategy: &mut Individual<'_>) {
         let now = self.now();
         for (id, child) in self.cancelled_children() {
@@ -97,7 +97,7 @@ impl ActionRun {
         }
     }
 
-    /// Nodes that were stopped often enough, by the provider's word, and are there all the same: no more of that.
+    /// Gives up nodes that still run although the provider acknowledged many stops.
     pub(crate) fn give_up_stops(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> bool {
         let now = self.now();
         let vain = |id: &&NodeId| strategy.stops.get(id).is_some_and(|stops| *stops >= FUTILE_ATTEMPTS);

@@ -1,53 +1,53 @@
-//! What is to be done about the limits of one cluster. Pure: the clock and what was asked are passed in.
+//! What to do about the limits of one cluster. Pure: the clock and the reported activity are passed in.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::limits::{Activity, Watched, notice};
 use muster_core::time::{Span, Timestamp};
 
-/// How often a cluster is asked whether it is used: a quarter of what it may be unused, within these.
+/// The bounds of the period of activity queries, which is a quarter of the idle timeout.
 const ASK_EVERY: (Span, Span) = (Span::from_secs(1), Span::from_secs(30));
 
-/// How long after a deletion that did not end the cluster another one is tried.
+/// Delay before a failed deletion is retried.
 const TRY_AGAIN: Span = Span::from_secs(60);
 
-/// What is remembered of a cluster from one look to the next; lost with the engine, and then found out anew.
+/// State of a cluster between two evaluations; lost with the engine, and then rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Memory {
-    /// When it was last asked whether it is used.
+    /// When its activity was last queried.
     pub(crate) asked: Option<Timestamp>,
-    /// When its deletion was last asked for.
+    /// When its deletion was last requested.
     pub(crate) tried: Option<Timestamp>,
 }
 
-/// Which limit ends a cluster.
+/// The limit that a cluster has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It was not used for as long as it may be unused.
+    /// Its idle timeout.
     Idle,
-    /// It was there for as long as it may be.
+    /// Its maximal lifetime.
     Lifetime,
 }
 
-/// What is to be done about one cluster.
+/// What to do about one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// It is to be deleted.
+    /// Delete it, for this reason.
     pub(crate) end: Option<Ending>,
-    /// Its users are to be warned of these.
+    /// Warn its users of these limits.
     pub(crate) warn: Vec<Ending>,
-    /// What is to be noted of it.
+    /// The state to record.
     pub(crate) watched: Watched,
-    /// When to look again; nothing if only a change of the cluster can bring anything.
+    /// When to evaluate it again; none if only a change of the cluster can matter.
     pub(crate) next: Option<Timestamp>,
 }
 
-/// Whether it is to be asked now whether it is used.
+/// Whether its activity has to be queried now.
 pub(crate) fn asks(cluster: &Cluster, memory: Memory, now: Timestamp) -> bool {
     ask_at(cluster, memory).is_some_and(|at| at <= now)
 }
 
-/// When it is to be asked next: now and then, and at the moments that matter. Not while something is under way: that is
-/// use enough.
+/// When its activity is queried next: periodically, and when a warning or the timeout is due. Not during an action:
+/// that counts as use.
 fn ask_at(cluster: &Cluster, memory: Memory) -> Option<Timestamp> {
     let limit = cluster.limits.idle_timeout?;
     if cluster.created_at.is_none() || cluster.status.is_transitional() {
@@ -61,7 +61,7 @@ fn ask_at(cluster: &Cluster, memory: Memory) -> Option<Timestamp> {
     moments.into_iter().flatten().filter(|moment| *moment > asked).chain([regular]).min()
 }
 
-/// Decides, with what the cluster said if it was asked just now.
+/// Decides, with the activity if it was queried just now.
 pub(crate) fn decide(
     cluster: &Cluster,
     activity: Option<Activity>,
@@ -81,7 +81,7 @@ pub(crate) fn decide(
     if seen.status == ClusterStatus::Deleting {
         return decision;
     }
-    // Only what was said just now counts: it may be used since it last said that it is not.
+    // Only an activity that was queried just now counts: the cluster may be in use since the last query.
     if activity.is_some()
         && let Some((end, limit)) = idle_end
     {

@@ -1,4 +1,4 @@
-//! What users are told about the limits of their clusters.
+//! Messages about the limits of clusters.
 
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
@@ -7,12 +7,12 @@ use muster_core::time::{Span, Timestamp};
 use crate::events::{self, reason};
 use crate::watchers::expiry::decide::Ending;
 
-/// In whole seconds, rounded: nobody counts on less.
+/// Rounded to whole seconds, for messages.
 fn about(span: Span) -> Span {
     Span::from_micros((span.micros() + 500_000) / 1_000_000 * 1_000_000)
 }
 
-/// That a cluster is soon to be deleted.
+/// The event that warns of a deletion.
 pub(crate) fn warning(cluster: &Cluster, of: Ending, now: Timestamp) -> Event {
     let left = |end: Option<Timestamp>| about(end.unwrap_or(now).since(now));
     let (word, message) = match of {
@@ -37,7 +37,7 @@ pub(crate) fn warning(cluster: &Cluster, of: Ending, now: Timestamp) -> Event {
     events::of_cluster(None, cluster, Level::Warn, word, &message, now)
 }
 
-/// Why a cluster is deleted, in a word and in a sentence.
+/// The reason and the message of a deletion.
 pub(crate) fn end(cluster: &Cluster, by: Ending) -> (&'static str, String) {
     match by {
         Ending::Idle => {

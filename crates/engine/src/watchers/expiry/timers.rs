@@ -1,4 +1,4 @@
-//! When which cluster is to be looked at.
+//! When each cluster is evaluated next.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use muster_core::time::Timestamp;
 
 use crate::watchers::expiry::decide::Memory;
 
-/// Clusters by the moment at which they are looked at next, with what is remembered of them.
+/// Clusters by the moment of their next evaluation, with their state.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     queue: BTreeSet<(Timestamp, ClusterId)>,
@@ -15,43 +15,43 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// To be looked at at once.
+    /// Schedules a cluster for now.
     pub(crate) fn at_once(&mut self, id: ClusterId) {
         let memory = self.memory(id);
         self.set(id, Some(Timestamp::default()), memory);
     }
 
-    /// To be looked at then, or only after it has changed.
+    /// Schedules a cluster for that moment, or only after its next change.
     pub(crate) fn set(&mut self, id: ClusterId, at: Option<Timestamp>, memory: Memory) {
         self.forget(id);
         self.queue.extend(at.map(|at| (at, id)));
         self.known.insert(id, (at, memory));
     }
 
-    /// It has no limits, is gone, or is none of ours.
+    /// Removes a cluster that has no limits, is gone, or belongs to another instance.
     pub(crate) fn forget(&mut self, id: ClusterId) {
         if let Some((Some(at), _)) = self.known.remove(&id) {
             self.queue.remove(&(at, id));
         }
     }
 
-    /// What is remembered of a cluster.
+    /// The state of a cluster.
     pub(crate) fn memory(&self, id: ClusterId) -> Memory {
         self.known.get(&id).map(|(_, memory)| *memory).unwrap_or_default()
     }
 
-    /// Those whose moment has come, so many at most, the longest waiting first. They stay until they are set or forgotten.
+    /// The due clusters, at most `at_most`, the longest waiting first. They stay until they are set or removed.
     pub(crate) fn due(&self, now: Timestamp, at_most: usize) -> Vec<ClusterId> {
         let due = self.queue.iter().take_while(|(at, _)| *at <= now);
         due.take(at_most).map(|(_, id)| *id).collect()
     }
 
-    /// The next moment at which one is to be looked at.
+    /// The moment of the next evaluation.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.queue.first().map(|(at, _)| *at)
     }
 
-    /// All that are known.
+    /// All known clusters.
     pub(crate) fn known(&self) -> Vec<ClusterId> {
         self.known.keys().copied().collect()
     }

@@ -1,4 +1,4 @@
-//! Whether a node works, by what was seen of it. Pure: same inputs, same answer.
+//! Whether a node is healthy. Pure: the same inputs give the same answer.
 
 use muster_core::node::{Node, NodeStatus, Seen};
 use muster_core::policy::health::{PollUrl, Settings};
@@ -6,40 +6,40 @@ use muster_core::time::Timestamp;
 
 use crate::ports::probe::Polled;
 
-/// What one way to look found.
+/// The result of one detection mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It works, or nobody can tell.
+    /// It works, or its state is unknown.
     Well,
-    /// It does not work; if it was changed just now, that may be why.
+    /// It does not work; a recent change may be the reason.
     Unwell,
-    /// It is dead: whoever runs it saw that.
+    /// It is dead: its provider observed that.
     Dead,
 }
 
-/// What the provider says of a node.
+/// Health as the provider observes it.
 pub(crate) fn by_provider(node: &Node, seen: &Seen) -> Found {
     match seen {
         Seen::Exited { .. } => Found::Dead,
         // It never worked, or it did and is gone.
         Seen::Absent if node.created_at.is_some() => Found::Dead,
         Seen::Absent => Found::Unwell,
-        // What ended with its machine is brought back only by somebody who asks for it.
+        // A node that ended with its machine is recovered only on request.
         Seen::Running { .. } | Seen::Starting { .. } | Seen::Unknown { .. } | Seen::HostRestarted => {
             Found::Well
         }
     }
 }
 
-/// What is known of the machine below a node.
+/// Health of the machine below a node.
 pub(crate) const fn by_machine(unwell: bool) -> Found {
     if unwell { Found::Dead } else { Found::Well }
 }
 
-/// What a node says of itself.
+/// Health as the node's URL reports it.
 pub(crate) const fn by_url(polled: &Polled, options: &PollUrl) -> Found {
     match polled {
-        // Nobody can tell how one is that may not be asked.
+        // The health of a node that may not be polled is unknown.
         Polled::Well | Polled::NotAsked => Found::Well,
         Polled::Unreachable(_) if !options.poll_url_conn_error_as_unhealthy => Found::Well,
         Polled::Unwell(_) | Polled::Unreachable(_) => Found::Unwell,
@@ -53,7 +53,7 @@ pub(crate) const fn is_settled(node: &Node) -> bool {
         && matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
-/// Whether a node is to be recovered.
+/// Whether a node has to be recovered.
 pub(crate) fn needs_recovery(settings: &Settings, node: &Node, found: &[Found], now: Timestamp) -> bool {
     let changed = node.updated_at.unwrap_or(node.init_at);
     let settling = settings.is_settling(changed, now);

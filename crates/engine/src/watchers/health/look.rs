@@ -1,4 +1,4 @@
-//! One look at a cluster, in all the ways that its policy says.
+//! One health check of a cluster, in all detection modes of its policy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::ports::provider::{ClusterTarget, Observed, Provider};
 use crate::watchers::health::decide::{Found, by_machine, by_provider, by_url, is_settled, needs_recovery};
 use crate::watchers::health::recover;
 
-/// Nodes that are asked at the same time.
+/// Nodes that are checked concurrently.
 const ASKED_AT_ONCE: usize = 16;
 
-/// The most tries of one look, and seconds between two: whatever a policy says, nobody is asked without an end.
+/// Upper bounds for the attempts of one check and the seconds between two, whatever a policy says.
 const TRIES: i64 = 100;
 const LONGEST_PAUSE: i64 = 3600;
 
-/// Nodes whose recovery was asked for, and when.
+/// Nodes whose recovery was requested, and when.
 pub(crate) type Asked = HashMap<NodeId, Timestamp>;
 
-/// What came of a look.
+/// The outcome of a check.
 pub(crate) struct Looked {
     pub(crate) id: ClusterId,
-    /// Whether something stood in the way.
+    /// Whether another action blocked a recovery.
     pub(crate) in_the_way: Result<bool, StoreError>,
     pub(crate) asked: Asked,
 }
 
-/// Looks, and asks for recoveries.
+/// Checks a cluster, and submits recoveries.
 pub(crate) async fn at(
     context: Arc<Context>,
     provider: Arc<dyn Provider>,
@@ -59,7 +59,7 @@ async fn look(
     else {
         return Ok(false);
     };
-    // Whoever works on it sees the same world; afterwards it is looked at again.
+    // The action that holds the cluster observes it itself; it is checked again afterwards.
     if cluster.status.is_transitional() {
         return Ok(true);
     }
@@ -71,7 +71,7 @@ async fn look(
     let now = context.clock.now();
     let unwell = settled.into_iter().zip(sights);
     let unwell = unwell.filter(|(node, sight)| needs_recovery(settings, node, &sight.found, now));
-    // One that cannot be recovered is not tried again at once, though its failure is heard of.
+    // A node that cannot be recovered is not retried at once, though its failure causes a notification.
     asked.retain(|_, at| now.since(*at) < settings.interval());
     let mut in_the_way = false;
     for (node, sight) in unwell {
@@ -87,7 +87,7 @@ async fn look(
     Ok(in_the_way)
 }
 
-/// What the provider says of members, each by the recipe that it was made from; nothing if it cannot tell.
+/// Checks members with the provider, each with its own profile; none if the provider cannot answer.
 async fn check(
     context: &Context,
     provider: &dyn Provider,
@@ -104,7 +104,7 @@ async fn check(
     for profile in context.store.profiles_of(&ids).await? {
         let its: Vec<Node> = nodes.iter().filter(|node| recipe_of(node) == profile.id).cloned().collect();
         let target = ClusterTarget { cluster, profile: &profile };
-        // Nobody can tell how it is: the last word stays.
+        // Unknown changes nothing: the last known state stays.
         let Ok(seen) = provider.check(target, &its).await else { return Ok(None) };
         observed.nodes.extend(seen.nodes);
         observed.machines.extend(seen.machines);
@@ -113,17 +113,16 @@ async fn check(
     Ok(Some(observed))
 }
 
-/// What was seen of a node.
+/// The results of checking a node.
 #[derive(Default)]
 struct Sight {
-    /// What each way to look found.
+    /// The result of each detection mode.
     found: Vec<Found>,
-    /// What it said of itself that is not well, or what is wrong with its machine; what else the provider sees is told
-    /// elsewhere.
+    /// What its URL or its machine reported; losses that the provider observes have events of their own.
     why: Option<String>,
 }
 
-/// Looks in all ways.
+/// Checks a node in all detection modes.
 async fn sight(context: &Context, node: &Node, observed: &Observed, settings: &Settings) -> Sight {
     let machine = observed.machines.get(&node.id);
     let mut sight = Sight { why: machine.cloned(), ..Sight::default() };
@@ -132,7 +131,7 @@ async fn sight(context: &Context, node: &Node, observed: &Observed, settings: &S
             ModeType::LifecycleEvents | ModeType::NodeStatusPolling => {
                 by_provider(node, &observed.of(node.id))
             }
-            // Who is known not to work need not be asked.
+            // A node in ERROR need not be polled.
             ModeType::NodeStatusPollUrl if node.status == NodeStatus::Error => Found::Unwell,
             ModeType::NodeStatusPollUrl => {
                 let polled = poll(context, node, &mode.options).await;
@@ -148,7 +147,7 @@ async fn sight(context: &Context, node: &Node, observed: &Observed, settings: &S
     sight
 }
 
-/// Asks a node as often as it may fail.
+/// Polls a node, with the policy's retries.
 async fn poll(context: &Context, node: &Node, options: &PollUrl) -> Polled {
     let Some(probe) = context.policies.probe() else { return Polled::NotAsked };
     let url = options.url_of(&node.name);

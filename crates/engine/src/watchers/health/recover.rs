@@ -1,4 +1,4 @@
-//! Asking for the recovery of a node.
+//! Submission of recoveries.
 
 use muster_core::action::{ActionKind, Cause, OnConflict};
 use muster_core::change::{Change, Recovery};
@@ -14,7 +14,7 @@ use crate::admission::Caller;
 use crate::context::Context;
 use crate::events;
 
-/// Asks for it; false if something is under way with that node or its cluster.
+/// Submits a recovery; false if another action holds the node or its cluster.
 pub(crate) async fn ask(
     context: &Context,
     cluster: &Cluster,

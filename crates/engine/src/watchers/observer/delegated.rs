@@ -1,4 +1,4 @@
-//! What is seen of a cluster that an operator drives, outside any action: written down, told, and never undone.
+//! Observation of delegated clusters outside any action: recorded in rows and events, and never reverted.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
@@ -15,7 +15,7 @@ use crate::reconcile::delegated::mirror_events::{identified, tell};
 use crate::reconcile::delegated::plan;
 use crate::watchers::observer::Looked;
 
-/// Writes what a look at one cluster changes.
+/// Records the observation of one cluster.
 pub(crate) async fn look_at(
     context: &Context,
     duty: String,
@@ -27,7 +27,7 @@ pub(crate) async fn look_at(
     let now = context.clock.now();
     let mirror = match &seen.object {
         Object::Unknown => return Ok(Looked::Open),
-        // Its creation failed or has not come so far: nothing was there that could be missed.
+        // Its creation failed or is not that far: there was no object that could be missing.
         Object::Absent if cluster.observed.object.is_none() => return Ok(Looked::Settled),
         Object::Absent => return end(context, duty, &cluster, now).await,
         Object::Present(spec) => {
@@ -54,7 +54,7 @@ pub(crate) async fn look_at(
     Ok(looked(context.store.mirror(command).await?))
 }
 
-/// The row of a cluster that somebody else deleted becomes history.
+/// Marks the row of a cluster deleted that was deleted elsewhere.
 async fn end(
     context: &Context,
     duty: String,
@@ -80,7 +80,7 @@ async fn end(
         events: vec![event],
     };
     Ok(match looked(context.store.mirror(command).await?) {
-        // Something else may stand in its place already, made from a copy.
+        // Another object of the same name may exist already, restored from a copy.
         Looked::Settled => Looked::Open,
         looked => looked,
     })
@@ -89,13 +89,13 @@ async fn end(
 fn looked(mirrored: Mirrored) -> Looked {
     match mirrored {
         Mirrored::Written => Looked::Settled,
-        // Whoever has the cluster sees the same world; afterwards it is looked at again.
+        // The action that holds the cluster observes it itself; it is observed again afterwards.
         Mirrored::Busy => Looked::Open,
         Mirrored::NotOurs => Looked::NotOurs,
     }
 }
 
-/// How the cluster is, and what keeps it from being as it should.
+/// Evaluates the status of the cluster, and what keeps it from its goal.
 fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed, resized: bool) {
     let counts = mirror.counts(before);
     let cluster = &mut mirror.cluster;
@@ -104,14 +104,14 @@ fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed, 
     } else {
         counts.evaluate(cluster, "NODE_CHECK")
     };
-    // All may work, and nobody new find it.
+    // All members may work while new clients cannot reach the cluster.
     let word =
         if word == ClusterStatus::Active && !spec.missing.is_empty() { ClusterStatus::Warning } else { word };
     let obstacles = plan::obstacles(cluster.has_head, spec, &seen.members);
     if !matches!(word, ClusterStatus::Active | ClusterStatus::Suspended) && !obstacles.is_empty() {
         words = format!("{words} {}", obstacles.join("; "));
     }
-    // The words of the action that brought it there stay while nothing changes.
+    // The status reason of the last action stays while nothing changes.
     if word != cluster.status || word != ClusterStatus::Active || resized {
         (cluster.status, cluster.status_reason) = (word, words);
     }

@@ -1,4 +1,4 @@
-//! Clusters that are there without a row: others made them, and they get one.
+//! Discovery: external clusters get a row.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::events::{self, reason};
 use crate::ids::new_id;
 use crate::ports::provider::{DiscoveredCluster, Provider};
 
-/// Gives a cluster a row if it is there; whether it has one now.
+/// Gives an existing cluster a row; returns whether it has one now.
 pub(crate) async fn discover(
     context: &Context,
     provider: &Arc<dyn Provider>,
@@ -50,7 +50,7 @@ fn rows(
     found: DiscoveredCluster,
     now: Timestamp,
 ) -> Option<(Cluster, Profile)> {
-    // What is in a namespace of nobody is seen by admins only: no project has an empty name.
+    // Clusters in namespaces without a project are visible to admins only: no project has an empty name.
     let project = projects.project_of(&found.namespace).unwrap_or_default().to_owned();
     let capabilities = provider.capabilities(&found.kind, Some(&found.flavor))?;
     let recipe = ProfileId::from_uuid(new_id());
@@ -68,9 +68,9 @@ fn rows(
         flavor: Some(found.flavor),
         has_head: capabilities.head,
         groups: found.groups,
-        // What it really is is seen in a moment.
+        // The real status is observed in a moment.
         status: ClusterStatus::Warning,
-        status_reason: "it was found, and has not been looked at yet".to_owned(),
+        status_reason: "it was discovered, and has not been observed yet".to_owned(),
         labels: found.labels,
         annotations: found.annotations,
         init_at: created_at.unwrap_or(now),

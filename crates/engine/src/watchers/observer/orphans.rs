@@ -1,4 +1,4 @@
-//! Nodes that are in no cluster: seen as the others are, and brought back only when somebody asks.
+//! Orphans: observed like members, and recovered only on request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::intent::orphan;
 use crate::ports::provider::{Change, ClusterTarget, Provider};
 use crate::watchers::observer::{Looked, duty, lost_nodes};
 
-/// Which clusters changes are about; a node that is in none stands for itself.
+/// The clusters that changes are about; an orphan counts as its own virtual cluster.
 pub(crate) async fn clusters_of(
     context: &Context,
     changes: &[Change],
@@ -35,7 +35,7 @@ pub(crate) async fn clusters_of(
     Ok(clusters)
 }
 
-/// Looks at the node that this stands for, if it stands for one, and writes what is lost.
+/// Observes the orphan of a virtual cluster, if there is one, and records its loss.
 pub(crate) async fn look_at(
     context: &Context,
     provider: &Arc<dyn Provider>,

@@ -14,7 +14,7 @@ pub(super) enum Deed {
     ScaleIn,
     Delete,
     Heal,
-    /// What is lost comes back because somebody asks.
+    /// A lost node is recovered on request.
     Recover,
     Check,
     Operate,
@@ -41,7 +41,7 @@ pub(super) enum NodeDeed {
     Rename,
     /// It follows another recipe.
     Remake,
-    /// It is made anew.
+    /// It is recreated.
     Recover,
     Check,
 }
@@ -58,7 +58,7 @@ pub(super) enum Place {
 }
 
 impl Deed {
-    /// Workers before, and what there should be afterwards; those of single nodes are told elsewhere.
+    /// Workers before, and the expected result; single nodes have their own expectations.
     pub(super) fn sizes(self) -> (u32, Expected) {
         let (before, workers, made, again) = match self {
             Self::Create => (0, Some(3), 4, 0),

@@ -48,7 +48,7 @@ impl Task {
         match (self, begun) {
             (Self::Cluster(task), begun) => task.finish(harness, engine, begun).await,
             (Self::Node(task), Begun::Action(action)) => task.finish(harness, engine, action).await,
-            (Self::Node(_), Begun::Lost(node)) => panic!("nobody asked for the loss of {node}"),
+            (Self::Node(_), Begun::Lost(node)) => panic!("the loss of {node} was not requested"),
         }
     }
 }
@@ -169,7 +169,7 @@ impl ClusterTask {
         facts::agree(harness, self.cluster, self.deed.sizes().1).await;
     }
 
-    /// What no count of nodes tells.
+    /// Expectations beyond counts of nodes.
     async fn is_as_asked(&self, harness: &Harness) {
         let nodes = made::members(harness, self.cluster).await;
         match (&self.about, self.deed) {
@@ -188,7 +188,7 @@ impl ClusterTask {
                 assert!(nodes.iter().all(|node| node.status_reason == facts::CHECKED), "{nodes:?}");
             }
             (_, Deed::Operate) => {
-                // Twice where nobody heard how it went the first time.
+                // Twice where the result of the first time was lost.
                 let times = operated(harness, self.cluster);
                 assert_eq!(times.len(), nodes.len(), "{}", harness.world.tail());
                 assert!(times.values().all(|times| *times <= 2), "{}", harness.world.tail());
@@ -197,7 +197,7 @@ impl ClusterTask {
         }
     }
 
-    /// The world learns whose nodes are when they are looked at.
+    /// The world learns the clusters of nodes when they are observed.
     async fn tell_whose(&self, engine: &Replica) {
         if !matches!(self.deed, Deed::Add | Deed::Replace) {
             return;

@@ -1,4 +1,4 @@
-//! Others have the same rights: what they change, delete and lose is seen, told, and never undone.
+//! External changes, deletions and losses are observed, recorded as events, and never reverted.
 
 use muster_core::action::{ActionKind, ActionStatus, Cause};
 use muster_core::cluster::ClusterStatus;
@@ -10,7 +10,7 @@ use super::{created, names, open, told, until, workers};
 use crate::harness::{Harness, exactly};
 
 #[database_test(open)]
-async fn a_size_changed_elsewhere_is_mirrored_and_told_and_never_written_back(harness: Harness) {
+async fn a_size_changed_elsewhere_is_mirrored_with_an_event_and_never_reverted(harness: Harness) {
     let cluster = created(&harness, 3).await;
     harness.operators.edit(cluster.id, |group| group.desired = 5);
     until(&harness, cluster.id, "five", |row, nodes| row.desired() == 5 && nodes.len() == 6).await;
@@ -75,7 +75,7 @@ async fn a_cluster_deleted_elsewhere_becomes_history(harness: Harness) {
 }
 
 #[database_test(open)]
-async fn a_cluster_deleted_elsewhere_in_the_middle_of_a_resize_is_not_made_again(harness: Harness) {
+async fn a_cluster_deleted_elsewhere_during_a_resize_is_not_recreated(harness: Harness) {
     let cluster = created(&harness, 2).await;
     harness.operators.stop();
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(4)).await;
@@ -91,7 +91,7 @@ async fn a_cluster_deleted_elsewhere_in_the_middle_of_a_resize_is_not_made_again
 }
 
 #[database_test(open)]
-async fn a_lost_worker_is_told_and_left_to_its_operator(harness: Harness) {
+async fn a_lost_worker_is_an_event_and_left_to_its_operator(harness: Harness) {
     let cluster = created(&harness, 2).await;
     let lost = workers(harness.nodes(cluster.id).await).remove(0);
     harness.operators.lose(cluster.id, &lost.name);

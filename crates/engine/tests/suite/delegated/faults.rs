@@ -1,4 +1,4 @@
-//! What goes wrong on the way: refusals, lies, silence, and people who change their minds.
+//! Failures: refusals, wrong observations, no response, cancelled actions.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
@@ -23,7 +23,7 @@ async fn a_write_that_is_refused_for_good_fails_with_the_refusers_words(harness:
     assert_eq!((resize.status, resize.status_reason.as_str()), (ActionStatus::Failed, words));
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.status), (2, ClusterStatus::Active));
-    assert_eq!(harness.nodes(cluster.id).await.len(), 3, "placeholders for what nobody makes");
+    assert_eq!(harness.nodes(cluster.id).await.len(), 3, "placeholders that no operator fills");
 }
 
 #[database_test(open)]
@@ -98,7 +98,10 @@ async fn an_operator_that_will_not_act_ends_it_with_its_words(harness: Harness) 
 #[case::sqlite_unknown(Kind::Sqlite, Lie::Unknown)]
 #[case::postgres_unknown(Kind::Postgres, Lie::Unknown)]
 #[tokio::test]
-async fn while_nobody_can_tell_nothing_is_written_and_nothing_is_gone(#[case] kind: Kind, #[case] lie: Lie) {
+async fn while_the_state_is_unknown_nothing_is_written_and_nothing_is_gone(
+    #[case] kind: Kind,
+    #[case] lie: Lie,
+) {
     let Some(harness) = open(kind).await else { return };
     let cluster = created(&harness, 2).await;
     let before = harness.nodes(cluster.id).await;
@@ -107,7 +110,7 @@ async fn while_nobody_can_tell_nothing_is_written_and_nothing_is_gone(#[case] ki
     harness.operators.release();
     let looks = harness.operators.looks();
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(4)).await;
-    // The observer's looks and the action's own.
+    // The observations of the observer and of the action.
     harness.operators.begun(Verb::Observe, looks + 4).await;
     assert_eq!(harness.action(resize).await.status, ActionStatus::Running);
     assert_eq!(harness.operators.count(Verb::Update), 0);
@@ -155,7 +158,7 @@ async fn a_resize_cancelled_before_its_write_changes_nothing(harness: Harness) {
 }
 
 #[database_test]
-async fn clusters_whose_operator_does_nothing_keep_nobody_else_waiting(kind: Kind) {
+async fn clusters_with_an_idle_operator_do_not_block_others(kind: Kind) {
     let one_hand = Config { parallel_actions: 1, ..soon() };
     let Some(harness) = setup().config(one_hand).open(kind).await else { return };
     harness.operators.stop();

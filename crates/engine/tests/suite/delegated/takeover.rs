@@ -1,4 +1,4 @@
-//! Engines that die between what they recorded and what they heard.
+//! Engines that die between a recorded write and its response.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::change::{Change, Recovery};
@@ -26,12 +26,12 @@ fn lasting(harness: &Harness, verb: Verb) -> usize {
 }
 
 #[database_test(open)]
-async fn a_write_whose_answer_nobody_heard_is_not_made_twice(mut harness: Harness) {
+async fn a_write_whose_response_was_lost_is_not_repeated(mut harness: Harness) {
     let cluster = created(&harness, 2).await;
     replace_by_a_dying_one(&mut harness).await;
     let dying = harness.engine.id();
     harness.operators.hold_answers(Verb::Update);
-    // Relative: whoever decides it twice gets another size.
+    // Relative: deciding it twice would give another size.
     let inputs = serde_json::json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 2});
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, inputs).await;
     harness.operators.begun(Verb::Update, 1).await;
@@ -66,7 +66,7 @@ async fn of_a_dead_engines_late_write_and_its_successors_only_one_lasts(mut harn
 }
 
 #[database_test(open)]
-async fn an_object_whose_making_nobody_heard_of_is_not_made_twice(mut harness: Harness) {
+async fn a_creation_whose_response_was_lost_is_not_repeated(mut harness: Harness) {
     replace_by_a_dying_one(&mut harness).await;
     harness.operators.hold_answers(Verb::Create);
     let cluster = operated(OPERATED_CLUSTER, 3);
@@ -80,7 +80,7 @@ async fn an_object_whose_making_nobody_heard_of_is_not_made_twice(mut harness: H
 }
 
 #[database_test(open)]
-async fn a_restart_whose_answer_nobody_heard_does_not_restart_the_new_head(mut harness: Harness) {
+async fn a_restart_whose_response_was_lost_does_not_restart_the_new_head(mut harness: Harness) {
     let cluster = created(&harness, 1).await;
     let head = harness.nodes(cluster.id).await[0].id;
     replace_by_a_dying_one(&mut harness).await;
@@ -118,12 +118,12 @@ async fn an_engine_that_stops_hands_over_what_it_waits_for(mut harness: Harness)
 }
 
 #[database_test(open)]
-async fn an_engine_that_stops_does_not_wait_for_a_look_that_hangs(harness: Harness) {
+async fn a_stopping_engine_does_not_wait_for_a_hanging_observation(harness: Harness) {
     let cluster = created(&harness, 1).await;
     let looks = harness.operators.looks();
     harness.operators.hold(Verb::Observe);
     harness.operators.edit(cluster.id, |group| group.desired = 2);
     harness.operators.begun(Verb::Observe, looks + 1).await;
     let stopped = tokio::time::timeout(PATIENCE.into(), harness.engine.stop()).await;
-    assert!(stopped.is_ok(), "it waits for a look");
+    assert!(stopped.is_ok(), "it waits for an observation");
 }

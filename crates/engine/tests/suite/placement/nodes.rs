@@ -1,4 +1,4 @@
-//! Single nodes, and engines that go on where others stopped.
+//! Placement of single nodes, and after a take-over.
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::Cluster;
@@ -15,7 +15,7 @@ use crate::harness::{Harness, caller, setup};
 use crate::nodes::{changed, row};
 use crate::policies::{ended, with_policies};
 
-/// A node that somebody asks for as a member.
+/// A node that is requested as a member.
 async fn asked(harness: &Harness, cluster: &Cluster) -> (Action, Node) {
     let profile = harness.store().profile(cluster.profile_id).await.expect("an answer").expect("a recipe");
     let new = NewNode {
@@ -31,7 +31,7 @@ async fn asked(harness: &Harness, cluster: &Cluster) -> (Action, Node) {
 }
 
 #[database_test(with_policies)]
-async fn a_node_that_is_made_anew_keeps_its_zone(harness: Harness) {
+async fn a_recreated_node_keeps_its_zone(harness: Harness) {
     let cluster = placed(&harness, 0).await;
     zoned(&harness, &cluster, &["az1", "az2"]).await;
     scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 4).await;

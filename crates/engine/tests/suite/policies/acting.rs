@@ -40,7 +40,7 @@ async fn a_deletion_policy_says_who_goes(#[case] kind: Kind, #[case] criteria: &
     assert_eq!(said["reduce_desired_capacity"], json!(true));
     assert_eq!(said.get("destroy_after_deletion"), None, "the policy says nothing of it");
     let grown = harness.resized(&cluster, 3).await;
-    assert_eq!(grown.data.get("deletion"), None, "nobody goes");
+    assert_eq!(grown.data.get("deletion"), None, "no node is removed");
 }
 
 #[database_test(with_policies)]

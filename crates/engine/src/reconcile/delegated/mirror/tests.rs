@@ -67,7 +67,7 @@ fn lost(mirror: &Mirror) -> Vec<&str> {
 }
 
 #[test]
-fn what_says_the_same_changes_nothing() {
+fn an_equal_observation_changes_nothing() {
     let nodes = [bound_head("h"), bound(1, "a")];
     let mut cluster = cluster(1);
     cluster.observed.ready_workers = Some(1);
@@ -114,21 +114,21 @@ fn placeholders_never_stand_for_more_than_is_asked_for() {
 }
 
 #[test]
-fn a_member_that_is_not_in_the_list_loses_its_row_and_is_told_of() {
+fn a_member_that_is_not_listed_loses_its_row_with_an_event() {
     let nodes = [bound(1, "a"), bound(2, "b")];
     let mirror = look(&cluster(2), &nodes, vec![member("b")], &spec(2));
     assert_eq!((mirror.gone.as_slice(), lost(&mirror)), ([nodes[0].id].as_slice(), vec!["a"]));
 }
 
 #[test]
-fn members_that_are_too_many_go_without_a_word() {
+fn surplus_members_are_removed_without_an_event() {
     let nodes = [bound(1, "a"), bound(2, "b"), bound(3, "c")];
     let mirror = look(&cluster(1), &nodes, vec![member("b")], &spec(1));
     assert_eq!((mirror.gone.len(), lost(&mirror)), (2, Vec::<&str>::new()));
 }
 
 #[test]
-fn members_that_an_action_replaces_go_without_a_word() {
+fn replaced_members_are_removed_without_an_event() {
     let nodes = [bound_head("h"), bound(1, "a")];
     let seen = Observed { members: vec![head("h2")], ..Observed::default() };
     let mirror = mirror(&cluster(1), &nodes, &seen, Some(&spec(1)), |_| true, NOW);
@@ -147,7 +147,7 @@ fn a_node_is_as_its_member_is_seen(#[case] seen: Seen, #[case] status: NodeStatu
 }
 
 #[test]
-fn a_member_on_its_way_out_is_told_of_once_unless_it_is_too_many() {
+fn a_member_being_removed_is_lost_once_unless_it_is_surplus() {
     let nodes = [bound(1, "a")];
     let leaving = SeenMember { leaving: true, ..member("a") };
     let first = look(&cluster(1), &nodes, vec![leaving.clone()], &spec(1));
@@ -178,7 +178,7 @@ fn the_head_keeps_its_id_when_its_operator_makes_another() {
 }
 
 #[test]
-fn the_same_place_made_anew_is_the_same_node() {
+fn a_recreated_member_in_the_same_place_is_the_same_node() {
     let nodes = [bound(1, "a")];
     let mut again = member("a");
     again.id.uid = "a-2".to_owned();
@@ -188,7 +188,7 @@ fn the_same_place_made_anew_is_the_same_node() {
 }
 
 #[test]
-fn sizes_and_bounds_changed_elsewhere_are_mirrored_and_told() {
+fn sizes_and_bounds_changed_elsewhere_are_mirrored_with_an_event() {
     let mut spec = spec(4);
     spec.groups[0].bounds = Some(Bounds { min: 1, max: Some(8) });
     let before = cluster(2);
@@ -208,10 +208,7 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_and_told() {
     )
 )]
 #[case::by_ourselves(Fence(6), None)]
-fn what_workers_are_made_from_is_followed_where_others_change_it(
-    #[case] fence: Fence,
-    #[case] told: Option<&str>,
-) {
+fn templates_changed_elsewhere_are_mirrored(#[case] fence: Fence, #[case] told: Option<&str>) {
     let made = |image: &str, cpu: &str| {
         let shape = Shape { cpu: cpu.parse().ok(), ..Shape::default() };
         Some(Made { image: image.to_owned(), shape, ..Made::default() })
@@ -222,7 +219,7 @@ fn what_workers_are_made_from_is_followed_where_others_change_it(
         spec
     };
     let first = look(&cluster(2), &[], Vec::new(), &with(Fence(5), made("a:1", "1")));
-    assert_eq!(first.told, [], "what is seen for the first time is not a change");
+    assert_eq!(first.told, [], "a first observation is not a change");
     assert_eq!(first.cluster.groups, cluster(2).groups);
     let changed = look(&first.cluster, &[], Vec::new(), &with(fence, made("b:2", "2")));
     let words: Vec<Told> = told.map(|told| Told::ChangedElsewhere(told.to_owned())).into_iter().collect();
@@ -233,7 +230,7 @@ fn what_workers_are_made_from_is_followed_where_others_change_it(
 }
 
 #[test]
-fn a_write_of_our_own_that_nobody_took_note_of_is_not_somebody_elses() {
+fn an_unrecorded_write_of_muster_is_not_an_external_change() {
     let mirror = look(&cluster(2), &[], Vec::new(), &Spec { fence: Fence(6), ..spec(4) });
     assert_eq!((mirror.cluster.desired(), mirror.told.as_slice()), (4, [].as_slice()));
     assert_eq!(mirror.cluster.observed.fence, Fence(6));
@@ -260,7 +257,7 @@ fn groups_come_and_go_as_the_object_says() {
 }
 
 #[test]
-fn what_others_tell_of_objects_is_told_once_and_of_whom_it_is_about() {
+fn external_events_are_imported_once_for_their_nodes() {
     let cluster = sample::cluster(1, 0, None);
     let heard = |version: u64, object: &str| ExternalEvent {
         id: uuid::Uuid::from_u128(version.into()),

@@ -9,7 +9,7 @@ fn goal(write: Write) -> Goal {
     Goal { write, complete: Complete::All, has_head: true, ..Goal::looking(Complete::All) }
 }
 
-/// Group `default` shall have so many.
+/// A goal that sets the size of group `default`.
 fn sized(desired: u32) -> Goal {
     let wanted = vec![GroupSizes { group: "default".to_owned(), desired: Some(desired), bounds: None }];
     Goal { wanted, complete: Complete::Groups(vec!["default".to_owned()]), ..goal(Write::Update) }
@@ -34,7 +34,7 @@ fn member(name: &str, role: NodeRole) -> SeenMember {
     }
 }
 
-/// A head and so many workers.
+/// A head and a number of workers.
 fn members(workers: u32) -> Vec<SeenMember> {
     let worker = |number| member(&format!("w{number}"), NodeRole::Worker);
     std::iter::once(member("h", NodeRole::Head)).chain((0..workers).map(worker)).collect()
@@ -77,8 +77,8 @@ fn unknown_stops_everything(#[case] write: Write) {
 
 #[rstest]
 #[case::missing(Object::Absent, fresh(), Verdict::Call)]
-#[case::made_by_whoever_died(Object::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
-#[case::made_in_part_by_whoever_died(Object::Present(Spec { unfinished: true, ..object(0, 7) }), called(false), Verdict::Call)]
+#[case::created_by_a_dead_engine(Object::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
+#[case::created_in_part_by_a_dead_engine(Object::Present(Spec { unfinished: true, ..object(0, 7) }), called(false), Verdict::Call)]
 #[case::complete(Object::Present(object(0, 7)), called(true), Verdict::Reached)]
 fn an_object_is_made_once(#[case] object: Object, #[case] memory: Memory, #[case] verdict: Verdict) {
     assert_eq!(plan(&goal(Write::Create), &seen(object, members(0)), &memory, NOW), verdict);
@@ -89,7 +89,7 @@ fn an_object_is_made_once(#[case] object: Object, #[case] memory: Memory, #[case
 #[case::resized(Write::Update, fresh())]
 #[case::restarted(Write::RestartHead, fresh())]
 #[case::recovered(Write::Nothing, fresh())]
-fn what_was_deleted_elsewhere_is_not_made_again(#[case] write: Write, #[case] memory: Memory) {
+fn objects_deleted_elsewhere_are_not_recreated(#[case] write: Write, #[case] memory: Memory) {
     let verdict = plan(&goal(write), &seen(Object::Absent, Vec::new()), &memory, NOW);
     assert_eq!(verdict, Verdict::Unreachable(vec!["the cluster was deleted elsewhere".to_owned()]));
 }
@@ -97,9 +97,9 @@ fn what_was_deleted_elsewhere_is_not_made_again(#[case] write: Write, #[case] me
 #[rstest]
 #[case::to_write(3, 0, fresh(), Verdict::Call)]
 #[case::holds_it_already(5, 0, fresh(), Verdict::Acknowledged)]
-#[case::written_by_whoever_died(5, 7, called(false), Verdict::Acknowledged)]
-#[case::never_written_by_whoever_died(3, 6, called(false), Verdict::Call)]
-#[case::written_by_whoever_died_and_changed_since(4, 7, called(false), Verdict::Acknowledged)]
+#[case::written_by_a_dead_engine(5, 7, called(false), Verdict::Acknowledged)]
+#[case::never_written_by_a_dead_engine(3, 6, called(false), Verdict::Call)]
+#[case::written_by_a_dead_engine_and_changed_since(4, 7, called(false), Verdict::Acknowledged)]
 #[case::acknowledged_and_lost(3, 6, called(true), Verdict::Call)]
 #[case::reached(5, 7, called(true), Verdict::Reached)]
 fn sizes_are_written_once(
@@ -112,7 +112,7 @@ fn sizes_are_written_once(
 }
 
 #[test]
-fn a_size_that_somebody_else_changed_after_us_is_not_fought() {
+fn a_size_changed_elsewhere_after_the_write_is_not_overwritten() {
     let verdict = plan(&sized(5), &there(object(2, 7), members(2)), &called(true), NOW);
     assert!(matches!(verdict, Verdict::Unreachable(_)));
     assert_eq!(
@@ -258,8 +258,8 @@ fn a_missing_head_is_asked_for_once() {
 #[case::there(there(object(1, 0), members(1)), fresh(), Verdict::Call)]
 #[case::gone(seen(Object::Absent, Vec::new()), fresh(), Verdict::Reached)]
 #[case::acknowledged_and_lost(there(object(1, 0), members(1)), called(true), Verdict::Call)]
-#[case::told_by_whoever_died(there(Spec { leaving: true, ..object(1, 0) }, members(1)), called(false), Verdict::Acknowledged)]
-fn a_deletion_is_told_once(#[case] world: Observed, #[case] memory: Memory, #[case] verdict: Verdict) {
+#[case::requested_by_a_dead_engine(there(Spec { leaving: true, ..object(1, 0) }, members(1)), called(false), Verdict::Acknowledged)]
+fn a_deletion_is_requested_once(#[case] world: Observed, #[case] memory: Memory, #[case] verdict: Verdict) {
     assert_eq!(plan(&goal(Write::Delete), &world, &memory, NOW), verdict);
 }
 
@@ -279,14 +279,14 @@ fn nothing_is_changed_about_what_others_are_deleting() {
 }
 
 #[test]
-fn a_look_ends_whatever_is_seen() {
+fn an_observation_ends_whatever_is_observed() {
     let look = Goal::looking(Complete::Groups(Vec::new()));
     assert_eq!(plan(&look, &there(object(5, 0), members(0)), &fresh(), NOW), Verdict::Reached);
     assert_eq!(plan(&look, &seen(Object::Absent, Vec::new()), &fresh(), NOW), Verdict::Reached);
 }
 
 #[test]
-fn what_was_never_made_is_said_to_be_so() {
+fn a_cluster_that_was_never_created_is_reported_as_such() {
     let unmade = Goal { unmade: true, ..sized(5) };
     let verdict = plan(&unmade, &seen(Object::Absent, Vec::new()), &fresh(), NOW);
     assert!(words(&verdict).starts_with("it was never made"), "{verdict:?}");
@@ -298,7 +298,7 @@ fn what_was_never_made_is_said_to_be_so() {
 #[rstest]
 #[case::scaled(sized(3))]
 #[case::restarted_or_recovered(goal(Write::RestartHead))]
-fn what_others_took_away_is_made_again_by_whoever_changes_the_cluster(#[case] goal: Goal) {
+fn parts_deleted_elsewhere_are_recreated_by_the_next_change(#[case] goal: Goal) {
     let spec = Spec { missing: vec!["Service 'fred' (its address)".to_owned()], ..object(3, 7) };
     let verdict = plan(&goal, &there(spec.clone(), members(3)), &fresh(), NOW);
     assert_eq!(verdict, Verdict::Call);
@@ -309,6 +309,6 @@ fn what_others_took_away_is_made_again_by_whoever_changes_the_cluster(#[case] go
     assert_eq!(
         plan(&looking, &there(spec, members(3)), &fresh(), NOW),
         Verdict::Reached,
-        "a look makes nothing"
+        "observing creates nothing"
     );
 }

@@ -211,7 +211,7 @@ fn workers_of_an_old_head_are_replaced_where_they_cannot_rejoin(
 }
 
 #[test]
-fn a_look_starts_nothing() {
+fn observing_starts_nothing() {
     let (cluster, nobody, node) = (sample::cluster(2, 0, None), HashSet::new(), sample::node(1));
     let seen = observed([(node.id, exited())]);
     let look = Input { start: false, ..input(&cluster, &nobody) };
@@ -243,7 +243,7 @@ fn a_node_that_was_stopped_to_be_replaced_is_started_at_once() {
 }
 
 #[test]
-fn one_that_is_made_anew_is_stopped_only_while_it_is_the_old_one() {
+fn a_recreated_member_is_stopped_only_while_it_is_the_old_instance() {
     let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
     let again = HashMap::from([(node.id, "old".to_owned())]);
     let input = Input { again: &again, ..input(&cluster, &nobody) };

@@ -8,7 +8,7 @@ const fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
-/// One that works since 1000, may be unused for 100 s and there for as long as is said.
+/// A cluster created at 1000 with an idle timeout of 100 s and the given lifetime.
 fn cluster(max_lifetime: Option<u32>) -> Cluster {
     let limits =
         Limits { idle_timeout: Some(Span::from_secs(100)), max_lifetime: max_lifetime.map(Span::from_secs) };
@@ -46,7 +46,7 @@ fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
 }
 
 #[test]
-fn one_idle_time_is_warned_of_once_and_the_next_one_anew() {
+fn each_idle_time_is_warned_of_once() {
     let mut cluster = cluster(None);
     let mut warned = |said, now| {
         let decision = decide(&cluster, Some(said), Memory::default(), at(now));
@@ -55,7 +55,7 @@ fn one_idle_time_is_warned_of_once_and_the_next_one_anew() {
     };
     assert!(warned(idle(1000), 1090));
     assert!(!warned(idle(1000), 1095));
-    // A framework may say it a little differently each time.
+    // A framework may report a slightly different time with each query.
     assert!(!warned(idle(1001), 1096));
     assert!(!warned(Activity::Busy, 1097));
     assert!(!warned(idle(1098), 1180));
