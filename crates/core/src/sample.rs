@@ -1,16 +1,16 @@
 //! Sample objects for tests of this crate and others: a cluster, a node, an action.
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use uuid::Uuid;
 
-use crate::action::{Action, ActionKind, ActionStatus, Cause, Fence, Target};
+use crate::action::{Action, ActionKind, Target};
 use crate::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
 use crate::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
 use crate::node::Node;
 use crate::principal::{Door, Principal, Role};
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// A member of the project `demo`.
 pub fn principal() -> Principal {

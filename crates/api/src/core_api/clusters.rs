@@ -132,7 +132,7 @@ impl ClusterService for CoreApi {
             let mut given = request.cluster.unwrap_or_default();
             self.resolve_shapes(&mut given)?;
             let mask = request.update_mask.unwrap_or_default();
-            let profile = self.service.store().profile(cluster.profile_id).await.map_err(ApiError::from)?;
+            let profile = self.service.profile(cluster.profile_id).await?;
             let properties = profile.map(|profile| profile.properties).unwrap_or_default();
             let max_nodes = self.service.max_nodes();
             let update = update::update(&cluster, &properties, &given, &mask, max_nodes)?;

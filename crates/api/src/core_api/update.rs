@@ -321,7 +321,7 @@ mod tests {
         #[case] why: &str,
     ) {
         let refused = updated(&sample::cluster(1, 0, None), &given, path).unwrap_err();
-        assert!(refused.sentence.contains(why), "{refused}");
+        assert!(refused.message.contains(why), "{refused}");
     }
 
     #[rstest]

@@ -286,8 +286,11 @@ fn another_recipe_is_written_to_the_group_and_to_the_root() {
 #[test]
 fn another_recipe_of_a_scheduler_that_exists_is_refused() {
     let (cluster, old) = (cluster(), recipe(&json!({"worker": {"env": {"A": "1"}}})));
-    let plan = |recipe| Plan { cluster: &cluster, recipe };
-    let refusal = |new: Value| DaskOperator.check_remake(plan(&old), plan(&recipe(&new))).err();
+    let refusal = |new: Value| {
+        let (cluster, new) = (&cluster, recipe(&new));
+        let (old, new) = (Plan { cluster, recipe: &old }, Plan { cluster, recipe: &new });
+        DaskOperator.check_remake(old, new).err()
+    };
     assert_eq!(refusal(json!({"worker": {"env": {"A": "2"}}})), None);
     let why = refusal(json!({"head": {"env": {"A": "1"}}})).expect("its operator would not act");
     assert!(why.starts_with("the Dask operator does not apply another image"), "{why}");

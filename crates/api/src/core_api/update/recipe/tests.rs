@@ -118,7 +118,7 @@ fn what_cannot_be_changed_of_a_head_is_refused(
     #[case] why: &str,
 ) {
     let refused = updated(&of_head(head), &[path]).unwrap_err();
-    assert!(refused.sentence.starts_with(why), "{refused}");
+    assert!(refused.message.starts_with(why), "{refused}");
 }
 
 #[test]
@@ -141,5 +141,5 @@ fn types_whose_nodes_are_made_from_their_profile_alone_are_refused() {
     let (cluster, properties) = ray();
     let plain = Cluster { framework: None, ..cluster };
     let refused = spec_changes(&plain, &properties, &wire::Cluster::default(), &mask(&[ENVS])).unwrap_err();
-    assert!(refused.sentence.contains("are made from their profile"), "{refused}");
+    assert!(refused.message.contains("are made from their profile"), "{refused}");
 }
