@@ -20,7 +20,7 @@ use muster_api::identity::Identity;
 use muster_api::operations::Operations;
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
-use muster_core::policy::Rules;
+use muster_core::policy::PolicyRules;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::Provider;
@@ -150,8 +150,8 @@ async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
 }
 
 /// Health policies may look every second only where nothing is at stake.
-fn policy_rules(settings: &Settings) -> Rules {
-    if settings.dev { Rules { health_check_interval_min: 1 } } else { Rules::default() }
+fn policy_rules(settings: &Settings) -> PolicyRules {
+    if settings.dev { PolicyRules { health_check_interval_min: 1 } } else { PolicyRules::default() }
 }
 
 async fn start_engine(

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::ids::{ActionId, ClusterId, EngineId, InstanceId, NodeId};
 use crate::principal::{Door, Principal};
 use crate::string_enum::{UnknownValue, string_enum};
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 
 string_enum! {
     /// What an action does.
@@ -63,7 +63,7 @@ string_enum! {
 
 impl ActionKind {
     /// Whether an action on a node locks its whole cluster: it changes the membership, or may affect other nodes.
-    pub const fn takes_cluster(self) -> bool {
+    pub const fn locks_cluster(self) -> bool {
         matches!(
             self,
             Self::NodeCreate | Self::NodeDelete | Self::NodeJoin | Self::NodeLeave | Self::NodeRecover
@@ -262,9 +262,9 @@ pub struct Action {
     /// The earliest time of the next claim.
     pub not_before: Option<Timestamp>,
     /// How long it may run, suspensions not counted.
-    pub timeout: Span,
+    pub timeout: TimeSpan,
     /// How long it was suspended so far.
-    pub suspended_for: Span,
+    pub suspended_for: TimeSpan,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// When an engine first claimed it.
@@ -282,7 +282,7 @@ pub const WEBHOOK_REASON: &str = "receiver ";
 
 impl Action {
     /// The time limit of an action that belongs to no cluster.
-    pub const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
+    pub const DEFAULT_TIMEOUT: TimeSpan = TimeSpan::from_secs(3600);
 
     /// An action that a caller requests now, without inputs. A target that is a cluster is also what it belongs to.
     pub fn new(
@@ -322,7 +322,7 @@ impl Action {
             tries: 0,
             not_before: None,
             timeout: Self::DEFAULT_TIMEOUT,
-            suspended_for: Span::default(),
+            suspended_for: TimeSpan::default(),
             created_at: now,
             started_at: None,
             applied_at: None,

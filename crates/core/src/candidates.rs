@@ -27,7 +27,7 @@ pub struct Candidate {
     /// The node.
     pub id: NodeId,
     /// In ERROR or WARNING, or tainted.
-    pub bad: bool,
+    pub unhealthy: bool,
     /// When it first worked.
     pub created_at: Option<Timestamp>,
     /// When its profile was created.
@@ -37,22 +37,22 @@ pub struct Candidate {
 impl Candidate {
     /// The candidate of a node's row.
     pub fn of(node: &Node, profile_created_at: Timestamp) -> Self {
-        Self { id: node.id, bad: node.is_bad(), created_at: node.created_at, profile_created_at }
+        Self { id: node.id, unhealthy: node.is_unhealthy(), created_at: node.created_at, profile_created_at }
     }
 }
 
 /// Chooses `count` workers: unhealthy ones, then those that never worked, then by the criterion.
 ///
-/// `lot` breaks ties; the same values give the same choice.
+/// `tie_break` breaks ties; the same values give the same choice.
 pub fn choose(
     mut candidates: Vec<Candidate>,
     count: usize,
     criterion: Criterion,
-    lot: impl Fn(NodeId) -> u64,
+    tie_break: impl Fn(NodeId) -> u64,
 ) -> Vec<NodeId> {
     candidates.sort_by_cached_key(|candidate| {
         let group = match candidate {
-            Candidate { bad: true, .. } => 0,
+            Candidate { unhealthy: true, .. } => 0,
             Candidate { created_at: None, .. } => 1,
             _ => 2,
         };
@@ -63,7 +63,7 @@ pub fn choose(
             Criterion::YoungestFirst => age.saturating_neg(),
             Criterion::Random => 0,
         };
-        (group, rank, lot(candidate.id))
+        (group, rank, tie_break(candidate.id))
     });
     candidates.into_iter().take(count).map(|candidate| candidate.id).collect()
 }
@@ -83,10 +83,10 @@ mod tests {
 
     use super::*;
 
-    fn candidate(number: u128, bad: bool, created_at: Option<i64>, profile: i64) -> Candidate {
+    fn candidate(number: u128, unhealthy: bool, created_at: Option<i64>, profile: i64) -> Candidate {
         Candidate {
             id: NodeId::from_uuid(Uuid::from_u128(number)),
-            bad,
+            unhealthy,
             created_at: created_at.map(Timestamp::from_micros),
             profile_created_at: Timestamp::from_micros(profile),
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_workers_go_first_then_those_that_never_worked() {
+    fn unhealthy_workers_go_first_then_those_that_never_worked() {
         let mut candidates = four();
         candidates.push(candidate(5, false, None, 9));
         candidates.push(candidate(6, true, Some(99), 9));
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn at_random_the_lot_decides() {
-        let lot = |id: NodeId| u64::try_from(10 - id.as_uuid().as_u128()).unwrap();
-        assert_eq!(numbers(choose(four(), 2, Criterion::Random, lot)), [4, 3]);
+        let tie_break = |id: NodeId| u64::try_from(10 - id.as_uuid().as_u128()).unwrap();
+        assert_eq!(numbers(choose(four(), 2, Criterion::Random, tie_break)), [4, 3]);
     }
 
     #[test]

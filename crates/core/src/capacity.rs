@@ -22,7 +22,7 @@ pub struct Capacity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     /// One of them in messages: `the head`, `a worker`.
-    pub who: String,
+    pub subject: String,
     /// How many there should be.
     pub count: u32,
     /// What each requests; absent amounts are left to the provider.
@@ -31,10 +31,10 @@ pub struct Demand {
 
 /// The demands of a cluster: the head, then every group.
 pub fn demands(cluster: &Cluster, recipe: &ClusterRecipe) -> Vec<Demand> {
-    let head = Demand { who: "the head".to_owned(), count: 1, shape: recipe.head().shape() };
+    let head = Demand { subject: "the head".to_owned(), count: 1, shape: recipe.head().shape() };
     let several = cluster.groups.len() > 1;
     let workers = cluster.groups.iter().map(|group| Demand {
-        who: if several { format!("a worker of group '{}'", group.name) } else { "a worker".to_owned() },
+        subject: if several { format!("a worker of group '{}'", group.name) } else { "a worker".to_owned() },
         count: group.desired,
         shape: recipe.workers(Some(group)).shape(),
     });
@@ -43,46 +43,58 @@ pub fn demands(cluster: &Cluster, recipe: &ClusterRecipe) -> Vec<Demand> {
 
 impl Capacity {
     /// Why one node does not fit the machine; none if it fits.
-    pub fn refuses(&self, Demand { who, shape, .. }: &Demand) -> Option<String> {
-        let mut asked = Vec::new();
-        let mut there = Vec::new();
-        for what in What::ALL {
-            let (wanted, has) = (what.of(shape).unwrap_or(0), what.had(self));
+    pub fn refusal(&self, Demand { subject, shape, .. }: &Demand) -> Option<String> {
+        let mut requested_amounts = Vec::new();
+        let mut available_amounts = Vec::new();
+        for resource in Resource::ALL {
+            let (wanted, has) = (resource.of(shape).unwrap_or(0), resource.available(self));
             if wanted > has {
-                asked.push(format!("{} {what}", what.amount(wanted)));
-                there.push(what.about(has));
+                requested_amounts.push(format!("{} {resource}", resource.amount(wanted)));
+                available_amounts.push(resource.rounded(has));
             }
         }
-        let (asked, there) = (asked.join(" and "), there.join(" and "));
-        (!asked.is_empty()).then(|| format!("{who} asks for {asked}; this machine has {there}: ask for less"))
+        let (requested_amounts, available_amounts) =
+            (requested_amounts.join(" and "), available_amounts.join(" and "));
+        (!requested_amounts.is_empty()).then(|| {
+            format!(
+                "{subject} asks for {requested_amounts}; this machine has {available_amounts}: ask for less"
+            )
+        })
     }
 
     /// Why all of them together exceed the machine, with the arithmetic; none if they fit.
     pub fn exceeded(&self, demands: &[Demand]) -> Option<String> {
-        let excess = |what: &What| {
+        let excess = |resource: &Resource| {
             let sum = demands.iter().fold(0_u64, |sum, demand| {
-                sum.saturating_add(what.of(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()))
+                sum.saturating_add(
+                    resource.of(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()),
+                )
             });
-            let has = what.had(self);
-            let terms = demands.iter().filter_map(|demand| what.term(demand)).collect::<Vec<_>>().join(" + ");
+            let has = resource.available(self);
+            let terms =
+                demands.iter().filter_map(|demand| resource.term(demand)).collect::<Vec<_>>().join(" + ");
             (sum > has).then(|| {
-                format!("{terms} = {} {what}, and this machine has {}", what.amount(sum), what.about(has))
+                format!(
+                    "{terms} = {} {resource}, and this machine has {}",
+                    resource.amount(sum),
+                    resource.rounded(has)
+                )
             })
         };
-        let excesses: Vec<String> = What::ALL.iter().filter_map(excess).collect();
+        let excesses: Vec<String> = Resource::ALL.iter().filter_map(excess).collect();
         (!excesses.is_empty()).then(|| format!("its nodes together ask for {}", excesses.join("; for ")))
     }
 }
 
 /// A resource of a shape.
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum Resource {
     Cpu,
     Memory,
     Gpu,
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cpu => "cpu",
@@ -92,7 +104,7 @@ impl fmt::Display for What {
     }
 }
 
-impl What {
+impl Resource {
     const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::Gpu];
 
     fn of(self, shape: &Shape) -> Option<u64> {
@@ -103,7 +115,7 @@ impl What {
         }
     }
 
-    fn had(self, capacity: &Capacity) -> u64 {
+    fn available(self, capacity: &Capacity) -> u64 {
         match self {
             Self::Cpu => capacity.cpu.millis(),
             Self::Memory => capacity.memory.bytes(),
@@ -121,9 +133,9 @@ impl What {
     }
 
     /// Capacities are seldom round numbers: a tenth of a unit is precise enough.
-    fn about(self, amount: u64) -> String {
+    fn rounded(self, amount: u64) -> String {
         match self {
-            Self::Memory => Memory::from_bytes(amount).about(),
+            Self::Memory => Memory::from_bytes(amount).rounded(),
             Self::Cpu | Self::Gpu => self.amount(amount),
         }
     }
@@ -162,8 +174,8 @@ mod tests {
         )
     )]
     fn one_node_has_to_fit(#[case] shape: Shape, #[case] why: Option<&str>) {
-        let demand = Demand { who: "a worker".to_owned(), count: 1, shape };
-        assert_eq!(laptop().refuses(&demand).as_deref(), why);
+        let demand = Demand { subject: "a worker".to_owned(), count: 1, shape };
+        assert_eq!(laptop().refusal(&demand).as_deref(), why);
     }
 
     #[test]
@@ -175,7 +187,7 @@ mod tests {
         .unwrap();
         let small = WorkerGroup { name: "small".to_owned(), ..cluster.groups[0].clone() };
         cluster.groups = vec![small.clone()];
-        assert_eq!(demands(&cluster, &recipe)[1].who, "a worker");
+        assert_eq!(demands(&cluster, &recipe)[1].subject, "a worker");
         let excess = laptop().exceeded(&demands(&cluster, &recipe));
         assert_eq!(
             excess.as_deref(),
@@ -188,7 +200,7 @@ mod tests {
             ..small
         });
         let demands = demands(&cluster, &recipe);
-        assert_eq!(demands[2].who, "a worker of group 'big'");
+        assert_eq!(demands[2].subject, "a worker of group 'big'");
         assert_eq!(
             laptop().exceeded(&demands).as_deref(),
             Some(

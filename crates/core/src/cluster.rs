@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::action::{ActionKind, Fence};
 use crate::ids::{ClusterId, InstanceId, ProfileId};
-use crate::limits::{Limits, Watched};
+use crate::limits::{ExpiryState, Limits};
 use crate::principal::Owner;
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
 use crate::string_enum::string_enum;
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 use crate::unknown_fields::UnknownFields;
 
 string_enum! {
@@ -131,7 +131,7 @@ pub struct WorkerGroup {
 pub const DEFAULT_GROUP: &str = "default";
 
 /// The default timeout of a cluster's actions.
-pub const DEFAULT_TIMEOUT: Span = Span::from_secs(3600);
+pub const DEFAULT_TIMEOUT: TimeSpan = TimeSpan::from_secs(3600);
 
 /// A cluster: its intent, status and observed summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -169,11 +169,11 @@ pub struct Cluster {
     /// Why.
     pub status_reason: String,
     /// How long its actions may run.
-    pub timeout: Span,
+    pub timeout: TimeSpan,
     /// Its idle timeout and lifetime.
     pub limits: Limits,
     /// State of its limits; only the expiry watcher writes it.
-    pub watched: Watched,
+    pub expiry_state: ExpiryState,
     /// User data.
     pub metadata: Map<String, Value>,
     /// Settings with meaning to the engine, such as `node.name.format`.
@@ -236,7 +236,7 @@ impl Cluster {
             status_reason: "Initializing".to_owned(),
             timeout: DEFAULT_TIMEOUT,
             limits: Limits::default(),
-            watched: Watched::default(),
+            expiry_state: ExpiryState::default(),
             metadata: Map::new(),
             config: Map::new(),
             data: Map::new(),
@@ -256,12 +256,12 @@ impl Cluster {
     }
 
     /// Whether it is external: then its id is that of its object. Muster changes it only on request.
-    pub fn is_found(&self) -> bool {
+    pub fn is_external(&self) -> bool {
         self.observed.object.as_ref().is_some_and(|object| *object == self.id.to_string())
     }
 
     /// Whether its members have the same recipe as those of `other`, another state of it.
-    pub fn is_made_like(&self, other: &Self) -> bool {
+    pub fn has_same_recipe(&self, other: &Self) -> bool {
         let same = |group: &WorkerGroup| {
             let other = other.group(&group.name);
             other.is_some_and(|other| other.shape == group.shape && other.spec == group.spec)
@@ -292,7 +292,7 @@ impl Cluster {
 
 /// The template of workers in a spec of record.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Made {
+pub struct WorkerTemplate {
     /// The image.
     pub image: String,
     /// The shape of each worker.
@@ -321,11 +321,11 @@ pub struct ObservedSummary {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscaled: Vec<String>,
     /// The templates of its groups' workers, as last observed on that object.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub made: BTreeMap<String, Made>,
+    #[serde(rename = "made", skip_serializing_if = "BTreeMap::is_empty")]
+    pub templates: BTreeMap<String, WorkerTemplate>,
     /// The version of the last external event that was imported.
-    #[serde(skip_serializing_if = "is_none_yet")]
-    pub heard: u64,
+    #[serde(rename = "heard", skip_serializing_if = "is_zero")]
+    pub last_external_event: u64,
     /// When it was observed.
     pub at: Option<Timestamp>,
     /// Fields of a newer version.
@@ -334,6 +334,6 @@ pub struct ObservedSummary {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
-const fn is_none_yet(heard: &u64) -> bool {
-    *heard == 0
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cluster::Cluster;
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 
 /// Limits after which a cluster is deleted; absent means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -11,10 +11,10 @@ use crate::time::{Span, Timestamp};
 pub struct Limits {
     /// How long it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle_timeout: Option<Span>,
+    pub idle_timeout: Option<TimeSpan>,
     /// How long it may exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_lifetime: Option<Span>,
+    pub max_lifetime: Option<TimeSpan>,
 }
 
 /// A change of limits; what is absent stays as it is.
@@ -23,15 +23,15 @@ pub struct Limits {
 pub struct LimitsChange {
     /// How long the cluster may be unused; null lifts the limit.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub idle_timeout: Option<Option<Span>>,
+    pub idle_timeout: Option<Option<TimeSpan>>,
     /// How long the cluster may exist; null lifts the limit.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub max_lifetime: Option<Option<Span>>,
+    pub max_lifetime: Option<Option<TimeSpan>>,
 }
 
 /// A present key is a change, also if it is null.
 #[expect(clippy::option_option, reason = "absent and null are two things")]
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Span>>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<TimeSpan>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -48,7 +48,7 @@ impl LimitsChange {
 /// The recorded state of a cluster with limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Watched {
+pub struct ExpiryState {
     /// Since when it reports to be idle; absent while something runs, or while this is unknown.
     pub idle_since: Option<Timestamp>,
     /// When its users were last warned of the idle timeout.
@@ -82,13 +82,13 @@ impl Activity {
 }
 
 /// The shortest and the longest notice period.
-const NOTICE: (Span, Span) = (Span::from_secs(3), Span::from_secs(300));
+const NOTICE: (TimeSpan, TimeSpan) = (TimeSpan::from_secs(3), TimeSpan::from_secs(300));
 
 /// The notice period of a limit: a tenth of it, within bounds, and never more than half of it.
-pub fn notice(limit: Span) -> Span {
-    let tenth = Span::from_micros(limit.micros() / 10);
+pub fn notice(limit: TimeSpan) -> TimeSpan {
+    let tenth = TimeSpan::from_micros(limit.micros() / 10);
     let (shortest, longest) = NOTICE;
-    tenth.clamp(shortest, longest).min(Span::from_micros(limit.micros() / 2))
+    tenth.clamp(shortest, longest).min(TimeSpan::from_micros(limit.micros() / 2))
 }
 
 impl Cluster {
@@ -104,7 +104,7 @@ impl Cluster {
 
     /// Since when it is unused: nothing ran on it, and no user changed it. None while an action is in progress.
     pub fn unused_since(&self) -> Option<Timestamp> {
-        let (idle, created) = (self.watched.idle_since?, self.created_at?);
+        let (idle, created) = (self.expiry_state.idle_since?, self.created_at?);
         let settled = !self.status.is_transitional();
         settled.then(|| idle.max(created).max(self.updated_at.unwrap_or(created)))
     }
@@ -133,7 +133,7 @@ mod tests {
     #[case::a_tenth(600_000, 60_000)]
     #[case::minutes_at_most(86_400_000, 300_000)]
     fn the_notice_fits_the_limit(#[case] limit: u32, #[case] expected: u32) {
-        assert_eq!(notice(Span::from_millis(limit)), Span::from_millis(expected));
+        assert_eq!(notice(TimeSpan::from_millis(limit)), TimeSpan::from_millis(expected));
     }
 
     #[rstest]
@@ -150,8 +150,8 @@ mod tests {
             status: ClusterStatus::Active,
             created_at: Some(at(created)),
             updated_at: updated.map(at),
-            limits: Limits { idle_timeout: Some(Span::from_secs(10)), max_lifetime: None },
-            watched: Watched { idle_since: Some(at(idle)), ..Watched::default() },
+            limits: Limits { idle_timeout: Some(TimeSpan::from_secs(10)), max_lifetime: None },
+            expiry_state: ExpiryState { idle_since: Some(at(idle)), ..ExpiryState::default() },
             ..sample::cluster(1, 0, None)
         };
         assert_eq!(cluster.unused_since(), expected.map(at));
@@ -174,7 +174,7 @@ mod tests {
             status,
             init_at: at(100),
             created_at: created.map(at),
-            limits: Limits { idle_timeout: None, max_lifetime: Some(Span::from_secs(10)) },
+            limits: Limits { idle_timeout: None, max_lifetime: Some(TimeSpan::from_secs(10)) },
             ..sample::cluster(1, 0, None)
         };
         assert_eq!(cluster.lifetime_ends_at(), expected.map(at));

@@ -15,7 +15,7 @@ pub fn cannot_leave(kind: &ProfileType) -> String {
 
 /// A node that a request names, with its row if it exists.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct RequestedNode<'a> {
     /// The name in the request.
     pub given: &'a str,
     /// The node and the type of its profile, if it exists.
@@ -23,7 +23,7 @@ pub struct Found<'a> {
 }
 
 /// Why these cannot be added to clusters of a type: all reasons, a line each; none if they can.
-pub fn cannot_add(kind: &ProfileType, nodes: &[Found<'_>]) -> Option<String> {
+pub fn cannot_add(kind: &ProfileType, nodes: &[RequestedNode<'_>]) -> Option<String> {
     let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(nodes, wrong);
     let lines = [
         line("Profile type of nodes", &bad(&|_, own| own != kind), "does not match that of the cluster."),
@@ -35,7 +35,7 @@ pub fn cannot_add(kind: &ProfileType, nodes: &[Found<'_>]) -> Option<String> {
 }
 
 /// Why these cannot be removed from a cluster: all reasons, a line each; none if they can.
-pub fn cannot_remove(cluster: ClusterId, nodes: &[Found<'_>]) -> Option<String> {
+pub fn cannot_remove(cluster: ClusterId, nodes: &[RequestedNode<'_>]) -> Option<String> {
     let strangers = ids(nodes, &|node, _| node.cluster_id != Some(cluster));
     all([
         line("Nodes not found:", &missing(nodes), "."),
@@ -48,8 +48,8 @@ pub fn cannot_remove(cluster: ClusterId, nodes: &[Found<'_>]) -> Option<String> 
 /// Why members cannot be replaced by these: all reasons, a line each; none if they can.
 pub fn cannot_replace(
     (cluster, name, kind): (ClusterId, &str, &ProfileType),
-    old: &[Found<'_>],
-    new: &[Found<'_>],
+    old: &[RequestedNode<'_>],
+    new: &[RequestedNode<'_>],
 ) -> Option<String> {
     let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(new, wrong);
     let strangers = ids(old, &|node, _| node.cluster_id != Some(cluster));
@@ -76,11 +76,11 @@ fn all<const N: usize>(lines: [Option<String>; N]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn missing(nodes: &[Found<'_>]) -> Vec<String> {
+fn missing(nodes: &[RequestedNode<'_>]) -> Vec<String> {
     nodes.iter().filter(|found| found.node.is_none()).map(|found| found.given.to_owned()).collect()
 }
 
-fn ids(nodes: &[Found<'_>], wrong: &dyn Fn(&Node, &ProfileType) -> bool) -> Vec<String> {
+fn ids(nodes: &[RequestedNode<'_>], wrong: &dyn Fn(&Node, &ProfileType) -> bool) -> Vec<String> {
     let found = nodes.iter().filter_map(|found| found.node);
     found.filter(|(node, kind)| wrong(node, kind)).map(|(node, _)| node.id.to_string()).collect()
 }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn orphans_that_work_can_be_added() {
         let (node, kind) = (orphan(1), kind());
-        assert_eq!(cannot_add(&kind, &[Found { given: "a", node: Some((&node, &kind)) }]), None);
+        assert_eq!(cannot_add(&kind, &[RequestedNode { given: "a", node: Some((&node, &kind)) }]), None);
     }
 
     #[test]
@@ -109,9 +109,9 @@ mod tests {
         let (member, lame) = (sample::node(1), Node { status: NodeStatus::Error, ..orphan(2) });
         let (kind, other) = (kind(), ProfileType::new("other", "1.0"));
         let nodes = [
-            Found { given: "x", node: None },
-            Found { given: "m", node: Some((&member, &other)) },
-            Found { given: "l", node: Some((&lame, &kind)) },
+            RequestedNode { given: "x", node: None },
+            RequestedNode { given: "m", node: Some((&member, &other)) },
+            RequestedNode { given: "l", node: Some((&lame, &kind)) },
         ];
         let expected = format!(
             "Profile type of nodes ['{m}'] does not match that of the cluster.\n\
@@ -128,7 +128,7 @@ mod tests {
     fn only_members_can_be_removed() {
         let (member, stranger, kind) = (sample::node(1), orphan(2), kind());
         let cluster = member.cluster_id.unwrap();
-        let found = |node| Found { given: "n", node: Some((node, &kind)) };
+        let found = |node| RequestedNode { given: "n", node: Some((node, &kind)) };
         assert_eq!(cannot_remove(cluster, &[found(&member)]), None);
         let words = format!("Nodes not members of specified cluster: ['{}'].", stranger.id);
         assert_eq!(cannot_remove(cluster, &[found(&stranger)]), Some(words));
@@ -138,11 +138,14 @@ mod tests {
     fn members_are_replaced_by_orphans_that_work() {
         let (member, new, kind) = (sample::node(1), orphan(2), kind());
         let cluster = member.cluster_id.unwrap();
-        let found = |node| Found { given: "n", node: Some((node, &kind)) };
+        let found = |node| RequestedNode { given: "n", node: Some((node, &kind)) };
         let about = (cluster, "c", &kind);
         assert_eq!(cannot_replace(about, &[found(&member)], &[found(&new)]), None);
-        let words =
-            cannot_replace(about, &[found(&new)], &[found(&member), Found { given: "x", node: None }]);
+        let words = cannot_replace(
+            about,
+            &[found(&new)],
+            &[found(&member), RequestedNode { given: "x", node: None }],
+        );
         let expected = format!(
             "The specified nodes ['{n}'] to be replaced are not members of the cluster c.\n\
              Nodes ['{m}'] already member of a cluster.\n\

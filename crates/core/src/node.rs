@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::ids::{ClusterId, InstanceId, NodeId, ProfileId};
 use crate::string_enum::string_enum;
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 
 string_enum! {
     /// The status of a node.
@@ -104,7 +104,7 @@ pub struct Node {
 pub const START_BUDGET: usize = 3;
 
 /// The window in which starts count.
-pub const START_WINDOW: Span = Span::from_secs(600);
+pub const START_WINDOW: TimeSpan = TimeSpan::from_secs(600);
 
 impl Node {
     /// A new orphan with defaults, without an owner.
@@ -157,7 +157,7 @@ impl Node {
     }
 
     /// Records a start, and drops those outside the window.
-    pub fn note_start(&mut self, now: Timestamp) {
+    pub fn record_start(&mut self, now: Timestamp) {
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
         self.starts.push(now);
     }
@@ -174,14 +174,14 @@ impl Node {
     }
 
     /// Whether it is unhealthy or tainted, and removed before others.
-    pub fn is_bad(&self) -> bool {
+    pub fn is_unhealthy(&self) -> bool {
         self.tainted || matches!(self.status, NodeStatus::Error | NodeStatus::Warning)
     }
 }
 
 /// The observed state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Seen {
+pub enum Observation {
     /// It works.
     Running {
         /// Its physical id.

@@ -14,7 +14,7 @@ use crate::string_enum::{deserialize_stored, string_enum};
 pub use spread::{Share, grow, shrink};
 pub use victims::{Quota, choose};
 
-/// The key of the [`Place`] in a node's data.
+/// The key of the [`Placement`] in a node's data.
 pub const KEY: &str = "placement";
 
 /// Numbers of nodes, by the name of a region or zone.
@@ -22,7 +22,7 @@ pub type Counts = BTreeMap<String, u32>;
 
 /// The placement of a node, as far as it was decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Placement {
     /// The zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
@@ -63,14 +63,14 @@ pub enum Axis {
     Zone,
 }
 
-impl Place {
+impl Placement {
     /// The placement of a node; unreadable values count as undecided.
     pub fn of(node: &Node) -> Self {
         node.data.get(KEY).and_then(|place| Self::deserialize(place).ok()).unwrap_or_default()
     }
 
     /// The stored form; none if nothing was decided.
-    pub fn kept(&self) -> Option<Value> {
+    pub fn to_data(&self) -> Option<Value> {
         serde_json::to_value(self).ok().filter(|_| *self != Self::default())
     }
 }
@@ -93,7 +93,7 @@ impl Axis {
     }
 
     /// The name that a placement has on this axis.
-    pub fn of(self, place: &Place) -> Option<&str> {
+    pub fn of(self, place: &Placement) -> Option<&str> {
         match self {
             Self::Region => place.region_name.as_deref(),
             Self::Zone => place.zone.as_deref(),
@@ -101,7 +101,7 @@ impl Axis {
     }
 
     /// The name that a placement has on the other axis.
-    fn across(self, place: &Place) -> Option<&str> {
+    fn across(self, place: &Placement) -> Option<&str> {
         match self {
             Self::Region => Self::Zone,
             Self::Zone => Self::Region,
@@ -109,7 +109,7 @@ impl Axis {
         .of(place)
     }
 
-    fn put(self, place: &mut Place, name: &str) {
+    fn put(self, place: &mut Placement, name: &str) {
         let slot = match self {
             Self::Region => &mut place.region_name,
             Self::Zone => &mut place.zone,
@@ -118,7 +118,7 @@ impl Axis {
     }
 
     /// How many are in each of the shares.
-    pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Place>) -> Counts {
+    pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Placement>) -> Counts {
         let mut counts: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
         for name in places.into_iter().filter_map(|place| self.of(place)) {
             if let Some(count) = counts.get_mut(name) {
@@ -130,7 +130,7 @@ impl Axis {
 
     /// Assigns names to the new placements, as many of each as the plan says: in turn, and evenly over zones in every
     /// region, as far as the plan allows.
-    pub fn assign(self, shares: &[Share], plan: &Counts, present: &[Place], new: &mut [Place]) {
+    pub fn assign(self, shares: &[Share], plan: &Counts, present: &[Placement], new: &mut [Placement]) {
         let mut left = plan.clone();
         let mut taken: BTreeMap<(Option<String>, String), u64> = BTreeMap::new();
         let cell = |across: Option<&str>, name: &str| (across.map(str::to_owned), name.to_owned());

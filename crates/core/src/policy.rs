@@ -15,7 +15,9 @@ use serde_json::{Map, Value};
 use crate::ids::{BindingId, ClusterId, PolicyId};
 use crate::time::Timestamp;
 
-pub use kinds::{Checked, KINDS, PolicyKind, Refused, Rules, Since, Support, Version, check, find};
+pub use kinds::{
+    CheckedPolicy, InvalidPolicy, KINDS, PolicyKind, PolicyRules, Since, Support, Version, check, find,
+};
 
 /// A rule that actions are checked against.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

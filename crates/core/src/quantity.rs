@@ -75,7 +75,7 @@ impl Memory {
     }
 
     /// For people: in the largest unit that fits, to a tenth, rounded down.
-    pub fn about(self) -> String {
+    pub fn rounded(self) -> String {
         let units = [("Ti", 1_u64 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)];
         let Some((suffix, unit)) = units.into_iter().find(|(_, unit)| self.0 >= *unit) else {
             return self.to_string();

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::profile_types;
 use crate::quantity::{Cpu, Memory};
 use crate::shape::{self, Shape};
-use crate::time::Span;
+use crate::time::TimeSpan;
 
 pub use pod::{Mount, PodRecipe, SERVICE_TYPES, Volume};
 
@@ -112,7 +112,7 @@ impl NodeRecipe {
     }
 
     /// The recipe that a group stores, without its shape.
-    pub fn kept(group: &WorkerGroup) -> Self {
+    pub fn stored_in(group: &WorkerGroup) -> Self {
         Self::stored(&group.spec, NODE).unwrap_or_default()
     }
 
@@ -123,7 +123,7 @@ impl NodeRecipe {
     }
 
     /// Stores this recipe in a group; fields of a newer version stay.
-    pub fn keep_in(self, group: &mut WorkerGroup) {
+    pub fn store_in(self, group: &mut WorkerGroup) {
         let before = group.spec.remove(NODE);
         let unknown = before.as_ref().and_then(Value::as_object).map(|own| profile_types::NODE.unknown(own));
         group.spec.extend(self.into_spec());
@@ -135,7 +135,7 @@ impl NodeRecipe {
 
     /// A group's own recipe, completed by its shape.
     fn of_group(group: &WorkerGroup) -> Self {
-        let own = Self::kept(group);
+        let own = Self::stored_in(group);
         let Shape { cpu, memory, gpu, .. } = group.shape;
         own.or(Self { cpu, memory, gpu, ..Self::default() })
     }
@@ -163,14 +163,14 @@ impl NodeRecipe {
 impl ClusterRecipe {
     /// Reads the properties of a stored profile, ignoring those of a newer version; the error says what is wrong with
     /// the others.
-    pub fn of(properties: &Map<String, Value>) -> Result<Self, String> {
+    pub fn from_stored(properties: &Map<String, Value>) -> Result<Self, String> {
         Self::read(profile_types::FRAMEWORK.known(properties))
     }
 
     /// What the nodes of a cluster are made from: its profile, with the head and the workers as updates of the cluster
     /// have changed them since.
     pub fn of_cluster(cluster: &Cluster, properties: &Map<String, Value>) -> Result<Self, String> {
-        let recipe = Self::of(properties)?;
+        let recipe = Self::from_stored(properties)?;
         Ok(Self {
             head: NodeRecipe::stored(&cluster.spec, HEAD).unwrap_or(recipe.head),
             worker: NodeRecipe::stored(&cluster.spec, WORKER).unwrap_or(recipe.worker),
@@ -196,7 +196,7 @@ impl ClusterRecipe {
     }
 
     /// Reads the properties of a request: unknown properties and unusable amounts are refused.
-    pub fn asked_for(properties: &Map<String, Value>) -> Result<Self, String> {
+    pub fn from_request(properties: &Map<String, Value>) -> Result<Self, String> {
         let recipe = Self::read(properties.clone())?;
         for NodeRecipe { cpu, memory, .. } in [recipe.head(), recipe.workers(None)] {
             shape::check(cpu, memory).map_err(|error| error.to_string())?;
@@ -211,7 +211,7 @@ impl ClusterRecipe {
     /// The limits of clusters with this recipe.
     pub fn limits(&self) -> Limits {
         let limit = |seconds: Option<u64>| {
-            seconds.map(|seconds| Span::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
+            seconds.map(|seconds| TimeSpan::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
         };
         Limits { idle_timeout: limit(self.idle_timeout), max_lifetime: limit(self.max_lifetime) }
     }
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn recipe(properties: &Value) -> Result<ClusterRecipe, String> {
-        ClusterRecipe::of(properties.as_object().expect("a map"))
+        ClusterRecipe::from_stored(properties.as_object().expect("a map"))
     }
 
     fn group(shape: Shape, own: NodeRecipe) -> WorkerGroup {
@@ -281,8 +281,8 @@ mod tests {
             json!({"image": "all", "head": {"image": "own", "env": {"A": "1"}}, "worker": {"cpu": 3}});
         let profile = profile.as_object().unwrap();
         let mut cluster = crate::sample::cluster(1, 0, None);
-        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::of(profile));
-        let mut changed = ClusterRecipe::of(profile).unwrap();
+        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::from_stored(profile));
+        let mut changed = ClusterRecipe::from_stored(profile).unwrap();
         changed.head = NodeRecipe { cpu: "2".parse().ok(), ..NodeRecipe::default() };
         changed.worker.env.insert("B".to_owned(), "2".to_owned());
         cluster.spec.extend(changed.spec_changes());
@@ -294,7 +294,7 @@ mod tests {
             "variables and images that were removed are gone"
         );
         ClusterRecipe::drop_changes(&mut cluster.spec);
-        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::of(profile));
+        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::from_stored(profile));
     }
 
     #[test]
@@ -316,18 +316,18 @@ mod tests {
         let mut group = group(Shape::default(), NodeRecipe::default());
         let own = json!({"image": "old", "colour": 1, "pod": {"labels": {"a": "b"}, "shade": 2}});
         group.spec.insert(NODE.to_owned(), own);
-        let kept = NodeRecipe::kept(&group);
+        let kept = NodeRecipe::stored_in(&group);
         assert_eq!((kept.image.as_deref(), kept.pod.labels.len()), (Some("old"), 1));
-        NodeRecipe { image: Some("new".to_owned()), ..kept }.keep_in(&mut group);
+        NodeRecipe { image: Some("new".to_owned()), ..kept }.store_in(&mut group);
         let expected = json!({"image": "new", "colour": 1, "pod": {"labels": {"a": "b"}, "shade": 2}});
         assert_eq!(group.spec[NODE], expected);
-        NodeRecipe::default().keep_in(&mut group);
+        NodeRecipe::default().store_in(&mut group);
         assert_eq!(group.spec[NODE], json!({"colour": 1, "pod": {"shade": 2}}));
     }
 
     #[test]
     fn what_is_not_known_is_named() {
-        let asked = |properties: Value| ClusterRecipe::asked_for(properties.as_object().unwrap());
+        let asked = |properties: Value| ClusterRecipe::from_request(properties.as_object().unwrap());
         let why = asked(json!({"wrker": {}})).unwrap_err();
         assert!(why.contains("unknown field `wrker`, expected one of `provider`"), "{why}");
         assert!(recipe(&json!({"head": {"cpu": "much"}})).unwrap_err().contains("much"));

@@ -117,7 +117,7 @@ pub struct Sizes {
 /// Why a size is refused, in messages that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
-pub enum Refused {
+pub enum ResizeError {
     #[error("The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'.")]
     NegativeExact,
     #[error(
@@ -154,12 +154,12 @@ pub enum Refused {
 
 impl Adjustment {
     /// The size that is asked for, before any bound; may be negative.
-    pub fn target(&self, current: u32) -> Result<i64, Refused> {
+    pub fn target(&self, current: u32) -> Result<i64, ResizeError> {
         let current = i64::from(current);
         match self.kind {
             AdjustmentType::ExactCapacity => {
                 let target = truncate(self.number);
-                if self.number < 0.0 { Err(Refused::NegativeExact) } else { Ok(target) }
+                if self.number < 0.0 { Err(ResizeError::NegativeExact) } else { Ok(target) }
             }
             AdjustmentType::ChangeInCapacity => Ok(current.saturating_add(truncate(self.number))),
             AdjustmentType::ChangeInPercentage => Ok(current.saturating_add(self.percentage(current))),
@@ -212,7 +212,7 @@ impl Resize {
     }
 
     /// The sizes after the resize, or why it is refused. `limit` is the most nodes that any cluster may have.
-    pub fn apply(&self, present: Sizes, limit: u32) -> Result<Sizes, Refused> {
+    pub fn apply(&self, present: Sizes, limit: u32) -> Result<Sizes, ResizeError> {
         let wanted = self.adjustment.map(|adjustment| adjustment.target(present.size)).transpose()?;
         let min = self.min_size.unwrap_or(present.min);
         let max = self.max_size.map_or(present.max, MaxSize::bound);
@@ -227,58 +227,60 @@ impl Resize {
         self.check_bounds(wanted, present, limit)?;
         let size = wanted.map_or(Ok(present.size), u32::try_from);
         // Negative targets were refused above: the lower bound is at least 0.
-        let size = size.map_err(|_| Refused::TargetBelowMin { target: wanted.unwrap_or(0), min })?;
+        let size = size.map_err(|_| ResizeError::TargetBelowMin { target: wanted.unwrap_or(0), min })?;
         Ok(Sizes { size, min, max })
     }
 
-    fn check_target(&self, wanted: Option<i64>, present: Sizes, limit: u32) -> Result<(), Refused> {
+    fn check_target(&self, wanted: Option<i64>, present: Sizes, limit: u32) -> Result<(), ResizeError> {
         let Some(target) = wanted else { return Ok(()) };
         if target > i64::from(limit) {
-            return Err(Refused::TargetAboveLimit { target, limit });
+            return Err(ResizeError::TargetAboveLimit { target, limit });
         }
         // Cut to the bounds already: impossible bounds are refused below.
         if !self.strict {
             return Ok(());
         }
         match self.min_size {
-            Some(min) if target < i64::from(min) => return Err(Refused::TargetBelowNewMin { target, min }),
+            Some(min) if target < i64::from(min) => {
+                return Err(ResizeError::TargetBelowNewMin { target, min });
+            }
             None if target < i64::from(present.min) => {
-                return Err(Refused::TargetBelowMin { target, min: present.min });
+                return Err(ResizeError::TargetBelowMin { target, min: present.min });
             }
             _ => {}
         }
         match (self.max_size, present.max) {
             (Some(MaxSize::Bound(max)), _) if target > i64::from(max) => {
-                Err(Refused::TargetAboveNewMax { target, max })
+                Err(ResizeError::TargetAboveNewMax { target, max })
             }
-            (None, Some(max)) if target > i64::from(max) => Err(Refused::TargetAboveMax { target, max }),
+            (None, Some(max)) if target > i64::from(max) => Err(ResizeError::TargetAboveMax { target, max }),
             _ => Ok(()),
         }
     }
 
-    fn check_bounds(&self, wanted: Option<i64>, present: Sizes, limit: u32) -> Result<(), Refused> {
+    fn check_bounds(&self, wanted: Option<i64>, present: Sizes, limit: u32) -> Result<(), ResizeError> {
         let alone = self.strict && wanted.is_none();
         if let Some(min) = self.min_size {
             match (self.max_size, present.max) {
                 (Some(MaxSize::Bound(max)), _) if min > max => {
-                    return Err(Refused::NewMinAboveNewMax { min, max });
+                    return Err(ResizeError::NewMinAboveNewMax { min, max });
                 }
-                (None, Some(max)) if min > max => return Err(Refused::NewMinAboveMax { min, max }),
+                (None, Some(max)) if min > max => return Err(ResizeError::NewMinAboveMax { min, max }),
                 _ => {}
             }
             if alone && min > present.size {
-                return Err(Refused::NewMinAboveSize { min, size: present.size });
+                return Err(ResizeError::NewMinAboveSize { min, size: present.size });
             }
         }
         if let Some(MaxSize::Bound(max)) = self.max_size {
             if max > limit {
-                return Err(Refused::NewMaxAboveLimit { max, limit });
+                return Err(ResizeError::NewMaxAboveLimit { max, limit });
             }
             if self.min_size.is_none() && max < present.min {
-                return Err(Refused::NewMaxBelowMin { max, min: present.min });
+                return Err(ResizeError::NewMaxBelowMin { max, min: present.min });
             }
             if alone && max < present.size {
-                return Err(Refused::NewMaxBelowSize { max, size: present.size });
+                return Err(ResizeError::NewMaxBelowSize { max, size: present.size });
             }
         }
         Ok(())

@@ -22,29 +22,29 @@ impl Timestamp {
 
     /// The moment after a duration.
     #[must_use]
-    pub const fn after(self, span: Span) -> Self {
+    pub const fn after(self, span: TimeSpan) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
     /// The moment before a duration.
     #[must_use]
-    pub const fn before(self, span: Span) -> Self {
+    pub const fn before(self, span: TimeSpan) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
     /// The time since `earlier`; zero if that is later.
-    pub const fn since(self, earlier: Self) -> Span {
+    pub const fn since(self, earlier: Self) -> TimeSpan {
         let span = self.0.saturating_sub(earlier.0);
-        Span(if span < 0 { 0 } else { span })
+        TimeSpan(if span < 0 { 0 } else { span })
     }
 }
 
 /// A length of time, in microseconds; never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Span(i64);
+pub struct TimeSpan(i64);
 
-impl Span {
+impl TimeSpan {
     /// This many microseconds; negative values become zero.
     pub const fn from_micros(micros: i64) -> Self {
         Self(if micros < 0 { 0 } else { micros })
@@ -72,7 +72,7 @@ impl Span {
 }
 
 /// In the largest unit that it is a whole number of: `30d`, `90s`, `0.5s`.
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, micros) = (self.secs(), self.0 % 1_000_000);
         if micros != 0 {
@@ -87,8 +87,8 @@ impl fmt::Display for Span {
     }
 }
 
-impl From<Span> for std::time::Duration {
-    fn from(span: Span) -> Self {
+impl From<TimeSpan> for std::time::Duration {
+    fn from(span: TimeSpan) -> Self {
         Self::from_micros(u64::try_from(span.0).unwrap_or(0))
     }
 }
@@ -108,19 +108,19 @@ mod tests {
     #[case(3_600_000_000, "1h")]
     #[case(2_592_000_000_000, "30d")]
     fn a_duration_is_shown_in_its_largest_whole_unit(#[case] micros: i64, #[case] words: &str) {
-        assert_eq!(Span::from_micros(micros).to_string(), words);
+        assert_eq!(TimeSpan::from_micros(micros).to_string(), words);
     }
 
     #[test]
     fn a_moment_is_no_time_after_a_later_one() {
         let (early, late) = (Timestamp::from_micros(5), Timestamp::from_micros(9));
-        assert_eq!(late.since(early), Span::from_micros(4));
-        assert_eq!(early.since(late), Span::default());
+        assert_eq!(late.since(early), TimeSpan::from_micros(4));
+        assert_eq!(early.since(late), TimeSpan::default());
     }
 
     #[test]
     fn the_end_of_time_does_not_overflow() {
         let end = Timestamp::from_micros(i64::MAX);
-        assert_eq!(end.after(Span::from_secs(1)), end);
+        assert_eq!(end.after(TimeSpan::from_secs(1)), end);
     }
 }

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{NodeId, ProfileId};
-use muster_core::placement::{Axis, Counts, Place};
+use muster_core::placement::{Axis, Counts, Placement};
 use muster_core::policy::deletion::{HookType, Hooks};
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -103,7 +103,7 @@ pub struct Placements {
     /// How many.
     pub count: u32,
     /// Each one's place.
-    pub placements: Vec<Place>,
+    pub placements: Vec<Placement>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
@@ -303,7 +303,7 @@ impl Deletion {
         self.candidates = Some(candidates);
     }
 
-    pub(crate) fn grace(&self) -> Span {
+    pub(crate) fn grace(&self) -> TimeSpan {
         seconds(self.grace_period)
     }
 }
@@ -315,19 +315,19 @@ impl HookWait {
         Some(params.url.as_str()).filter(|url| *kind == HookType::Webhook && !url.is_empty())
     }
 
-    pub(crate) fn timeout(&self) -> Span {
+    pub(crate) fn timeout(&self) -> TimeSpan {
         seconds(Some(self.hooks.timeout))
     }
 }
 
 impl Rollout {
-    pub(crate) fn pause(&self) -> Span {
+    pub(crate) fn pause(&self) -> TimeSpan {
         seconds(self.pause_time)
     }
 }
 
-fn seconds(seconds: Option<i64>) -> Span {
-    Span::from_micros(seconds.unwrap_or(0).saturating_mul(1_000_000))
+fn seconds(seconds: Option<i64>) -> TimeSpan {
+    TimeSpan::from_micros(seconds.unwrap_or(0).saturating_mul(1_000_000))
 }
 
 #[cfg(test)]
@@ -356,7 +356,7 @@ mod tests {
         });
         let data = ActionData::read(&stored);
         assert_eq!(data.stored(), Some(stored));
-        assert_eq!(data.deletion.as_ref().map(Deletion::grace), Some(Span::from_secs(5)));
+        assert_eq!(data.deletion.as_ref().map(Deletion::grace), Some(TimeSpan::from_secs(5)));
     }
 
     #[test]

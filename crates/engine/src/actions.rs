@@ -51,16 +51,16 @@ pub(crate) const fn deletes(change: &Change) -> bool {
 }
 
 /// Rolls back changes that are valid only if the whole action succeeds.
-pub(crate) fn give_back(run: &mut ActionRun) {
+pub(crate) fn roll_back(run: &mut ActionRun) {
     if matches!(run.change, Change::UpdateCluster(_)) {
-        rolling::give_back(run);
+        rolling::roll_back(run);
     }
 }
 
 /// Cleans up after an action that a policy refused.
-pub(crate) fn refused(run: &mut ActionRun, why: &str) {
+pub(crate) fn discard_refused(run: &mut ActionRun, why: &str) {
     if matches!(run.change, Change::CreateNode(_)) {
-        node::turn_away(run, why);
+        node::reject_candidate(run, why);
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
     } else {
         Box::pin(perform_individually(run)).await?;
     }
-    Ok(done(&run.change))
+    Ok(success_message(&run.change))
 }
 
 async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
@@ -109,8 +109,8 @@ async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
 }
 
 /// The status message of a change that succeeded, as existing clients know it.
-fn done(change: &Change) -> String {
-    let words = match change {
+fn success_message(change: &Change) -> String {
+    let message = match change {
         Change::CreateCluster => "Cluster creation succeeded.",
         Change::DeleteCluster(_) => "Cluster deletion succeeded.",
         Change::Resize(_) => "Cluster resize succeeded.",
@@ -138,18 +138,18 @@ fn done(change: &Change) -> String {
             return format!("Node operation '{}' succeeded.", operate.operation);
         }
     };
-    words.to_owned()
+    message.to_owned()
 }
 
 async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     run.call_provider(run.node_provider()?.prepare_cluster(run.call())).await??;
-    run.reach(&Goal { start: true, ..Goal::default() }).await
+    run.reconcile(&Goal { start: true, ..Goal::default() }).await
 }
 
 async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     let leaving: HashSet<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-    deletion::note(run, &leaving);
-    run.reach(&Goal { leaving, ..Goal::default() }).await?;
+    deletion::record_victims(run, &leaving);
+    run.reconcile(&Goal { leaving, ..Goal::default() }).await?;
     run.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }
 
@@ -169,5 +169,5 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
         run.subject.cluster.incarnation += 1;
         run.subject.cluster.generation += 1;
     }
-    run.reach(&Goal { start: true, new_intent: !begun, ..Goal::default() }).await
+    run.reconcile(&Goal { start: true, new_intent: !begun, ..Goal::default() }).await
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use muster_core::ids::{EngineId, InstanceId};
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Store;
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::notify::Notifier;
 use crate::policy::Policies;
 use crate::ports::clock::Clock;
 use crate::ports::provider::Provider;
-use crate::ports::webhook::Hooks;
+use crate::ports::webhook::Webhooks;
 
 /// A running engine. Handles are cheap to clone.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(crate) struct Context {
     pub(crate) store: Store,
     pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
     pub(crate) policies: Policies,
-    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) hooks: Arc<dyn Webhooks>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
     pub(crate) policies: Policies,
-    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) hooks: Arc<dyn Webhooks>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
@@ -124,9 +124,9 @@ impl Engine {
     }
 
     /// How long ago its lease was last renewed.
-    pub fn lease_age(&self) -> Span {
+    pub fn lease_age(&self) -> TimeSpan {
         let left = self.context.lease().expires_at().micros() - self.now().micros();
-        Span::from_micros(self.context.config.lease.micros() - left)
+        TimeSpan::from_micros(self.context.config.lease.micros() - left)
     }
 
     /// Whether it can work; the error says why not. No request is made: every renewal of the lease is a write, and the
@@ -141,7 +141,7 @@ impl Engine {
         let Config { lease, heartbeat, .. } = self.context.config;
         let age = self.lease_age();
         // One late renewal is tolerated, two are not.
-        let late = Span::from_micros(heartbeat.micros().saturating_mul(2)).min(lease);
+        let late = TimeSpan::from_micros(heartbeat.micros().saturating_mul(2)).min(lease);
         if self.context.lease().lost.is_cancelled() || age >= late {
             let (age, heartbeat) = (age.secs(), heartbeat.secs());
             return Err(format!(

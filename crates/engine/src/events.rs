@@ -57,9 +57,9 @@ pub(crate) fn of_action(
     message: &str,
     at: Timestamp,
 ) -> Event {
-    let (level, kind) = (level_of(phase), word(action));
+    let (level, kind) = (level_of(phase), action_label(action));
     let event = of_cluster(Some(action), cluster, level, kind, message, at);
-    Event { phase: phase.to_owned(), data: way_in(action), ..event }
+    Event { phase: phase.to_owned(), data: origin(action), ..event }
 }
 
 /// An event of an action about its node.
@@ -70,9 +70,9 @@ pub(crate) fn of_node_action(
     message: &str,
     at: Timestamp,
 ) -> Event {
-    let (level, kind) = (level_of(phase), word(action));
+    let (level, kind) = (level_of(phase), action_label(action));
     let event = of_node(Some(action), node, level, kind, message, at);
-    Event { phase: phase.to_owned(), data: way_in(action), ..event }
+    Event { phase: phase.to_owned(), data: origin(action), ..event }
 }
 
 fn level_of(phase: &str) -> Level {
@@ -80,7 +80,7 @@ fn level_of(phase: &str) -> Level {
 }
 
 /// The label of an action in events: its kind, or the name of its operation.
-pub(crate) fn word(action: &Action) -> &str {
+pub(crate) fn action_label(action: &Action) -> &str {
     let operation = || action.inputs.get("operation").and_then(Value::as_str);
     match action.kind {
         ActionKind::ClusterOperation | ActionKind::NodeOperation => {
@@ -91,7 +91,7 @@ pub(crate) fn word(action: &Action) -> &str {
 }
 
 /// The API that the action came through, and the reason.
-fn way_in(action: &Action) -> Map<String, Value> {
+fn origin(action: &Action) -> Map<String, Value> {
     let mut data = Map::new();
     data.insert("door".to_owned(), Value::from(action.door.as_str()));
     if !action.reason.is_empty() {
@@ -115,7 +115,7 @@ pub(crate) fn of_cluster(
         object_name: cluster.name.clone(),
         cluster_id: Some(cluster.id),
         project: cluster.project.clone(),
-        ..told(action, level, reason, message, at)
+        ..new_event(action, level, reason, message, at)
     }
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn of_node(
         cluster_id: node.cluster_id,
         phase: if level >= Level::Error { "error".to_owned() } else { String::new() },
         project: node.project.clone(),
-        ..told(action, level, reason, message, at)
+        ..new_event(action, level, reason, message, at)
     }
 }
 
 /// An event without its object; outside any action its user is Muster.
-fn told(action: Option<&Action>, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
+fn new_event(action: Option<&Action>, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
     Event {
         id: EventId::from_uuid(new_id()),
         at,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use muster_core::action::Action;
 use muster_core::ids::EngineId;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::commands::Ticket;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -42,7 +42,7 @@ impl Lease {
     }
 
     /// How long it still holds if it is not renewed.
-    pub(crate) fn time_left(&self, now: Timestamp) -> Span {
+    pub(crate) fn time_left(&self, now: Timestamp) -> TimeSpan {
         self.expires_at().since(now)
     }
 

@@ -39,5 +39,5 @@ pub use config::Config;
 pub use context::Engine;
 pub use ids::new_id;
 pub use metrics::Metrics;
-pub use queries::{InquiryError, Lines};
+pub use queries::{LogLines, QueryError};
 pub use start::Parts;

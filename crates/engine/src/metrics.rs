@@ -78,22 +78,28 @@ impl Metrics {
         registry.register("muster_duty_held", help, self.duties.clone());
     }
 
-    pub(crate) fn begun(&self, taken_over: bool) {
+    pub(crate) fn action_started(&self, taken_over: bool) {
         self.running.inc();
         if taken_over {
             self.taken_over.inc();
         }
     }
 
-    pub(crate) fn left(&self) {
+    pub(crate) fn action_released(&self) {
         self.running.dec();
     }
 
-    pub(crate) fn ended(&self, kind: ActionKind, status: ActionStatus) {
+    pub(crate) fn action_ended(&self, kind: ActionKind, status: ActionStatus) {
         self.ended.get_or_create(&Ended { action: kind.as_str(), status: status.as_str() }).inc();
     }
 
-    pub(crate) fn called(&self, provider: &str, verb: &'static str, outcome: &'static str, took: Duration) {
+    pub(crate) fn provider_called(
+        &self,
+        provider: &str,
+        verb: &'static str,
+        outcome: &'static str,
+        took: Duration,
+    ) {
         let call = Called { provider: provider.to_owned(), verb, outcome };
         self.calls.get_or_create(&call).observe(took.as_secs_f64());
     }
@@ -107,7 +113,7 @@ impl Metrics {
     }
 
     /// An engine that loses its lease loses all duties.
-    pub(crate) fn no_duties(&self) {
+    pub(crate) fn clear_duties(&self) {
         self.duties.clear();
     }
 }

@@ -60,7 +60,7 @@ impl Notifier {
 }
 
 impl Listener for Notifier {
-    fn told(&self, touched: &[Touched]) {
+    fn on_commit(&self, touched: &[Touched]) {
         for touched in touched {
             match touched {
                 Touched::Work => self.work.notify_one(),
@@ -137,9 +137,9 @@ mod tests {
         let id = ActionId::from_uuid(Uuid::from_u128(1));
         let (action, progress) =
             (notifier.subscribe(Topic::Action(id)), notifier.subscribe(Topic::Progress(id)));
-        notifier.told(&[Touched::Progress(id)]);
+        notifier.on_commit(&[Touched::Progress(id)]);
         assert_eq!((action.version(), progress.version()), (0, 1));
-        notifier.told(&[Touched::Action(id)]);
+        notifier.on_commit(&[Touched::Action(id)]);
         assert_eq!((action.version(), progress.version()), (1, 2), "an end is a step too");
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let action = notifier.subscribe(Topic::Action(ActionId::from_uuid(Uuid::now_v7())));
         let world = notifier.subscribe(Topic::World(ClusterId::from_uuid(Uuid::now_v7())));
         let (first, second) = (action.version(), world.version());
-        notifier.told(&[Touched::Everything]);
+        notifier.on_commit(&[Touched::Everything]);
         assert!(action.changed_since(first).now_or_never().is_some(), "who waits for an action sleeps on");
         assert!(world.changed_since(second).now_or_never().is_some(), "who waits for the world sleeps on");
         assert!(notifier.work.notified().now_or_never().is_some(), "the dispatcher sleeps on");

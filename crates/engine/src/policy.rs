@@ -24,12 +24,12 @@ use muster_core::policy::{self, Binding, PolicyKind};
 use muster_core::time::Timestamp;
 
 pub use crate::policy::effects::Effects;
-pub(crate) use crate::policy::effects::keep;
+pub(crate) use crate::policy::effects::set_or_remove;
 
 use crate::action_data::ActionData;
 use crate::ports::probe::Probe;
 use crate::ports::provider::Capabilities;
-use crate::ports::webhook::Hooks;
+use crate::ports::webhook::Webhooks;
 
 /// What a policy sees of an action.
 pub struct PolicyContext<'a> {
@@ -44,11 +44,11 @@ pub struct PolicyContext<'a> {
     /// What can be done with it.
     pub capabilities: Capabilities,
     /// When a node's recipe was made.
-    pub recipe_made: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
+    pub profile_created_at: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
     /// How nodes are probed by URL, if they can be.
     pub probe: Option<&'a dyn Probe>,
     /// Sends webhooks before nodes are removed.
-    pub hooks: &'a dyn Hooks,
+    pub hooks: &'a dyn Webhooks,
     /// The most nodes that any cluster may have.
     pub limit: u32,
     /// Data that policies and the engine exchange.
@@ -164,12 +164,12 @@ impl Policies {
         mut context: PolicyContext<'_>,
         succeeded: bool,
     ) -> Result<(), String> {
-        let mut complaint = Ok(());
+        let mut first_error = Ok(());
         for (binding, policy) in self.checking(bindings, context.change) {
-            let told = policy.after(binding, &mut context, succeeded).await;
-            complaint = complaint.and(told);
+            let result = policy.after(binding, &mut context, succeeded).await;
+            first_error = first_error.and(result);
         }
-        complaint
+        first_error
     }
 
     /// The policies that want to check a change.

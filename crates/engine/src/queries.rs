@@ -17,11 +17,11 @@ use crate::intent::orphan;
 use crate::ports::provider::{ClusterTarget, LogQuery, ProviderError};
 
 /// Concurrent requests to the provider.
-const ASKED_AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 /// Why a query failed.
 #[derive(Debug, thiserror::Error)]
-pub enum InquiryError {
+pub enum QueryError {
     /// The database is unavailable, or has no such profile.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -34,22 +34,27 @@ pub enum InquiryError {
 }
 
 /// Lines of a log, as they come.
-pub type Lines = BoxStream<'static, Result<String, ProviderError>>;
+pub type LogLines = BoxStream<'static, Result<String, ProviderError>>;
 
 /// Details of a node.
 type Details = Result<Map<String, Value>, ProviderError>;
 
 impl Engine {
     /// A node's log.
-    pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, InquiryError> {
-        let (provider, profile) = self.source(cluster).await?;
+    pub async fn logs(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        query: LogQuery,
+    ) -> Result<LogLines, QueryError> {
+        let (provider, profile) = self.provider_and_profile(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
         Ok(provider.logs(target, node, query).await?)
     }
 
     /// The environment variables of programs that use a cluster.
-    pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, InquiryError> {
-        let (provider, profile) = self.source(cluster).await?;
+    pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, QueryError> {
+        let (provider, profile) = self.provider_and_profile(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
         let mut variables = provider.environment(target).await?;
         variables.insert("MUSTER_CLUSTER".to_owned(), cluster.name.clone());
@@ -57,7 +62,7 @@ impl Engine {
     }
 
     /// Details of a node, as its provider reports them.
-    pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, InquiryError> {
+    pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, QueryError> {
         let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
         let profile = self.store().profile(node.profile_id).await?.ok_or_else(missing)?;
         let cluster = match node.cluster_id {
@@ -65,7 +70,7 @@ impl Engine {
             None => None,
         };
         let cluster = cluster.unwrap_or_else(|| orphan::cluster(node, &profile, &self.config().projects));
-        let not_served = || InquiryError::NotServed(node.instance.to_string());
+        let not_served = || QueryError::NotServed(node.instance.to_string());
         let provider = self.provider(&node.instance).ok_or_else(not_served)?;
         let target = ClusterTarget { cluster: &cluster, profile: &profile };
         Ok(provider.details(target, node).await?)
@@ -76,8 +81,8 @@ impl Engine {
         &self,
         cluster: &Cluster,
         members: &[Node],
-    ) -> Result<HashMap<NodeId, Map<String, Value>>, InquiryError> {
-        let not_served = || InquiryError::NotServed(cluster.instance.to_string());
+    ) -> Result<HashMap<NodeId, Map<String, Value>>, QueryError> {
+        let not_served = || QueryError::NotServed(cluster.instance.to_string());
         let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
         let mut recipes: Vec<ProfileId> = members.iter().map(|node| node.profile_id).collect();
         recipes.sort_unstable();
@@ -89,15 +94,15 @@ impl Engine {
             .into_iter()
             .map(|profile| (profile.id, profile))
             .collect();
-        let mut asked: Vec<BoxFuture<'_, (NodeId, Details)>> = Vec::new();
+        let mut queries: Vec<BoxFuture<'_, (NodeId, Details)>> = Vec::new();
         for node in members.iter().filter(|node| node.physical_id.is_some()) {
             let Some(profile) = recipes.get(&node.profile_id) else { continue };
             let (target, provider) = (ClusterTarget { cluster, profile }, &provider);
-            asked.push(Box::pin(async move { (node.id, provider.details(target, node).await) }));
+            queries.push(Box::pin(async move { (node.id, provider.details(target, node).await) }));
         }
-        let mut said = futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE);
+        let mut answers = futures::stream::iter(queries).buffer_unordered(MAX_CONCURRENT);
         let mut all = HashMap::new();
-        while let Some((id, details)) = said.next().await {
+        while let Some((id, details)) = answers.next().await {
             match details {
                 Ok(details) => drop(all.insert(id, details)),
                 Err(error) => tracing::info!(node = %id, %error, "there are no details"),
@@ -106,11 +111,11 @@ impl Engine {
         Ok(all)
     }
 
-    async fn source(
+    async fn provider_and_profile(
         &self,
         cluster: &Cluster,
-    ) -> Result<(std::sync::Arc<dyn crate::ports::provider::Provider>, Profile), InquiryError> {
-        let not_served = || InquiryError::NotServed(cluster.instance.to_string());
+    ) -> Result<(std::sync::Arc<dyn crate::ports::provider::Provider>, Profile), QueryError> {
+        let not_served = || QueryError::NotServed(cluster.instance.to_string());
         let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
         let missing = || StoreError::NotFound { kind: "profile", given: cluster.profile_id.to_string() };
         let profile = self.store().profile(cluster.profile_id).await?.ok_or_else(missing)?;

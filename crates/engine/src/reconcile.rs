@@ -10,7 +10,7 @@ pub(crate) mod reasons;
 
 use std::time::Duration;
 
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::ports::provider::{Observed, ProviderError};
 use crate::run::{ActionRun, Stop, summarize};
@@ -40,7 +40,7 @@ pub(crate) trait Strategy {
     type Plan;
 
     /// How long no change may be reported before the cluster is observed all the same.
-    const POLL_INTERVAL: Span;
+    const POLL_INTERVAL: TimeSpan;
 
     /// Observes the cluster.
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop>;

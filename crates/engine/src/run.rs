@@ -16,7 +16,7 @@ use std::sync::Arc;
 use muster_core::action::{Action, Target};
 use muster_core::change::Change;
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use muster_store::commands::Ticket;
@@ -125,7 +125,7 @@ impl ActionRun {
 
     /// Whether other actions may work on other nodes of the cluster at the same time.
     pub(crate) fn shares_cluster(&self) -> bool {
-        self.subject.stored && self.subject.target.is_some() && !self.action.kind.takes_cluster()
+        self.subject.stored && self.subject.target.is_some() && !self.action.kind.locks_cluster()
     }
 
     /// The nodes that no other action works on, and no newer version alone.
@@ -214,11 +214,11 @@ impl ActionRun {
     pub(crate) fn forget_starts_that_did_not_happen(&mut self, observed: &Observed) {
         for id in std::mem::take(&mut self.unconfirmed_starts) {
             match observed.of(id) {
-                Seen::Unknown { .. } => drop(self.unconfirmed_starts.insert(id)),
-                Seen::Absent | Seen::Starting { .. } => {
+                Observation::Unknown { .. } => drop(self.unconfirmed_starts.insert(id)),
+                Observation::Absent | Observation::Starting { .. } => {
                     self.node_mut(id).and_then(|node| node.starts.pop());
                 }
-                Seen::Running { .. } | Seen::Exited { .. } | Seen::HostRestarted => {}
+                Observation::Running { .. } | Observation::Exited { .. } | Observation::HostRestarted => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use muster_store::commands::{Heartbeat, Register, Retire};
+use muster_store::commands::{Deregister, Heartbeat, Register};
 use muster_store::{Store, StoreError};
 
 use crate::config::Config;
@@ -15,7 +15,7 @@ use crate::policy::Policies;
 use crate::ports::clock::Clock;
 use crate::ports::instrumented::InstrumentedProvider;
 use crate::ports::provider::Provider;
-use crate::ports::webhook::Hooks;
+use crate::ports::webhook::Webhooks;
 use crate::scheduler::dispatcher;
 use crate::supervise::keep_running;
 use crate::watchers::{expiry, health, observer, retention};
@@ -29,7 +29,7 @@ pub struct Parts {
     /// Which policies are known.
     pub policies: Policies,
     /// How webhooks are sent before nodes are removed.
-    pub hooks: Arc<dyn Hooks>,
+    pub hooks: Arc<dyn Webhooks>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Settings.
@@ -71,7 +71,7 @@ impl Engine {
         self.context.tasks.close();
         self.context.tasks.wait().await;
         let lease = self.context.lease();
-        if let Err(error) = self.context.store.retire(Retire { engine: lease.id }).await {
+        if let Err(error) = self.context.store.deregister(Deregister { engine: lease.id }).await {
             // Other engines wait until the lease expires; nothing else is lost.
             tracing::warn!(%error, "could not deregister");
         }
@@ -132,7 +132,7 @@ async fn heartbeat(context: Arc<Context>) {
             }
             Ok(false) => {
                 context.metrics.renewal("lost");
-                context.metrics.no_duties();
+                context.metrics.clear_duties();
                 tracing::error!("the lease expired: other engines may have taken our actions over");
                 lease.lost.cancel();
                 if let Err(error) = register(&context).await {

@@ -11,7 +11,7 @@ use kube::api::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use muster_core::backoff::Backoff;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_frameworks::kubernetes::Kind;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::refusal;
 const PAGE: u32 = 100;
 
 /// Between two watches. All watches end together when the API server does.
-const BACKOFF: Backoff = Backoff { first: Span::from_millis(200), longest: Span::from_secs(10) };
+const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(200), longest: TimeSpan::from_secs(10) };
 
 /// Follows what takes things in until it is told to stop.
 pub(crate) async fn run<K>(api: Api<K>, selector: &str, takes: impl Takes<K>, stop: CancellationToken)

@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use muster_core::cluster::Framework;
-use muster_engine::ports::provider::Change;
+use muster_engine::ports::provider::WorldChange;
 use muster_frameworks::kubernetes::{Flavor, Kind, Part, Watched, flavors};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{broadcast, watch};
@@ -32,7 +32,7 @@ const LONG_PAUSE: Duration = Duration::from_mins(1);
 pub(crate) struct Installed {
     client: Client,
     namespaces: Vec<String>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
     followed: RwLock<HashMap<Id, Followed>>,
     pub(crate) happenings: Arc<Happenings>,
     /// Whether it is known by now what is there.
@@ -51,7 +51,11 @@ struct Followed {
 }
 
 impl Installed {
-    pub(crate) fn new(client: Client, namespaces: Vec<String>, changes: broadcast::Sender<Change>) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        namespaces: Vec<String>,
+        changes: broadcast::Sender<WorldChange>,
+    ) -> Self {
         let (followed, known) = (RwLock::default(), watch::Sender::new(false));
         Self {
             client,
@@ -227,7 +231,7 @@ impl Installed {
         self.known.send_replace(true);
         if changed {
             // Nobody may be listening; whoever looks will see.
-            drop(self.changes.send(Change::Everything));
+            drop(self.changes.send(WorldChange::Everything));
         }
     }
 

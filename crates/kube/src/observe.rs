@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_core::action::Fence;
-use muster_core::cluster::{Cluster, Made};
+use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::node::NodeRole;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_engine::ports::provider::{
-    Bounds, ExternalEvent, MemberId, Object, Observed, SeenGroup, SeenMember, Spec,
+    Bounds, ExternalEvent, MemberId, ObjectSpec, ObjectState, Observed, ObservedGroup, ObservedMember,
 };
 use muster_frameworks::kubernetes::{Autoscaler, Flavor, GroupWords, NodeWords, Words, groups};
 
@@ -38,11 +38,11 @@ pub(crate) fn observed(
     let root = match &site.root {
         Some(root) if root.value.stands_for(cluster) => &root.value,
         // Another cluster stands there now.
-        Some(_) => return Observed { object: Object::Absent, ..Observed::default() },
+        Some(_) => return Observed { object: ObjectState::Absent, ..Observed::default() },
         None => {
             let members = site.members().map(|pod| member(pod, None, others)).collect();
-            let left = site.objects().filter_map(waits_to_go).collect();
-            return Observed { object: Object::Absent, members, left, ..Observed::default() };
+            let remaining = site.objects().filter_map(waits_to_go).collect();
+            return Observed { object: ObjectState::Absent, members, remaining, ..Observed::default() };
         }
     };
     let words = site.words();
@@ -59,7 +59,7 @@ pub(crate) fn observed(
     let refused = refused(flavor, root, &words, &(others.heard)(&root.uid));
     Observed {
         members: site.members().map(|pod| member(pod, made_from(pod), others)).collect(),
-        object: Object::Present(Spec {
+        object: ObjectState::Present(ObjectSpec {
             identity: root.uid.clone(),
             fence: site
                 .objects()
@@ -108,7 +108,7 @@ fn refused(
 }
 
 /// How long an operator may take to look at an object.
-pub(crate) const NOTICED_WITHIN: Span = Span::from_secs(30);
+pub(crate) const NOTICED_WITHIN: TimeSpan = TimeSpan::from_secs(30);
 
 /// What everything waits for, beside pods that say so themselves.
 fn pending(
@@ -136,32 +136,32 @@ fn waits_to_go(object: &ObjectFacts) -> Option<String> {
     Some(format!("{kind} '{name}' waits for its finalizers: {}", finalizers.join(", ")))
 }
 
-fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> SeenGroup {
+fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> ObservedGroup {
     let concerned =
         |autoscaler: &&&Autoscaler| autoscaler.group.as_ref().is_none_or(|name| *name == group.name);
     let autoscaler = autoscalers.iter().find(concerned);
     let bounds = autoscaler.and_then(|autoscaler| autoscaler.bounds).or(group.bounds);
-    SeenGroup {
+    ObservedGroup {
         name: group.name.clone(),
         desired: group.desired,
         bounds: bounds.map(|(min, max)| Bounds { min, max }),
         autoscaled: autoscaler.is_some(),
-        made: Some(Made {
+        template: Some(WorkerTemplate {
             image: group.made_from.image.clone(),
             shape: group.made_from.shape.clone(),
-            ..Made::default()
+            ..WorkerTemplate::default()
         }),
     }
 }
 
-fn member(pod: &PodFacts, made_from: Option<&NodeWords>, others: &Others<'_>) -> SeenMember {
+fn member(pod: &PodFacts, made_from: Option<&NodeWords>, others: &Others<'_>) -> ObservedMember {
     let identity = if pod.member.keeps_name { pod.name.clone() } else { pod.uid.clone() };
-    SeenMember {
+    ObservedMember {
         id: MemberId { identity, uid: pod.uid.clone() },
         name: pod.name.clone(),
         role: pod.member.role,
         group: pod.member.group.clone(),
-        seen: pod.seen.clone(),
+        observation: pod.seen.clone(),
         reason: reason(pod, others),
         leaving: pod.leaving,
         outdated: made_from.is_some_and(|made_from| *made_from != pod.made_from),

@@ -14,13 +14,13 @@ use kube::Client;
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::limits::Activity;
-use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::node::{Node, NodeRole, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, DiscoveredCluster, FencedCall, INVALID, LogQuery, MemberId,
-    Membership, Object, Observed, Operator, OperatorProvider, Provider, ProviderError,
+    Capabilities, ClusterTarget, DiscoveredCluster, FencedCall, INVALID, LogQuery, MemberId, Membership,
+    ObjectState, Observed, OperatorCapabilities, OperatorProvider, Provider, ProviderError, WorldChange,
 };
 use muster_framework_client::{FrameworkClient, FrameworkRequestError};
 use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
@@ -58,7 +58,7 @@ pub(crate) struct Operated {
     client: Client,
     last_words: LastWords,
     framework_client: FrameworkClient,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
 }
 
 impl Operated {
@@ -67,7 +67,7 @@ impl Operated {
         connection: &Connection,
         options: Options,
         namespaces: Arc<Namespaces>,
-        changes: broadcast::Sender<Change>,
+        changes: broadcast::Sender<WorldChange>,
         stop: &CancellationToken,
     ) -> Self {
         let Connection { client, instance, certain, fences, .. } = connection;
@@ -124,7 +124,7 @@ impl Operated {
             let Some(crashed) = &pod.crashed else { continue };
             let changes = self.changes.clone();
             // Nobody may be listening; whoever looks will see.
-            let told = move || drop(changes.send(Change::Cluster(cluster)));
+            let told = move || drop(changes.send(WorldChange::Cluster(cluster)));
             let namespace = &stand.key.namespace;
             self.last_words.ask(self.client.clone(), namespace, &pod.name, &pod.uid, crashed, told);
         }
@@ -165,7 +165,10 @@ impl Provider for Operated {
         let flavor = Self::flavor(framework_of(kind)?, flavor)?;
         let able = flavor.abilities();
         Some(Capabilities {
-            membership: Membership::Delegated(Operator { replaces_head: true, rolls: able.rolls }),
+            membership: Membership::Delegated(OperatorCapabilities {
+                replaces_head: true,
+                rolls: able.rolls,
+            }),
             head: true,
             workers_outlive_head: able.workers_outlive_head,
             several_groups: able.several_groups,
@@ -175,14 +178,14 @@ impl Provider for Operated {
             heals_by_default: false,
             adopt: false,
             // As far as its head can be reached from here; where it cannot, nobody can tell, and it counts as used.
-            tells_activity: true,
-            places: false,
-            tells_machines: false,
+            reports_activity: true,
+            supports_placement: false,
+            reports_machines: false,
         })
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        ClusterRecipe::asked_for(&profile.properties).map(drop)
+        ClusterRecipe::from_request(&profile.properties).map(drop)
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -258,7 +261,7 @@ impl Provider for Operated {
         let stand = match self.stand(target.cluster) {
             // Where a kind is not defined nothing of it is there.
             Err(error) if error.reason == NO_OPERATOR => {
-                return Ok(Observed { object: Object::Absent, ..Observed::default() });
+                return Ok(Observed { object: ObjectState::Absent, ..Observed::default() });
             }
             stand => stand?,
         };
@@ -319,8 +322,9 @@ impl Provider for Operated {
 
     async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         let stand = self.stand(target.cluster)?;
-        let head_works =
-            |pod: &PodFacts| pod.member.role == NodeRole::Head && matches!(pod.seen, Seen::Running { .. });
+        let head_works = |pod: &PodFacts| {
+            pod.member.role == NodeRole::Head && matches!(pod.seen, Observation::Running { .. })
+        };
         let Some(framework) = frameworks::local(stand.flavor.framework()) else {
             return Ok(Activity::Unknown);
         };
@@ -333,8 +337,8 @@ impl Provider for Operated {
         self.framework_client.fetch_activity(framework, &Contact { endpoints, secret }).await.map_err(silent)
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
+        WorldChange::stream(self.changes.subscribe())
     }
 }
 
@@ -390,7 +394,7 @@ impl OperatorProvider for Operated {
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let steps = |site: &Site| {
             let mut steps = resized(&stand, site, call.cluster, before, victims)?;
-            if !call.cluster.is_made_like(before) {
+            if !call.cluster.has_same_recipe(before) {
                 let was = Plan { cluster: before, recipe: &present };
                 let remade = stand.flavor.remake(was, plan, &site.words());
                 steps.extend(remade.map_err(invalid)?);

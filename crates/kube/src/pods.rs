@@ -15,11 +15,11 @@ use futures::stream::{self, BoxStream};
 use kube::Client;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
-use muster_core::node::{Node, Seen};
+use muster_core::node::{Node, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
-    Observed, Provider, ProviderError,
+    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError, WorldChange,
 };
 use muster_frameworks::kubernetes::POD;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ pub(crate) struct Pods {
     certain: Certain,
     writer: Writer,
     table: Arc<Table>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
 }
 
 /// Whether nodes of a type are pods.
@@ -72,9 +72,9 @@ const CAPABILITIES: Capabilities = Capabilities {
     update_in_place: false,
     heals_by_default: false,
     adopt: true,
-    tells_activity: false,
-    places: true,
-    tells_machines: true,
+    reports_activity: false,
+    supports_placement: true,
+    reports_machines: true,
 };
 
 impl Pods {
@@ -83,7 +83,7 @@ impl Pods {
         connection: &Connection,
         served: &[String],
         namespaces: Arc<Namespaces>,
-        changes: broadcast::Sender<Change>,
+        changes: broadcast::Sender<WorldChange>,
         stop: &CancellationToken,
     ) -> Self {
         let Connection { client, instance, certain, fences, .. } = connection;
@@ -103,8 +103,9 @@ impl Pods {
 
 /// How nodes are, by their pods.
 fn seen(nodes: &[Node], pods: &[Option<OwnPod>]) -> Observed {
-    let seen =
-        |(node, pod): (&Node, &Option<OwnPod>)| (node.id, pod.as_ref().map_or(Seen::Absent, OwnPod::seen));
+    let seen = |(node, pod): (&Node, &Option<OwnPod>)| {
+        (node.id, pod.as_ref().map_or(Observation::Absent, OwnPod::seen))
+    };
     Observed { nodes: nodes.iter().zip(pods).map(seen).collect(), ..Observed::default() }
 }
 
@@ -140,7 +141,7 @@ impl Provider for Pods {
         for (node, pod) in nodes.iter().zip(&pods) {
             let machine = pod.as_ref().and_then(|pod| pod.facts.machine.as_ref());
             if let Some(why) = machine.and_then(|machine| unready.get(machine)) {
-                observed.nodes.insert(node.id, Seen::Exited { reason: why.clone() });
+                observed.nodes.insert(node.id, Observation::Exited { reason: why.clone() });
                 observed.machines.insert(node.id, why.clone());
             }
         }
@@ -166,8 +167,8 @@ impl Provider for Pods {
         logs::read(self.client.clone(), writer, query).await
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
+        WorldChange::stream(self.changes.subscribe())
     }
 }
 

@@ -11,8 +11,8 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider,
-    ProviderError,
+    Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider, ProviderError,
+    WorldChange,
 };
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -34,7 +34,7 @@ pub struct Kubernetes {
     remembered: Option<Remembered>,
     operated: Arc<Operated>,
     pods: Arc<Pods>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
     _stop: DropGuard,
 }
 
@@ -146,7 +146,7 @@ impl Provider for Kubernetes {
         self.of(&target.profile.kind).environment(target).await
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
+        WorldChange::stream(self.changes.subscribe())
     }
 }

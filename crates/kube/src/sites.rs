@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
-use muster_engine::ports::provider::{Change, ProviderError};
+use muster_engine::ports::provider::{ProviderError, WorldChange};
 use muster_frameworks::kubernetes::{Flavor, Part, Watched};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub(crate) enum Of {
 pub(crate) struct Sites {
     pub(crate) flavor: &'static dyn Flavor,
     state: Mutex<State>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
 }
 
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Sites {
     pub(crate) fn new(
         flavor: &'static dyn Flavor,
         watches: &[Watch],
-        changes: broadcast::Sender<Change>,
+        changes: broadcast::Sender<WorldChange>,
     ) -> Self {
         let behind = watches.iter().map(|watch| (watch.index, None)).collect();
         Self { flavor, state: Mutex::new(State { behind, ..State::default() }), changes }
@@ -136,7 +136,7 @@ impl Sites {
             state.behind.is_empty()
         };
         if complete {
-            self.tell(Change::Everything);
+            self.tell(WorldChange::Everything);
         }
     }
 
@@ -244,7 +244,7 @@ impl Sites {
 
     fn tell_of(&self, cluster: Option<ClusterId>) {
         if let Some(cluster) = cluster {
-            self.tell(Change::Cluster(cluster));
+            self.tell(WorldChange::Cluster(cluster));
         }
     }
 
@@ -253,11 +253,11 @@ impl Sites {
         let (Some(cluster), changes) = (cluster, self.changes.clone()) else { return };
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from(NOTICED_WITHIN)).await;
-            drop(changes.send(Change::Cluster(cluster)));
+            drop(changes.send(WorldChange::Cluster(cluster)));
         });
     }
 
-    fn tell(&self, change: Change) {
+    fn tell(&self, change: WorldChange) {
         // Nobody may be listening; whoever looks will see.
         drop(self.changes.send(change));
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use muster_engine::ports::identity::{CannotTell, Identity, Vouched};
+use muster_engine::ports::identity::{Identity, IdentityError, TokenIdentity};
 use muster_engine::ports::provider::ProviderError;
 
 use crate::connect::{self, CannotConnect, Options};
@@ -27,17 +27,17 @@ impl TokenReviews {
     }
 }
 
-fn cannot_tell(refused: ProviderError) -> CannotTell {
+fn cannot_tell(refused: ProviderError) -> IdentityError {
     if refused.transient {
-        CannotTell::ForNow(refused.message)
+        IdentityError::Unavailable(refused.message)
     } else {
-        CannotTell::NotAllowed(refused.message)
+        IdentityError::NotAllowed(refused.message)
     }
 }
 
 #[async_trait]
 impl Identity for TokenReviews {
-    async fn of_token(&self, token: &str) -> Result<Option<Vouched>, CannotTell> {
+    async fn identify_token(&self, token: &str) -> Result<Option<TokenIdentity>, IdentityError> {
         const DOING: &str = "have a token looked at";
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
@@ -52,6 +52,6 @@ impl Identity for TokenReviews {
         let status = answer.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true)).unwrap_or_default();
         let groups = user.groups.unwrap_or_default();
-        Ok(user.username.filter(|name| !name.is_empty()).map(|user| Vouched { user, groups }))
+        Ok(user.username.filter(|name| !name.is_empty()).map(|user| TokenIdentity { user, groups }))
     }
 }

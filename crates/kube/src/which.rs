@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use muster_core::backoff::Backoff;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::ports::provider::ProviderError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ const SYSTEM: &str = "kube-system";
 const AT_MOST: Duration = Duration::from_secs(5);
 
 /// Between two questions whether Kubernetes is reachable again.
-const BACKOFF: Backoff = Backoff { first: Span::from_millis(200), longest: Span::from_secs(2) };
+const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(200), longest: TimeSpan::from_secs(2) };
 
 /// What is kept of a Kubernetes from one start to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

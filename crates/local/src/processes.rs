@@ -39,8 +39,8 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, FencedCall, LogQuery, Membership, NodeProvider, NodeResult,
-    Observed, Provider, ProviderError, Updated,
+    Capabilities, ClusterTarget, FencedCall, LogQuery, Membership, NodeProvider, NodeResult, Observed,
+    Provider, ProviderError, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
@@ -134,9 +134,9 @@ impl Provider for Processes {
             update_in_place: false,
             heals_by_default: framework.is_some(),
             adopt: false,
-            tells_activity: framework.is_some(),
-            places: false,
-            tells_machines: false,
+            reports_activity: framework.is_some(),
+            supports_placement: false,
+            reports_machines: false,
         })
     }
 
@@ -201,7 +201,7 @@ impl Provider for Processes {
         Ok(self.inner.since_start(target.cluster.id, said))
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
         self.inner.exits.changes()
     }
 }
@@ -221,9 +221,9 @@ impl NodeProvider for Processes {
         call: FencedCall<'_>,
         node: &Node,
         before: &Profile,
-    ) -> Result<Updated, ProviderError> {
+    ) -> Result<UpdateOutcome, ProviderError> {
         let outdated = launch::is_outdated(call, node, before)?;
-        Ok(if outdated { Updated::MakeAnew } else { Updated::InPlace })
+        Ok(if outdated { UpdateOutcome::MustRecreate } else { UpdateOutcome::InPlace })
     }
 
     async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

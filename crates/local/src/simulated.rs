@@ -15,12 +15,12 @@ use futures::stream::{self, BoxStream};
 use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
-use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::clock::Clock;
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed,
-    Operation, Provider, ProviderError, RECREATE, Updated,
+    Capabilities, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed, Operation,
+    Provider, ProviderError, RECREATE, UpdateOutcome, WorldChange,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -84,9 +84,9 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
             update_in_place: true,
             heals_by_default: false,
             adopt: true,
-            tells_activity: true,
-            places: false,
-            tells_machines: false,
+            reports_activity: true,
+            supports_placement: false,
+            reports_machines: false,
         })
     }
 
@@ -113,9 +113,11 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
     async fn observe(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let look = |node: &Node| {
             let seen = match (&node.physical_id, node.status) {
-                (Some(physical_id), _) => Seen::Running { physical_id: physical_id.clone() },
-                (None, NodeStatus::Creating | NodeStatus::Recovering) => Seen::Starting { physical_id: None },
-                (None, _) => Seen::Absent,
+                (Some(physical_id), _) => Observation::Running { physical_id: physical_id.clone() },
+                (None, NodeStatus::Creating | NodeStatus::Recovering) => {
+                    Observation::Starting { physical_id: None }
+                }
+                (None, _) => Observation::Absent,
             };
             (node.id, seen)
         };
@@ -126,9 +128,10 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
         let mut observed = self.observe(target, nodes).await?;
         let failure = Properties::of(target.profile).ok().and_then(|properties| properties.failure);
         if failure == Some(Failure::Check) {
-            for seen in observed.nodes.values_mut().filter(|seen| matches!(seen, Seen::Running { .. })) {
+            for seen in observed.nodes.values_mut().filter(|seen| matches!(seen, Observation::Running { .. }))
+            {
                 let reason = "the profile says that it fails (simulated_failure)".to_owned();
-                *seen = Seen::Exited { reason };
+                *seen = Observation::Exited { reason };
             }
         }
         Ok(observed)
@@ -144,7 +147,7 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
         })
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
         // Rows change only by actions, and those need not be told.
         stream::pending().boxed()
     }
@@ -182,9 +185,9 @@ impl<C: Clock> NodeProvider for Simulated<C> {
         call: FencedCall<'_>,
         _: &Node,
         _: &Profile,
-    ) -> Result<Updated, ProviderError> {
+    ) -> Result<UpdateOutcome, ProviderError> {
         let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(Updated::InPlace) }
+        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(UpdateOutcome::InPlace) }
     }
 
     async fn operate(

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use muster_core::ids::ActionId;
 use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
-use muster_engine::{Conflict, InquiryError, SubmitError};
+use muster_engine::{Conflict, QueryError, SubmitError};
 use muster_store::StoreError;
 
 use crate::authorize::Denied;
@@ -172,12 +172,12 @@ impl From<SubmitError> for ServiceError {
     }
 }
 
-impl From<InquiryError> for ServiceError {
-    fn from(error: InquiryError) -> Self {
+impl From<QueryError> for ServiceError {
+    fn from(error: QueryError) -> Self {
         match error {
-            InquiryError::Store(error) => error.into(),
-            InquiryError::NotServed(_) => Self::impossible(error.to_string()).code("InstanceNotServed"),
-            InquiryError::Provider(error) => error.into(),
+            QueryError::Store(error) => error.into(),
+            QueryError::NotServed(_) => Self::impossible(error.to_string()).code("InstanceNotServed"),
+            QueryError::Provider(error) => error.into(),
         }
     }
 }

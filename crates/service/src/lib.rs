@@ -26,7 +26,7 @@ pub mod watch;
 pub use access::{Access, Case, Subject, Verb};
 pub use authorize::{Denied, Resource, Rule, authorize};
 pub use error::{ErrorKind, Obstacle, ServiceError};
-pub use muster_engine::{Caller, Conflict, Lines, NewNode, Recipe, new_id};
+pub use muster_engine::{Caller, Conflict, LogLines, NewNode, Recipe, new_id};
 pub use muster_store::commands::SignalKind;
 pub use muster_store::reads::Belongings;
 pub use mutation::{Mutation, Submission, Wait};

@@ -6,7 +6,7 @@ use muster_core::action::Action;
 use muster_core::change::{AddNodes, Change, RemoveNodes, ReplaceNodes};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
-use muster_core::membership::{self, Found, HEAD_STAYS};
+use muster_core::membership::{self, HEAD_STAYS, RequestedNode};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
 use muster_engine::Caller;
@@ -55,11 +55,14 @@ struct NamedNodes {
 }
 
 impl NamedNodes {
-    fn found(&self) -> Vec<Found<'_>> {
+    fn found(&self) -> Vec<RequestedNode<'_>> {
         self.given
             .iter()
             .zip(&self.nodes)
-            .map(|(given, node)| Found { given, node: node.as_ref().map(|(node, kind)| (node, kind)) })
+            .map(|(given, node)| RequestedNode {
+                given,
+                node: node.as_ref().map(|(node, kind)| (node, kind)),
+            })
             .collect()
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use muster_core::action::{Action, ActionStatus, Milestone};
 use muster_core::cluster::Cluster;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::Caller;
 
 use crate::access::Access;
@@ -20,7 +20,7 @@ pub struct Wait {
     /// The milestone that the action has to reach.
     pub milestone: Milestone,
     /// The longest wait.
-    pub at_most: Span,
+    pub at_most: TimeSpan,
 }
 
 impl Wait {
@@ -84,7 +84,7 @@ impl Service {
     }
 
     /// Waits until an action has ended.
-    pub async fn wait_for_end(&self, action: Action, at_most: Span) -> Result<Action, ServiceError> {
+    pub async fn wait_for_end(&self, action: Action, at_most: TimeSpan) -> Result<Action, ServiceError> {
         let wait = Wait { milestone: Milestone::Reached, at_most };
         let action = self.wait(action, &wait).await?;
         if action.status.is_final() { Ok(action) } else { Err(not_yet(&action, "ended", &wait)) }
@@ -114,7 +114,7 @@ impl Service {
 /// The milestone was not reached in time; the action continues.
 fn not_yet(action: &Action, what: &str, wait: &Wait) -> ServiceError {
     let (kind, id) = (action.kind, action.id);
-    let message = if wait.at_most == Span::default() {
+    let message = if wait.at_most == TimeSpan::default() {
         format!("{kind} has not {what} yet, and wait_timeout is 0s; it goes on as action {id}")
     } else {
         format!("{kind} has not {what} within {}; it goes on as action {id}", wait.at_most)

@@ -1,7 +1,7 @@
 //! Policies: plain writes.
 
 use muster_core::ids::PolicyId;
-use muster_core::policy::{self, Policy, Refused};
+use muster_core::policy::{self, InvalidPolicy, Policy};
 use muster_core::principal::Principal;
 use muster_engine::new_id;
 use muster_store::commands::{CreatePolicy, DeletePolicy, RenamePolicy};
@@ -19,7 +19,7 @@ impl Service {
         principal: &Principal,
         name: &str,
         spec: &Map<String, Value>,
-    ) -> Result<Policy, Refused> {
+    ) -> Result<Policy, InvalidPolicy> {
         let rules = self.engine.config().policy_rules;
         let checked = policy::check(&Value::Object(spec.clone()), rules)?;
         Ok(Policy {

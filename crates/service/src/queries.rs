@@ -9,8 +9,8 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::ProfileType;
-use muster_core::time::{Span, Timestamp};
-use muster_engine::Lines;
+use muster_core::time::{TimeSpan, Timestamp};
+use muster_engine::LogLines;
 use muster_engine::ports::provider::{LogQuery, Operation};
 use muster_store::commands::SignalKind;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ impl Service {
     }
 
     /// How long history is stored.
-    pub fn retention(&self) -> Span {
+    pub fn retention(&self) -> TimeSpan {
         self.engine.config().retention
     }
 
@@ -48,7 +48,12 @@ impl Service {
     }
 
     /// The log of a node.
-    pub async fn logs(&self, cluster: &Cluster, node: &Node, query: LogQuery) -> Result<Lines, ServiceError> {
+    pub async fn logs(
+        &self,
+        cluster: &Cluster,
+        node: &Node,
+        query: LogQuery,
+    ) -> Result<LogLines, ServiceError> {
         Ok(self.engine.logs(cluster, node, query).await?)
     }
 
@@ -77,7 +82,7 @@ impl Service {
         cluster: Option<ClusterId>,
         node: Option<NodeId>,
     ) -> Result<bool, ServiceError> {
-        Ok(self.engine.somebody_changes(cluster, node).await?)
+        Ok(self.engine.has_user_action(cluster, node).await?)
     }
 
     /// Cancels, suspends or resumes an action.
@@ -100,7 +105,7 @@ impl Service {
     }
 
     /// How long ago the engine renewed its lease.
-    pub fn lease_age(&self) -> Span {
+    pub fn lease_age(&self) -> TimeSpan {
         self.engine.lease_age()
     }
 }

@@ -4,7 +4,7 @@
 
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
-use muster_core::resize::{Refused, Resize, Sizes};
+use muster_core::resize::{Resize, ResizeError, Sizes};
 use muster_engine::action_data::ActionData;
 use muster_engine::intent::{Baseline, Intent};
 
@@ -19,7 +19,7 @@ pub enum SizeError {
     UnknownGroup(String),
     /// The size or its bounds are out of range.
     #[error("{0}")]
-    Refused(String),
+    ResizeError(String),
     /// The present size could not be read.
     #[error(transparent)]
     Service(#[from] ServiceError),
@@ -54,12 +54,12 @@ impl Service {
             bounds.groups.iter_mut().for_each(|group| group.max = None);
         }
         let intent = Intent { cluster: &bounds, baseline, limit: self.max_nodes() };
-        intent.after(change, &ActionData::default()).map_err(SizeError::Refused)?;
+        intent.after(change, &ActionData::default()).map_err(SizeError::ResizeError)?;
         Ok(())
     }
 
     /// The size and bounds of a new cluster.
-    pub fn new_sizes(&self, resize: &Resize) -> Result<Sizes, Refused> {
+    pub fn new_sizes(&self, resize: &Resize) -> Result<Sizes, ResizeError> {
         resize.apply(Sizes { size: 0, min: 0, max: None }, self.max_nodes())
     }
 }

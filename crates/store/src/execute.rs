@@ -6,9 +6,9 @@ use muster_core::policy::{Binding, Policy};
 
 use crate::commands::{
     Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
-    DeleteProfile, DeleteReceiver, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat,
-    InsertProfile, Mirror, Mirrored, NoteWatched, Observe, Purge, Purged, PutBack, PutReceiver, Record,
-    Register, Removed, RenamePolicy, Retire, Signal, TakeDuty, UpdateProfile,
+    DeleteProfile, DeleteReceiver, Deregister, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat,
+    InsertProfile, Mirror, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordExpiryState,
+    Register, Removed, RenamePolicy, Requeue, Signal, TakeDuty, UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -95,7 +95,7 @@ impl Store {
     }
 
     /// Gives an action back.
-    pub async fn put_back(&self, command: PutBack) -> Result<(), StoreError> {
+    pub async fn requeue(&self, command: Requeue) -> Result<(), StoreError> {
         self.write("put_back", command).await
     }
 
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// An engine ends.
-    pub async fn retire(&self, command: Retire) -> Result<(), StoreError> {
+    pub async fn deregister(&self, command: Deregister) -> Result<(), StoreError> {
         self.write("retire", command).await
     }
 
@@ -140,7 +140,7 @@ impl Store {
     }
 
     /// Writes what was noted of clusters with limits; false if the duty is another's.
-    pub async fn note_watched(&self, command: NoteWatched) -> Result<bool, StoreError> {
+    pub async fn record_expiry_state(&self, command: RecordExpiryState) -> Result<bool, StoreError> {
         self.write("note_watched", command).await
     }
 

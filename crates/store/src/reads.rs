@@ -13,7 +13,7 @@ mod policies;
 mod profiles;
 mod receivers;
 
-pub use actions::{ActionQuery, ActionSort, Edges, Told};
+pub use actions::{ActionQuery, ActionSignals, ActionSort, Edges};
 pub use belongings::Belongings;
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};

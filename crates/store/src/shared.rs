@@ -17,7 +17,7 @@ const BACKLOG: usize = 4096;
 /// for them has an answer. So whatever they do has to be quick.
 pub trait Listener: Send + Sync {
     /// These were changed by a commit.
-    fn told(&self, touched: &[Touched]);
+    fn on_commit(&self, touched: &[Touched]);
 }
 
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl Shared {
         }
         let listeners = self.inner.listeners.read();
         for listener in listeners.iter().filter_map(Weak::upgrade) {
-            listener.told(touched);
+            listener.on_commit(touched);
         }
         drop(listeners);
         for change in touched {

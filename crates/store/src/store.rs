@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use muster_core::backoff::Backoff;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, PgPool};
 use tokio::sync::broadcast;
@@ -34,7 +34,7 @@ const ATTEMPTS: u32 = 8;
 
 /// Commands that lost against the same one wait differently long, so that they do not meet again. Together less than a
 /// second, for as long as a caller may be held up.
-const BACKOFF: Backoff = Backoff { first: Span::from_millis(6), longest: Span::from_millis(200) };
+const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(6), longest: TimeSpan::from_millis(200) };
 
 /// The channel on which replicas tell each other of commits.
 const CHANNEL: &str = "muster_touched";

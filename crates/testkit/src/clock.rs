@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_engine::ports::clock::{Clock, SystemClock};
 use tokio::sync::watch;
 
@@ -34,7 +34,7 @@ impl Default for ManualClock {
 
 impl ManualClock {
     /// Lets time pass, and wakes whoever slept until then.
-    pub fn advance(&self, span: Span) {
+    pub fn advance(&self, span: TimeSpan) {
         self.face.send_modify(|face| {
             face.now = face.now.after(span);
             let now = face.now;

@@ -14,8 +14,8 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed,
-    Operation, Provider, ProviderError, RECREATE,
+    Capabilities, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed, Operation,
+    Provider, ProviderError, RECREATE, WorldChange,
 };
 
 pub use world::{Entry, Verb, World};
@@ -65,7 +65,7 @@ impl Provider for Fake {
     fn capabilities(&self, kind: &ProfileType, _: Option<&str>) -> Option<Capabilities> {
         match kind.to_string().as_str() {
             FAKE_NODE => Some(capabilities(false)),
-            FAKE_PLACED => Some(Capabilities { places: true, ..capabilities(false) }),
+            FAKE_PLACED => Some(Capabilities { supports_placement: true, ..capabilities(false) }),
             FAKE_CLUSTER => Some(capabilities(true)),
             _ => None,
         }
@@ -103,7 +103,7 @@ impl Provider for Fake {
         self.world.activity(target).await
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
         self.world.changes()
     }
 }
@@ -159,8 +159,8 @@ pub(crate) const fn capabilities(head: bool) -> Capabilities {
         update_in_place: false,
         heals_by_default: head,
         adopt: false,
-        tells_activity: true,
-        places: false,
-        tells_machines: false,
+        reports_activity: true,
+        supports_placement: false,
+        reports_machines: false,
     }
 }

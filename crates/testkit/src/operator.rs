@@ -12,8 +12,8 @@ use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, FencedCall, MemberId, Membership, Observed, Operator,
-    OperatorProvider, Provider, ProviderError,
+    Capabilities, ClusterTarget, FencedCall, MemberId, Membership, Observed, OperatorCapabilities,
+    OperatorProvider, Provider, ProviderError, WorldChange,
 };
 
 pub use state::{Deed, Verb};
@@ -58,7 +58,7 @@ impl Provider for Operated {
             PLAIN_OPERATED => false,
             _ => return None,
         };
-        let operator = Operator { replaces_head: able, rolls: flavor == Some(ROLLING) };
+        let operator = OperatorCapabilities { replaces_head: able, rolls: flavor == Some(ROLLING) };
         Some(Capabilities {
             membership: Membership::Delegated(operator),
             head: able,
@@ -69,9 +69,9 @@ impl Provider for Operated {
             update_in_place: able,
             heals_by_default: false,
             adopt: false,
-            tells_activity: false,
-            places: false,
-            tells_machines: false,
+            reports_activity: false,
+            supports_placement: false,
+            reports_machines: false,
         })
     }
 
@@ -87,7 +87,7 @@ impl Provider for Operated {
         self.world.observe(target).await
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
         self.world.changes()
     }
 }

@@ -9,7 +9,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordVerifier as _};
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_service::TokenSigner;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
@@ -18,7 +18,7 @@ use super::reloaded_file::ReloadedFile;
 use super::{AuthError, Authenticator, Caller};
 
 /// How long a token is valid.
-pub const TOKEN_LIFE: Span = Span::from_secs(24 * 3600);
+pub const TOKEN_LIFE: TimeSpan = TimeSpan::from_secs(24 * 3600);
 
 /// The purpose that tokens are signed for.
 const PURPOSE: &str = "account token";
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn much_later() -> Timestamp {
-        at_noon().after(TOKEN_LIFE).after(Span::from_secs(1))
+        at_noon().after(TOKEN_LIFE).after(TimeSpan::from_secs(1))
     }
 
     fn opened(path: &Path, now: fn() -> Timestamp) -> Accounts {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use muster_core::projects::ProjectNamespaces;
 use muster_service::ports::clock::Clock;
-use muster_service::ports::identity::{CannotTell, Identity, Vouched};
+use muster_service::ports::identity::{Identity, IdentityError, TokenIdentity};
 
 use super::secret::{PREFIX, hash};
 use super::{AuthError, Authenticator, Caller};
@@ -48,21 +48,21 @@ impl KubernetesTokens {
         Self { kubernetes, project, admin_groups, projects, cache }
     }
 
-    async fn review(&self, token: &str) -> Result<Option<Vouched>, AuthError> {
+    async fn review(&self, token: &str) -> Result<Option<TokenIdentity>, AuthError> {
         let key = hash(token);
         if let Some(CachedUser(known)) = self.cache.get(&key) {
             return Ok(known);
         }
         let message = |why: String| format!("cannot tell who is calling: {why}");
-        let answer = self.kubernetes.of_token(token).await.map_err(|error| match error {
-            CannotTell::ForNow(why) => AuthError::Unavailable(message(why)),
-            CannotTell::NotAllowed(why) => AuthError::Misconfigured(message(why)),
+        let answer = self.kubernetes.identify_token(token).await.map_err(|error| match error {
+            IdentityError::Unavailable(why) => AuthError::Unavailable(message(why)),
+            IdentityError::NotAllowed(why) => AuthError::Misconfigured(message(why)),
         })?;
         self.cache.put(key, CachedUser(answer.clone()));
         Ok(answer)
     }
 
-    fn principal(&self, Vouched { user, groups }: Vouched) -> Result<Principal, AuthError> {
+    fn principal(&self, TokenIdentity { user, groups }: TokenIdentity) -> Result<Principal, AuthError> {
         let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
         let (name, project) = match account {
             Some((namespace, name)) => {

@@ -1,7 +1,7 @@
 //! Policies, and how they are bound to clusters.
 
 use http::StatusCode;
-use muster_core::policy::{Binding, Policy, Refused};
+use muster_core::policy::{Binding, InvalidPolicy, Policy};
 use muster_service::Removed;
 use muster_service::lists::{BindingQuery, PolicyQuery, PolicySort};
 use serde_json::{Map, Value, json};
@@ -35,9 +35,9 @@ fn shown(policy: &Policy) -> Value {
     })
 }
 
-fn refused(refused: Refused) -> SenlinError {
+fn refused(refused: InvalidPolicy) -> SenlinError {
     match refused {
-        Refused::UnknownType { kind } => SenlinError::missing("policy_type", &kind),
+        InvalidPolicy::UnknownType { kind } => SenlinError::missing("policy_type", &kind),
         other => SenlinError::spec(other.to_string()),
     }
 }

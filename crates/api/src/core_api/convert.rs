@@ -6,7 +6,7 @@ use muster_core::event::{Event, Level};
 use muster_core::node::Node;
 use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ fn moment(at: Timestamp) -> wkt::Timestamp {
     wkt::Timestamp::from_micros(at.micros())
 }
 
-fn span(span: Span) -> wkt::Duration {
+fn span(span: TimeSpan) -> wkt::Duration {
     wkt::Duration::from_micros(span.micros())
 }
 
@@ -99,7 +99,7 @@ pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
     let given: wire::WorkerGroupSpec = kept(&group.spec, GROUP_SPEC);
     wire::WorkerGroupSpec {
         // Another API may have changed the image since.
-        image: NodeRecipe::kept(group).image.unwrap_or_else(|| given.image.clone()),
+        image: NodeRecipe::stored_in(group).image.unwrap_or_else(|| given.image.clone()),
         group_name: group.name.clone(),
         replicas: number(group.desired),
         min_replicas: Some(number(group.min)),

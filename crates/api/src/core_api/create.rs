@@ -7,7 +7,7 @@ use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::shape::{InvalidShape, Shape};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_proto::v1alpha2 as wire;
 use muster_service::new_id;
 use muster_service::placement::{cluster_type, framework_of};
@@ -151,8 +151,8 @@ fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>
 }
 
 /// The time limit of the cluster's actions.
-fn timeout(given: &wire::Cluster) -> Result<Span, ApiError> {
-    given.timeout.map_or(Ok(DEFAULT_TIMEOUT), |given| limits::timeout(given).map(Span::from_secs))
+fn timeout(given: &wire::Cluster) -> Result<TimeSpan, ApiError> {
+    given.timeout.map_or(Ok(DEFAULT_TIMEOUT), |given| limits::timeout(given).map(TimeSpan::from_secs))
 }
 
 fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError> {

@@ -10,7 +10,9 @@ use muster_proto::v1alpha2::framework_service_server::FrameworkService;
 use muster_proto::v1alpha2::{
     InstallFrameworkRequest, InstallFrameworkResponse, ListFrameworksRequest, ListFrameworksResponse,
 };
-use muster_service::ports::frameworks::{Found, Frameworks, Installation, Installing, Lacking};
+use muster_service::ports::frameworks::{
+    FrameworkEnvironment, Frameworks, InstallProgress, Installation, MissingFramework,
+};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{CoreApi, access};
@@ -93,7 +95,7 @@ impl CoreApi {
     }
 }
 
-fn usable(framework: Framework, found: Found) -> wire::Framework {
+fn usable(framework: Framework, found: FrameworkEnvironment) -> wire::Framework {
     wire::Framework {
         name: framework.to_string(),
         usable: true,
@@ -105,7 +107,7 @@ fn usable(framework: Framework, found: Found) -> wire::Framework {
     }
 }
 
-fn unusable(framework: Framework, lacking: Lacking) -> wire::Framework {
+fn unusable(framework: Framework, lacking: MissingFramework) -> wire::Framework {
     wire::Framework {
         name: framework.to_string(),
         installable: lacking.command.is_some(),
@@ -117,13 +119,13 @@ fn unusable(framework: Framework, lacking: Lacking) -> wire::Framework {
 
 fn installation_message(
     framework: Framework,
-    messages: Result<Installing, String>,
+    messages: Result<InstallProgress, String>,
 ) -> Result<InstallFrameworkResponse, Status> {
     match messages {
-        Ok(Installing::Doing(progress)) => {
+        Ok(InstallProgress::Doing(progress)) => {
             Ok(InstallFrameworkResponse { progress, ..InstallFrameworkResponse::default() })
         }
-        Ok(Installing::Done { found, already }) => Ok(InstallFrameworkResponse {
+        Ok(InstallProgress::Done { found, already }) => Ok(InstallFrameworkResponse {
             framework: Some(usable(framework, found)),
             already_there: already,
             ..InstallFrameworkResponse::default()

@@ -1,21 +1,21 @@
 //! Bounds of the durations and request ids that a request may give.
 
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_proto::wkt;
 
 use crate::error::ApiError;
 
 /// A longer timeout is more likely a mistake.
-const LONGEST_TIMEOUT: Span = Span::from_secs(30 * DAY);
+const LONGEST_TIMEOUT: TimeSpan = TimeSpan::from_secs(30 * DAY);
 
 /// Ten years: for a longer lifetime the field is left out.
-const LONGEST_LIFE: Span = Span::from_secs(3_650 * DAY);
+const LONGEST_LIFE: TimeSpan = TimeSpan::from_secs(3_650 * DAY);
 
 const DAY: u32 = 86_400;
 
 /// The time limit of actions, in whole seconds.
 pub(super) fn timeout(given: wkt::Duration) -> Result<u32, ApiError> {
-    let span = between("timeout", given, Span::from_secs(1), LONGEST_TIMEOUT)?;
+    let span = between("timeout", given, TimeSpan::from_secs(1), LONGEST_TIMEOUT)?;
     let whole = span.micros() % 1_000_000 == 0;
     u32::try_from(span.secs())
         .ok()
@@ -24,18 +24,23 @@ pub(super) fn timeout(given: wkt::Duration) -> Result<u32, ApiError> {
 }
 
 /// An idle timeout or a lifetime.
-pub(super) fn life(field: &str, given: wkt::Duration) -> Result<Span, ApiError> {
-    between(field, given, Span::from_secs(1), LONGEST_LIFE)
+pub(super) fn life(field: &str, given: wkt::Duration) -> Result<TimeSpan, ApiError> {
+    between(field, given, TimeSpan::from_secs(1), LONGEST_LIFE)
 }
 
 /// A duration between bounds.
-pub(super) fn between(field: &str, given: wkt::Duration, least: Span, most: Span) -> Result<Span, ApiError> {
+pub(super) fn between(
+    field: &str,
+    given: wkt::Duration,
+    least: TimeSpan,
+    most: TimeSpan,
+) -> Result<TimeSpan, ApiError> {
     let micros = given.micros();
     // Over gRPC seconds and nanoseconds may have different signs, which makes the duration invalid.
     let same_sign = i64::from(given.nanos.signum()) * given.seconds.signum() >= 0;
     let sound = same_sign && given.nanos.unsigned_abs() < 1_000_000_000;
     if sound && (least.micros()..=most.micros()).contains(&micros) {
-        return Ok(Span::from_micros(micros));
+        return Ok(TimeSpan::from_micros(micros));
     }
     Err(ApiError::invalid(format!("{field} is {given}: between {least} and {most} is possible")))
 }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use muster_core::action::{Action, Milestone};
 use muster_core::principal::Door;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_proto::wkt;
 use muster_service::{Caller, Wait};
 use prost::Message;
@@ -21,17 +21,17 @@ use crate::error::{ACTION_HEADER, ApiError};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// How long a mutation waits by default.
-const DEFAULT_WAIT: Span = Span::from_secs(30);
+const DEFAULT_WAIT: TimeSpan = TimeSpan::from_secs(30);
 
 /// The longest that a mutation may wait, since connections do not live forever.
-const LONGEST_WAIT: Span = Span::from_secs(3600);
+const LONGEST_WAIT: TimeSpan = TimeSpan::from_secs(3600);
 
 /// The wait that a request asks for.
 pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Wait, ApiError> {
     let milestone = optional_variant("wait_for", wait_for)?.unwrap_or(Milestone::Applied);
     let at_most = match wait_timeout {
         None => DEFAULT_WAIT,
-        Some(given) => limits::between("wait_timeout", given, Span::default(), LONGEST_WAIT)?,
+        Some(given) => limits::between("wait_timeout", given, TimeSpan::default(), LONGEST_WAIT)?,
     };
     Ok(Wait { milestone, at_most })
 }

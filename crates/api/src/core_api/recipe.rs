@@ -24,7 +24,7 @@ pub(super) fn properties(
         return Ok(properties);
     }
     let wrong = |why: String| ApiError::invalid(format!("profile_properties: {why}"));
-    let mut recipe = ClusterRecipe::asked_for(&properties).map_err(wrong)?;
+    let mut recipe = ClusterRecipe::from_request(&properties).map_err(wrong)?;
     recipe.version = optional(&given.version).or(recipe.version);
     recipe.head.env.extend(given.envs.clone());
     recipe.worker.env.extend(given.envs.clone());
@@ -52,7 +52,7 @@ pub(super) fn limits(
     properties: &Map<String, Value>,
     framework: Option<Framework>,
 ) -> Result<Limits, ApiError> {
-    let recipe = framework.and_then(|_| ClusterRecipe::of(properties).ok()).unwrap_or_default();
+    let recipe = framework.and_then(|_| ClusterRecipe::from_stored(properties).ok()).unwrap_or_default();
     let limit = |field: &str, given: Option<wkt::Duration>, seconds: Option<u64>| {
         let seconds = seconds
             .map(|seconds| wkt::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 });

@@ -1,6 +1,6 @@
 //! One cluster for people.
 
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_proto::v1alpha2::{Cluster, ListNodesRequest};
 
@@ -91,7 +91,7 @@ fn command(cluster: &Cluster, node: &str) -> String {
 fn limits(cluster: &Cluster, now: Timestamp) -> Vec<(&'static str, String)> {
     let mut pairs = Vec::new();
     if let Some(limit) = cluster.idle_timeout {
-        let limit = Span::from_micros(limit.micros());
+        let limit = TimeSpan::from_micros(limit.micros());
         let words = cluster.idle_ends_at.map_or_else(
             || format!("stops when nobody has used it for {limit}"),
             |end| match table::left(end, now) {

@@ -62,7 +62,7 @@ impl List {
 
 /// What a machine has, in a line.
 fn machine(Machine { instance, cpu, memory, gpu }: &Machine) -> String {
-    let memory = memory.parse().map_or_else(|_| memory.clone(), Memory::about);
+    let memory = memory.parse().map_or_else(|_| memory.clone(), Memory::rounded);
     format!("{instance} has {cpu} cpu, {memory} memory and {gpu} gpu\n")
 }
 

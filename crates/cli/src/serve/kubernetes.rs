@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::ports::clock::SystemClock;
-use muster_engine::ports::identity::{CannotTell, Identity as _};
+use muster_engine::ports::identity::{Identity as _, IdentityError};
 use muster_kube::{CannotConnect, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;
@@ -49,7 +49,7 @@ pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     let reviews = TokenReviews::new(&options(settings)).await;
     let reviews = reviews.context("cannot ask Kubernetes who is calling")?;
     // One that is away may come back; one that does not let us ask lets nobody in.
-    if let Err(CannotTell::NotAllowed(why)) = reviews.of_token(NOBODY).await {
+    if let Err(IdentityError::NotAllowed(why)) = reviews.identify_token(NOBODY).await {
         bail!("auth is 'kubernetes', and it cannot be asked who is calling: {why}");
     }
     Ok(KubernetesTokens::new(

@@ -10,7 +10,7 @@ use clap::builder::BoolishValueParser;
 use muster_api::auth::KUBERNETES_SCHEME;
 use muster_core::projects::ProjectNamespaces;
 use muster_core::shape::{self, NamedShape};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_store::Store;
 use serde::Deserialize;
 
@@ -335,8 +335,8 @@ impl Settings {
     }
 
     /// How long the history of what has ended is kept.
-    pub(super) fn retention(&self) -> Span {
-        Span::from_secs(self.retention_days.saturating_mul(86_400))
+    pub(super) fn retention(&self) -> TimeSpan {
+        TimeSpan::from_secs(self.retention_days.saturating_mul(86_400))
     }
 
     /// Where webhooks and poll URLs may go.

@@ -1,6 +1,6 @@
 //! How an observation changes a node.
 
-use super::{Node, NodeRole, NodeStatus, Seen};
+use super::{Node, NodeRole, NodeStatus, Observation};
 use crate::time::Timestamp;
 
 /// The reason of a node that ended with its machine.
@@ -9,7 +9,7 @@ const HOST_RESTARTED: &str = "its machine was restarted";
 /// The reason of an absent node.
 const ABSENT: &str = "it is not there any more";
 
-impl Seen {
+impl Observation {
     /// Why the node is certainly not working; none if it works, starts, or its state is unknown.
     pub fn loss(&self) -> Option<&str> {
         match self {
@@ -33,10 +33,10 @@ impl Node {
     }
 
     /// Applies an observation. Unknown changes nothing; `obstacle` says why a starting node does not work yet.
-    pub fn observe(&mut self, seen: &Seen, obstacle: &str, now: Timestamp) {
+    pub fn observe(&mut self, seen: &Observation, obstacle: &str, now: Timestamp) {
         let before = (self.status, self.status_reason.clone(), self.physical_id.clone());
         match seen {
-            Seen::Running { physical_id } => {
+            Observation::Running { physical_id } => {
                 if self.status != NodeStatus::Active {
                     self.status = NodeStatus::Active;
                     self.status_reason = self.start_reason().to_owned();
@@ -48,17 +48,17 @@ impl Node {
                     self.created_at = Some(now);
                 }
             }
-            Seen::Starting { physical_id } => {
+            Observation::Starting { physical_id } => {
                 self.physical_id.clone_from(physical_id);
                 self.status =
                     if self.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
                 obstacle.clone_into(&mut self.status_reason);
             }
-            Seen::Exited { .. } | Seen::HostRestarted | Seen::Absent => {
+            Observation::Exited { .. } | Observation::HostRestarted | Observation::Absent => {
                 self.status = NodeStatus::Error;
                 seen.loss().unwrap_or_default().clone_into(&mut self.status_reason);
             }
-            Seen::Unknown { .. } => {}
+            Observation::Unknown { .. } => {}
         }
         if before != (self.status, self.status_reason.clone(), self.physical_id.clone()) {
             self.updated_at = Some(now);
@@ -70,7 +70,7 @@ impl Node {
         // The status reason is always that of the start.
         self.status_reason = self.start_reason().to_owned();
         self.status = NodeStatus::Active;
-        self.observe(&Seen::Running { physical_id }, "", now);
+        self.observe(&Observation::Running { physical_id }, "", now);
         self.updated_at = Some(now);
     }
 
@@ -94,12 +94,12 @@ mod tests {
         Node { status, created_at, starts: vec![NOW], ..sample::node(1) }
     }
 
-    fn running() -> Seen {
-        Seen::Running { physical_id: "17".to_owned() }
+    fn running() -> Observation {
+        Observation::Running { physical_id: "17".to_owned() }
     }
 
-    fn exited() -> Seen {
-        Seen::Exited { reason: "killed".to_owned() }
+    fn exited() -> Observation {
+        Observation::Exited { reason: "killed".to_owned() }
     }
 
     #[rstest]
@@ -111,15 +111,20 @@ mod tests {
         "Recovery succeeded"
     )]
     #[case::unchanged(node(NodeStatus::Active, true), running(), NodeStatus::Active, "")]
-    #[case::first_start(node(NodeStatus::Init, false), Seen::Starting { physical_id: None }, NodeStatus::Creating, "no image")]
-    #[case::restart(node(NodeStatus::Active, true), Seen::Starting { physical_id: None }, NodeStatus::Recovering, "no image")]
+    #[case::first_start(node(NodeStatus::Init, false), Observation::Starting { physical_id: None }, NodeStatus::Creating, "no image")]
+    #[case::restart(node(NodeStatus::Active, true), Observation::Starting { physical_id: None }, NodeStatus::Recovering, "no image")]
     #[case::exited(node(NodeStatus::Active, true), exited(), NodeStatus::Error, "killed")]
-    #[case::rebooted(node(NodeStatus::Active, true), Seen::HostRestarted, NodeStatus::Error, HOST_RESTARTED)]
-    #[case::absent(node(NodeStatus::Active, true), Seen::Absent, NodeStatus::Error, ABSENT)]
-    #[case::unknown(node(NodeStatus::Active, true), Seen::Unknown { reason: "?".to_owned() }, NodeStatus::Active, "")]
+    #[case::rebooted(
+        node(NodeStatus::Active, true),
+        Observation::HostRestarted,
+        NodeStatus::Error,
+        HOST_RESTARTED
+    )]
+    #[case::absent(node(NodeStatus::Active, true), Observation::Absent, NodeStatus::Error, ABSENT)]
+    #[case::unknown(node(NodeStatus::Active, true), Observation::Unknown { reason: "?".to_owned() }, NodeStatus::Active, "")]
     fn an_observation_decides_the_status(
         #[case] mut node: Node,
-        #[case] seen: Seen,
+        #[case] seen: Observation,
         #[case] status: NodeStatus,
         #[case] reason: &str,
     ) {

@@ -18,16 +18,17 @@ pub struct Share {
 /// Distributes new nodes, beside the present ones; none if there is not enough capacity for all of them.
 ///
 /// Without caps, no share exceeds its part of the total, rounded up, because of the new nodes.
-pub fn grow(shares: &[Share], have: &Counts, count: u32) -> Option<Counts> {
-    let mut there = there(shares, have);
-    let ideal = Ideal::of(shares, there.iter().sum::<u64>() + u64::from(count));
+pub fn grow(shares: &[Share], present_counts: &Counts, count: u32) -> Option<Counts> {
+    let mut present = present(shares, present_counts);
+    let ideal = IdealShares::of(shares, present.iter().sum::<u64>() + u64::from(count));
     let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
     for _ in 0..count {
-        let open = shares.iter().enumerate().filter(|(place, share)| share.has_room(there[*place]));
-        let next = open
-            .max_by_key(|(place, share)| (ideal.lack(*place, there[*place]), share.weight, Reverse(*place)));
-        let (place, share) = next?;
-        there[place] += 1;
+        let open = shares.iter().enumerate().filter(|(index, share)| share.has_capacity(present[*index]));
+        let next = open.max_by_key(|(index, share)| {
+            (ideal.shortage(*index, present[*index]), share.weight, Reverse(*index))
+        });
+        let (index, share) = next?;
+        present[index] += 1;
         *plan.entry(share.name.clone()).or_default() += 1;
     }
     Some(plan)
@@ -37,54 +38,55 @@ pub fn grow(shares: &[Share], have: &Counts, count: u32) -> Option<Counts> {
 /// are not in the result.
 ///
 /// Without caps, no share falls below its part of the rest, rounded down, because of the removals.
-pub fn shrink(shares: &[Share], have: &Counts, elsewhere: u32, count: u32) -> Counts {
-    let mut there = there(shares, have);
-    let total: u64 = there.iter().sum();
+pub fn shrink(shares: &[Share], present_counts: &Counts, elsewhere: u32, count: u32) -> Counts {
+    let mut present = present(shares, present_counts);
+    let total: u64 = present.iter().sum();
     let going = u64::from(count.saturating_sub(elsewhere)).min(total);
-    let ideal = Ideal::of(shares, total - going);
+    let ideal = IdealShares::of(shares, total - going);
     let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
     for _ in 0..going {
-        let some = shares.iter().enumerate().filter(|(place, _)| there[*place] > 0);
-        let next = some
-            .min_by_key(|(place, share)| (ideal.lack(*place, there[*place]), share.weight, Reverse(*place)));
-        let Some((place, share)) = next else { break };
-        there[place] -= 1;
+        let some = shares.iter().enumerate().filter(|(index, _)| present[*index] > 0);
+        let next = some.min_by_key(|(index, share)| {
+            (ideal.shortage(*index, present[*index]), share.weight, Reverse(*index))
+        });
+        let Some((index, share)) = next else { break };
+        present[index] -= 1;
         *plan.entry(share.name.clone()).or_default() += 1;
     }
     plan
 }
 
-fn there(shares: &[Share], have: &Counts) -> Vec<u64> {
-    shares.iter().map(|share| have.get(&share.name).copied().unwrap_or_default().into()).collect()
+fn present(shares: &[Share], present_counts: &Counts) -> Vec<u64> {
+    shares.iter().map(|share| present_counts.get(&share.name).copied().unwrap_or_default().into()).collect()
 }
 
 impl Share {
-    fn has_room(&self, there: u64) -> bool {
-        self.weight > 0 && self.cap.is_none_or(|cap| there < u64::from(cap))
+    fn has_capacity(&self, present: u64) -> bool {
+        self.weight > 0 && self.cap.is_none_or(|cap| present < u64::from(cap))
     }
 }
 
 /// The ideal parts of a total: by weight; what exceeds a cap is distributed by weight among the others. All are
 /// multiples of a unit.
-struct Ideal {
+struct IdealShares {
     parts: Vec<i128>,
     unit: i128,
 }
 
-impl Ideal {
+impl IdealShares {
     fn of(shares: &[Share], total: u64) -> Self {
         let mut capped: Vec<Option<u32>> = vec![None; shares.len()];
         let (mut rest, mut weights) =
             (i128::from(total), shares.iter().map(|share| i128::from(share.weight)).sum::<i128>());
         loop {
-            let beyond = |(place, share): (usize, &Share)| {
-                let cap = share.cap.filter(|_| capped[place].is_none() && share.weight > 0)?;
-                (i128::from(cap) * weights < rest * i128::from(share.weight)).then_some((place, cap))
+            let beyond = |(index, share): (usize, &Share)| {
+                let cap = share.cap.filter(|_| capped[index].is_none() && share.weight > 0)?;
+                (i128::from(cap) * weights < rest * i128::from(share.weight)).then_some((index, cap))
             };
-            let Some((place, cap)) = shares.iter().enumerate().find_map(beyond) else { break };
-            capped[place] = Some(cap);
+            let Some((index, cap)) = shares.iter().enumerate().find_map(beyond) else { break };
+            capped[index] = Some(cap);
             rest -= i128::from(cap);
-            weights -= i128::from(shares[place].weight);
+            weights -= i128::from(shares[index].weight);
         }
         let unit = weights.max(1);
         let part = |(share, capped): (&Share, &Option<u32>)| {
@@ -94,7 +96,7 @@ impl Ideal {
     }
 
     /// How many are missing; negative if there are too many.
-    fn lack(&self, place: usize, there: u64) -> i128 {
-        self.parts[place] - i128::from(there) * self.unit
+    fn shortage(&self, index: usize, present: u64) -> i128 {
+        self.parts[index] - i128::from(present) * self.unit
     }
 }

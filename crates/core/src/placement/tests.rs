@@ -141,13 +141,13 @@ proptest! {
 }
 
 /// `r1/az1`, or `-/az1` if only the zone was decided.
-fn place(word: &str) -> Place {
+fn place(word: &str) -> Placement {
     let (region, zone) = word.split_once('/').expect("a region and a zone");
     let known = |name: &str| (name != "-").then(|| name.to_owned());
-    Place { region_name: known(region), zone: known(zone), servergroup: None }
+    Placement { region_name: known(region), zone: known(zone), servergroup: None }
 }
 
-fn places(words: &str) -> Vec<Place> {
+fn places(words: &str) -> Vec<Placement> {
     words.split_whitespace().map(place).collect()
 }
 
@@ -167,7 +167,7 @@ fn zones_are_given_in_turn_within_each_region(
     assert_eq!(new, places(placed));
 }
 
-fn order(words: &str) -> Vec<(NodeId, Place)> {
+fn order(words: &str) -> Vec<(NodeId, Placement)> {
     let number = |number: usize| NodeId::from_uuid(Uuid::from_u128(number as u128));
     places(words).into_iter().enumerate().map(|(index, place)| (number(index), place)).collect()
 }
@@ -198,12 +198,12 @@ fn those_go_that_leave_the_others_spread(
 #[test]
 fn a_node_keeps_its_place_as_others_read_it() {
     let group = ServerGroup { policy: Affinity::Apart, id: "g".to_owned() };
-    let place = Place { servergroup: Some(group), ..place("r1/az1") };
+    let place = Placement { servergroup: Some(group), ..place("r1/az1") };
     let kept =
         json!({"zone": "az1", "region_name": "r1", "servergroup": {"policy": "anti-affinity", "id": "g"}});
-    assert_eq!(place.kept(), Some(kept.clone()));
+    assert_eq!(place.to_data(), Some(kept.clone()));
     let mut node = sample::node(1);
-    assert_eq!((Place::of(&node), Place::default().kept()), (Place::default(), None));
+    assert_eq!((Placement::of(&node), Placement::default().to_data()), (Placement::default(), None));
     node.data.insert(KEY.to_owned(), kept);
-    assert_eq!(Place::of(&node), place);
+    assert_eq!(Placement::of(&node), place);
 }

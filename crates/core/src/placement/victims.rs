@@ -1,6 +1,6 @@
 //! Which nodes are removed, so that the rest stays spread.
 
-use super::{Axis, Counts, Place};
+use super::{Axis, Counts, Placement};
 use crate::ids::NodeId;
 
 /// How many nodes are removed from each region or zone.
@@ -19,7 +19,7 @@ impl Quota {
         Self { axis, left: going, elsewhere: count.saturating_sub(named) }
     }
 
-    fn left(&mut self, place: &Place) -> &mut u32 {
+    fn left(&mut self, place: &Placement) -> &mut u32 {
         let named = self.axis.of(place).and_then(|name| self.left.get_mut(name));
         named.unwrap_or(&mut self.elsewhere)
     }
@@ -28,7 +28,7 @@ impl Quota {
 /// Chooses `count` nodes in the given order, as the quotas allow.
 ///
 /// Where not all quotas can be met, the first ones take precedence.
-pub fn choose(order: Vec<(NodeId, Place)>, count: usize, quotas: &mut [Quota]) -> Vec<NodeId> {
+pub fn choose(order: Vec<(NodeId, Placement)>, count: usize, quotas: &mut [Quota]) -> Vec<NodeId> {
     let (mut chosen, mut order) = (Vec::new(), order);
     for kept in (0..=quotas.len()).rev() {
         order.retain(|(id, place)| {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
 use crate::ids::NodeId;
 use crate::node::{Node, NodeStatus};
 use crate::spec::{Property, Schema};
@@ -36,7 +36,7 @@ pub struct Settings {
     pub pause_time: i64,
 }
 
-fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
     let Settings { min_in_service, max_batch_size, pause_time } = settings(properties)?;
     let rules = [
         (min_in_service >= 0, "the 'min_in_service' must be >= 0"),
@@ -44,7 +44,7 @@ fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
         (pause_time >= 0, "the 'pause_time' must be >= 0"),
     ];
     match rules.iter().find(|(kept, _)| !kept) {
-        Some((_, words)) => Err(Refused::Invalid((*words).to_owned())),
+        Some((_, words)) => Err(InvalidPolicy::Invalid((*words).to_owned())),
         None => Ok(()),
     }
 }

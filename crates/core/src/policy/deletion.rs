@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Policy;
-use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
 use crate::candidates::Criterion;
 use crate::spec::{Property, Schema};
 use crate::string_enum::string_enum;
@@ -121,17 +121,17 @@ impl Settings {
     }
 }
 
-fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
     let Settings { grace_period, hooks, .. } = settings(properties)?;
     if grace_period < 0 {
-        return Err(Refused::Invalid("the 'grace_period' must be >= 0".to_owned()));
+        return Err(InvalidPolicy::Invalid("the 'grace_period' must be >= 0".to_owned()));
     }
     match hooks {
         Some(hooks) if hooks.timeout < 0 => {
-            Err(Refused::Invalid("the 'timeout' for 'hooks' must be >= 0".to_owned()))
+            Err(InvalidPolicy::Invalid("the 'timeout' for 'hooks' must be >= 0".to_owned()))
         }
         Some(hooks) if hooks.kind == HookType::Webhook && hooks.params.url.is_empty() => {
-            Err(Refused::Invalid("'hooks' of type 'webhook' need a 'url' in 'params'".to_owned()))
+            Err(InvalidPolicy::Invalid("'hooks' of type 'webhook' need a 'url' in 'params'".to_owned()))
         }
         _ => Ok(()),
     }

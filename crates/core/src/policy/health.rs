@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
 use crate::spec::{Property, Schema};
 use crate::string_enum::string_enum;
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 
 /// The type.
 pub const KIND: PolicyKind = PolicyKind {
@@ -230,14 +230,14 @@ impl Settings {
     }
 
     /// The interval between two checks, at most an hour.
-    pub fn interval(&self) -> Span {
+    pub fn interval(&self) -> TimeSpan {
         let seconds = self.detection.interval.clamp(1, 3600);
-        Span::from_micros(seconds.saturating_mul(1_000_000))
+        TimeSpan::from_micros(seconds.saturating_mul(1_000_000))
     }
 
     /// How long a node that was just changed counts as healthy.
-    pub fn grace(&self) -> Span {
-        Span::from_micros(self.detection.node_update_timeout.saturating_mul(1_000_000))
+    pub fn grace(&self) -> TimeSpan {
+        TimeSpan::from_micros(self.detection.node_update_timeout.saturating_mul(1_000_000))
     }
 
     /// Whether a node that changed at this moment is still in that grace period.
@@ -246,36 +246,36 @@ impl Settings {
     }
 
     /// Whether a node is healthy, by the results of all modes.
-    pub fn is_well(&self, looks: impl IntoIterator<Item = bool>) -> bool {
-        let looks: Vec<bool> = looks.into_iter().collect();
+    pub fn is_healthy(&self, results: impl IntoIterator<Item = bool>) -> bool {
+        let results: Vec<bool> = results.into_iter().collect();
         match self.detection.recovery_conditional {
-            Conditional::AnyFailed => looks.iter().all(|well| *well),
-            Conditional::AllFailed => looks.is_empty() || looks.iter().any(|well| *well),
+            Conditional::AnyFailed => results.iter().all(|healthy| *healthy),
+            Conditional::AllFailed => results.is_empty() || results.iter().any(|healthy| *healthy),
         }
     }
 }
 
-fn check(properties: &Map<String, Value>, rules: Rules) -> Result<(), Refused> {
+fn check(properties: &Map<String, Value>, rules: PolicyRules) -> Result<(), InvalidPolicy> {
     let Settings { detection, recovery } = settings(properties)?;
     if recovery.actions.len() > 1 {
-        return Err(Refused::Schema("Only one 'actions' is supported for now.".to_owned()));
+        return Err(InvalidPolicy::Schema("Only one 'actions' is supported for now.".to_owned()));
     }
     let (interval, least) = (detection.interval, rules.health_check_interval_min);
     if interval < i64::from(least) {
-        return Err(Refused::Invalid(format!(
+        return Err(InvalidPolicy::Invalid(format!(
             "Specified interval of {interval} seconds has to be larger than health_check_interval_min of {least} \
              seconds set in configuration."
         )));
     }
     let modes = &detection.detection_modes;
     let names = || modes.iter().map(|mode| mode.kind.as_str()).collect::<Vec<_>>().join(", ");
-    let told = modes.iter().filter(|mode| mode.kind == ModeType::LifecycleEvents).count();
-    if told > 0 && modes.len() > 1 {
-        return Err(Refused::Invalid(format!("Invalid detection modes in health policy: {}", names())));
+    let lifecycle_modes = modes.iter().filter(|mode| mode.kind == ModeType::LifecycleEvents).count();
+    if lifecycle_modes > 0 && modes.len() > 1 {
+        return Err(InvalidPolicy::Invalid(format!("Invalid detection modes in health policy: {}", names())));
     }
     if modes.iter().collect::<HashSet<_>>().len() < modes.len() {
         let names = names();
-        return Err(Refused::Invalid(format!(
+        return Err(InvalidPolicy::Invalid(format!(
             "Duplicate detection modes are not allowed in health policy: {names}"
         )));
     }

@@ -31,7 +31,7 @@ pub struct Version {
 }
 
 /// Checks properties after their schema.
-type Check = fn(&Map<String, Value>, Rules) -> Result<(), Refused>;
+type Check = fn(&Map<String, Value>, PolicyRules) -> Result<(), InvalidPolicy>;
 
 /// A type of policy.
 #[derive(Debug, Clone, Copy)]
@@ -66,12 +66,12 @@ pub const KINDS: &[&PolicyKind] = &[
 
 /// Configurable limits of policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct PolicyRules {
     /// The shortest interval of a health policy, in seconds.
     pub health_check_interval_min: u32,
 }
 
-impl Default for Rules {
+impl Default for PolicyRules {
     fn default() -> Self {
         Self { health_check_interval_min: 60 }
     }
@@ -79,7 +79,7 @@ impl Default for Rules {
 
 /// Why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum InvalidPolicy {
     /// There is no such type, or not in this version.
     #[error("The policy_type '{kind}' could not be found.")]
     UnknownType {
@@ -94,7 +94,7 @@ pub enum Refused {
     Invalid(String),
 }
 
-impl From<SpecError> for Refused {
+impl From<SpecError> for InvalidPolicy {
     fn from(error: SpecError) -> Self {
         Self::Schema(error.to_string())
     }
@@ -102,7 +102,7 @@ impl From<SpecError> for Refused {
 
 /// A valid specification of a policy.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct CheckedPolicy {
     /// Its type.
     pub kind: &'static PolicyKind,
     /// Its type and version, such as `senlin.policy.deletion-1.1`.
@@ -112,13 +112,13 @@ pub struct Checked {
 }
 
 /// Checks a specification of a policy.
-pub fn check(spec: &Value, rules: Rules) -> Result<Checked, Refused> {
+pub fn check(spec: &Value, rules: PolicyRules) -> Result<CheckedPolicy, InvalidPolicy> {
     let envelope = Envelope::read(spec)?;
     let name = envelope.kind();
-    let (kind, _) = find(&name).ok_or_else(|| Refused::UnknownType { kind: name.clone() })?;
+    let (kind, _) = find(&name).ok_or_else(|| InvalidPolicy::UnknownType { kind: name.clone() })?;
     let properties = kind.schema.resolve(envelope.properties()?)?;
     kind.check.map_or(Ok(()), |check| check(&properties, rules))?;
-    Ok(Checked { kind, name, spec: envelope.whole().clone() })
+    Ok(CheckedPolicy { kind, name, spec: envelope.whole().clone() })
 }
 
 /// The type and version of this name, such as `senlin.policy.deletion-1.1`.
@@ -151,7 +151,7 @@ impl Version {
 /// The settings of a type, from properties that its schema has read.
 pub(super) fn settings<T: serde::de::DeserializeOwned>(
     properties: &Map<String, Value>,
-) -> Result<T, Refused> {
+) -> Result<T, InvalidPolicy> {
     let properties = Value::Object(properties.clone());
-    serde_json::from_value(properties).map_err(|error| Refused::Invalid(error.to_string()))
+    serde_json::from_value(properties).map_err(|error| InvalidPolicy::Invalid(error.to_string()))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version};
 use crate::spec::{Property, Schema};
 
 /// The type.
@@ -97,11 +97,11 @@ const HEALTH_MONITOR: Schema = Schema(&[
     ("id", Property::string("A monitor that is there already.")),
 ]);
 
-fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
     let Some(vip) = properties.get("vip") else { return Ok(()) };
     let given = |name| vip.get(name).and_then(Value::as_str).is_some_and(|value| !value.is_empty());
     if given("subnet") || given("network") {
         return Ok(());
     }
-    Err(Refused::Invalid("At least one of VIP Subnet or Network must be defined.".to_owned()))
+    Err(InvalidPolicy::Invalid("At least one of VIP Subnet or Network must be defined.".to_owned()))
 }

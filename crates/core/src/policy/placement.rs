@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Policy;
-use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version};
 use crate::placement::{Axis, Share};
 use crate::spec::{Property, Schema};
 
@@ -65,12 +65,12 @@ pub fn shares(axis: Axis, policy: &Policy) -> Result<Vec<Share>, String> {
     read(axis, &properties)
 }
 
-fn check_regions(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
-    read(Axis::Region, properties).map(drop).map_err(Refused::Invalid)
+fn check_regions(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
+    read(Axis::Region, properties).map(drop).map_err(InvalidPolicy::Invalid)
 }
 
-fn check_zones(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
-    read(Axis::Zone, properties).map(drop).map_err(Refused::Invalid)
+fn check_zones(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
+    read(Axis::Zone, properties).map(drop).map_err(InvalidPolicy::Invalid)
 }
 
 fn read(axis: Axis, properties: &Map<String, Value>) -> Result<Vec<Share>, String> {

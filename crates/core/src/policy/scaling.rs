@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::kinds::{PolicyKind, Refused, Rules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
 use crate::action::ActionKind;
 use crate::resize::{Adjustment as Change, AdjustmentType, Resize, Sizes};
 use crate::spec::{Property, Schema};
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 
 /// The type.
 pub const KIND: PolicyKind = PolicyKind {
@@ -71,7 +71,7 @@ pub struct Adjustment {
     pub cooldown: i64,
 }
 
-fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
+fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
     let Adjustment { number, min_step, cooldown, .. } = settings::<Settings>(properties)?.adjustment;
     let rules = [
         (number > 0.0, "the 'number' for 'adjustment' must be > 0"),
@@ -79,7 +79,7 @@ fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
         (cooldown >= 0, "the 'cooldown' for 'adjustment' must be >= 0"),
     ];
     match rules.iter().find(|(kept, _)| !kept) {
-        Some((_, words)) => Err(Refused::Invalid((*words).to_owned())),
+        Some((_, words)) => Err(InvalidPolicy::Invalid((*words).to_owned())),
         None => Ok(()),
     }
 }
@@ -87,7 +87,7 @@ fn check(properties: &Map<String, Value>, _: Rules) -> Result<(), Refused> {
 impl Settings {
     /// Whether the cooldown after the last change is still in progress.
     pub fn is_cooling(&self, last_op: Option<Timestamp>, now: Timestamp) -> bool {
-        let rest = Span::from_micros(self.adjustment.cooldown.saturating_mul(1_000_000));
+        let rest = TimeSpan::from_micros(self.adjustment.cooldown.saturating_mul(1_000_000));
         last_op.is_some_and(|last| now.since(last) < rest)
     }
 

@@ -27,9 +27,9 @@ pub(super) fn policy(kind: &str, properties: &Value) -> Policy {
     }
 }
 
-fn refused(kind: &str, properties: &Value) -> Refused {
+fn refused(kind: &str, properties: &Value) -> InvalidPolicy {
     let spec = Value::Object(policy(kind, properties).spec);
-    check(&spec, Rules::default()).expect_err("it is refused")
+    check(&spec, PolicyRules::default()).expect_err("it is refused")
 }
 
 #[rstest]
@@ -80,14 +80,14 @@ fn not_every_type_acts_on_every_cluster(#[case] name: &str, #[case] applies: boo
 #[test]
 fn a_type_that_is_not_known_is_named() {
     let spec = json!({"type": "foo", "version": 1.0, "properties": {}});
-    let refused = check(&spec, Rules::default()).unwrap_err();
+    let refused = check(&spec, PolicyRules::default()).unwrap_err();
     assert_eq!(refused.to_string(), "The policy_type 'foo-1.0' could not be found.");
 }
 
 #[test]
 fn a_spec_is_kept_as_it_was_given() {
     let spec = json!({"type": "senlin.policy.deletion", "version": 1.0, "properties": {"grace_period": "5"}});
-    let checked = check(&spec, Rules::default()).unwrap();
+    let checked = check(&spec, PolicyRules::default()).unwrap();
     assert_eq!(checked.name, "senlin.policy.deletion-1.0");
     assert_eq!(Value::Object(checked.spec), spec);
 }
@@ -109,7 +109,7 @@ fn what_does_not_fit_the_schema_is_refused(
     #[case] properties: Value,
     #[case] words: &str,
 ) {
-    assert_eq!(refused(kind, &properties), Refused::Schema(words.to_owned()));
+    assert_eq!(refused(kind, &properties), InvalidPolicy::Schema(words.to_owned()));
 }
 
 #[rstest]
@@ -121,7 +121,7 @@ fn what_does_not_fit_the_schema_is_refused(
 #[case("senlin.policy.batch-1.0", json!({"max_batch_size": 0}), "the 'max_batch_size' must be > 0, or -1 for no bound")]
 #[case("senlin.policy.loadbalance-1.0", json!({"vip": {}}), "At least one of VIP Subnet or Network must be defined.")]
 fn what_makes_no_sense_is_refused(#[case] kind: &str, #[case] properties: Value, #[case] words: &str) {
-    assert_eq!(refused(kind, &properties), Refused::Invalid(words.to_owned()));
+    assert_eq!(refused(kind, &properties), InvalidPolicy::Invalid(words.to_owned()));
 }
 
 #[rstest]

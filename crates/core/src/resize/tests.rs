@@ -21,7 +21,7 @@ fn best_effort(resize: Resize) -> Resize {
     Resize { strict: false, ..resize }
 }
 
-fn said(result: Result<Sizes, Refused>) -> String {
+fn said(result: Result<Sizes, ResizeError>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -62,7 +62,7 @@ fn a_number_means_this_size(
 
 #[test]
 fn an_exact_size_is_not_negative() {
-    assert_eq!(resize(EXACT, -1.0).apply(FIVE, LIMIT), Err(Refused::NegativeExact));
+    assert_eq!(resize(EXACT, -1.0).apply(FIVE, LIMIT), Err(ResizeError::NegativeExact));
 }
 
 #[rstest]

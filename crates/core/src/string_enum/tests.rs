@@ -54,7 +54,7 @@ fn an_action_of_an_unknown_kind_changes_no_status_and_goes_before_none() {
     let kind = ActionKind::from_stored("CLUSTER_MIGRATE");
     assert_eq!((ClusterStatus::during(kind), ClusterStatus::reason_during(kind)), (None, None));
     assert_eq!(kind.priority(Cause::from_stored("Somebody's idea")), 0);
-    assert!(!kind.takes_cluster());
+    assert!(!kind.locks_cluster());
     let action = sample::action(1, kind, sample::cluster(1, 0, None).id);
     assert_eq!(action.name(), "cluster_migrate_00000000");
 }
@@ -78,5 +78,5 @@ fn a_head_of_an_unknown_status_is_not_lost(#[case] status: &str, #[case] expecte
     let cluster = Cluster { has_head: true, ..sample::cluster(1, 0, None) };
     let status = NodeStatus::from_stored(status);
     assert_eq!(status::head_by(&cluster, Some(status)), expected);
-    assert!(status == NodeStatus::Error || !Node { status, ..sample::node(1) }.is_bad());
+    assert!(status == NodeStatus::Error || !Node { status, ..sample::node(1) }.is_unhealthy());
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use muster_core::change::{Change, Delete};
 use muster_core::ids::NodeId;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 
 use crate::actions::hooks::Waiting;
 use crate::reconcile::individual::Goal;
@@ -39,7 +39,7 @@ pub(crate) struct Leaving {
 }
 
 /// Brings a cluster to its size: removes surplus members and starts missing ones.
-pub(crate) async fn reach_size(
+pub(crate) async fn reconcile_size(
     run: &mut ActionRun,
     nodes: HashSet<NodeId>,
     intent: bool,
@@ -58,12 +58,12 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
         let waiting = Waiting::begin(run, wait, change, &nodes, intent).await?;
         remove_as_allowed(run, waiting, destroy).await?;
     } else if destroy {
-        return run.reach(&Goal { leaving: nodes, start, new_intent, ..Goal::default() }).await;
+        return run.reconcile(&Goal { leaving: nodes, start, new_intent, ..Goal::default() }).await;
     } else if !nodes.is_empty() {
-        run.let_go(&nodes, std::mem::take(&mut new_intent)).await?;
+        run.orphan_members(&nodes, std::mem::take(&mut new_intent)).await?;
     }
     if start || new_intent {
-        return run.reach(&Goal { start, new_intent, keep_size: !start, ..Goal::default() }).await;
+        return run.reconcile(&Goal { start, new_intent, keep_size: !start, ..Goal::default() }).await;
     }
     Ok(())
 }
@@ -77,10 +77,10 @@ async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: b
             break;
         }
         if !destroy {
-            run.let_go(&leaving, false).await?;
+            run.orphan_members(&leaving, false).await?;
             continue;
         }
-        match run.reach(&Goal { leaving, keep_size: true, ..Goal::default() }).await {
+        match run.reconcile(&Goal { leaving, keep_size: true, ..Goal::default() }).await {
             Ok(()) => run.flush().await?,
             Err(Stop::Failed(why)) => failures.push(why),
             Err(stop) => return Err(stop),
@@ -99,10 +99,10 @@ pub(crate) async fn prepare(
     if leaving.is_empty() {
         return Ok(intent);
     }
-    note(run, leaving);
+    record_victims(run, leaving);
     let deletion = run.data.deletion();
     let (grace, began) = (deletion.grace(), deletion.grace_began);
-    if grace > Span::default() {
+    if grace > TimeSpan::default() {
         let began = match began {
             Some(began) => began,
             None => {
@@ -118,7 +118,7 @@ pub(crate) async fn prepare(
 }
 
 /// Records which members are removed, so that an engine that takes over removes the same ones.
-pub(crate) fn note(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
+pub(crate) fn record_victims(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
     let known = chosen(run);
@@ -132,7 +132,7 @@ pub(crate) fn note(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
 
 impl ActionRun {
     /// Turns members into orphans: only rows change.
-    async fn let_go(&mut self, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
+    async fn orphan_members(&mut self, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
         let ids: Vec<NodeId> = leaving.iter().copied().collect();
         let children = self.children_for(&Change::LeaveNode, &ids);
         for id in &ids {

@@ -1,10 +1,10 @@
 //! Garbage collection: deletes the object of a cluster whose row is history.
 
 use muster_core::event::Level;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::events::{self, reason};
-use crate::ports::provider::{Object, Observed, ProviderError};
+use crate::ports::provider::{ObjectState, Observed, ProviderError};
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop};
 
@@ -25,7 +25,7 @@ impl Strategy for Collector {
     type Plan = ();
 
     // Watches report changes; this is only in case one was lost.
-    const POLL_INTERVAL: Span = Span::from_secs(20);
+    const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
         run.call_provider(run.provider.observe(run.target(), &[])).await
@@ -33,18 +33,18 @@ impl Strategy for Collector {
 
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<()>, Stop> {
         Ok(match observed.object {
-            Object::Absent => Verdict::Reached,
-            Object::Unknown => Verdict::Wait(None, Vec::new()),
-            Object::Present(spec) if spec.leaving => Verdict::Wait(None, Vec::new()),
-            Object::Present(_) if self.deletes >= FUTILE_ATTEMPTS => {
+            ObjectState::Absent => Verdict::Reached,
+            ObjectState::Unknown => Verdict::Wait(None, Vec::new()),
+            ObjectState::Present(spec) if spec.leaving => Verdict::Wait(None, Vec::new()),
+            ObjectState::Present(_) if self.deletes >= FUTILE_ATTEMPTS => {
                 let why =
                     format!("its deletion was acknowledged {} times, and it is still there", self.deletes);
                 Verdict::Unreachable(vec![why])
             }
-            Object::Present(_) if self.not_before.is_some_and(|moment| moment > run.now()) => {
+            ObjectState::Present(_) if self.not_before.is_some_and(|moment| moment > run.now()) => {
                 Verdict::Wait(self.not_before, Vec::new())
             }
-            Object::Present(_) => Verdict::Apply(()),
+            ObjectState::Present(_) => Verdict::Apply(()),
         })
     }
 

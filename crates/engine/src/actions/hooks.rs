@@ -25,7 +25,7 @@ use crate::notify::Topic;
 use crate::run::{ActionRun, Stop};
 
 /// Poll every 30 s in case a notification was lost with its connection.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const POLL_PERIOD: Duration = Duration::from_secs(30);
 
 /// Members whose child actions wait for a confirmation.
 pub(crate) struct Waiting {
@@ -45,7 +45,7 @@ impl Waiting {
     ) -> Result<Self, Stop> {
         let began = match wait.began {
             Some(began) => began,
-            None => commit(run, &change, leaving, intent).await?,
+            None => record_wait(run, &change, leaving, intent).await?,
         };
         let sender = wait.url().map(|url| WebhookSender::new(&run.context, url.to_owned()));
         Ok(Self { until: began.after(wait.timeout()), kind: change.kind(), sender })
@@ -55,8 +55,8 @@ impl Waiting {
     pub(crate) async fn next(&mut self, run: &mut ActionRun) -> Result<HashSet<NodeId>, Stop> {
         loop {
             run.check()?;
-            let follow = run.context.notifier.subscribe(Topic::Action(run.action.id));
-            let version = follow.version();
+            let changes = run.context.notifier.subscribe(Topic::Action(run.action.id));
+            let version = changes.version();
             let waiting = waiting(run, self.kind).await?;
             let left_out: HashSet<NodeId> =
                 run.cancelled_children().into_iter().map(|(node, _)| node).collect();
@@ -74,16 +74,16 @@ impl Waiting {
             let until = self.until;
             tokio::select! {
                 stop = run.interrupted_or_child_cancelled() => stop?,
-                why = self.tell(run, &waiting) => complain(run, &why).await?,
-                () = follow.changed_since(version) => {}
+                why = self.send_pending(run, &waiting) => report_undelivered(run, &why).await?,
+                () = changes.changed_since(version) => {}
                 () = run.context.clock.sleep_until(until) => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_PERIOD) => {}
             }
         }
     }
 
     /// Sends the messages of all waiting members; returns only with the reason of a failure.
-    async fn tell(&mut self, run: &ActionRun, waiting: &[(NodeId, ActionId)]) -> String {
+    async fn send_pending(&mut self, run: &ActionRun, waiting: &[(NodeId, ActionId)]) -> String {
         let Some(sender) = &mut self.sender else { return std::future::pending().await };
         let message = |(node, token): &(NodeId, ActionId)| Some((*token, message(run.node(*node)?, *token)));
         let messages: Vec<(ActionId, Value)> = waiting.iter().filter_map(message).collect();
@@ -106,7 +106,7 @@ async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, Actio
 }
 
 /// Records an event when the receiver cannot be reached: otherwise the wait would have no visible reason.
-async fn complain(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
+async fn report_undelivered(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
     let message = format!("nodes wait for removal, and the lifecycle hook could not be delivered: {why}");
     let (action, now) = (Some(&run.action), run.now());
     let event =
@@ -115,7 +115,7 @@ async fn complain(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
     run.flush().await
 }
 
-async fn commit(
+async fn record_wait(
     run: &mut ActionRun,
     change: &Change,
     leaving: &HashSet<NodeId>,
@@ -124,7 +124,7 @@ async fn commit(
     let now = run.now();
     let ids: Vec<NodeId> = leaving.iter().copied().collect();
     let children = run.children_for(change, &ids);
-    let children: Vec<Action> = children.into_iter().map(|child| hooked(run, child)).collect();
+    let children: Vec<Action> = children.into_iter().map(|child| with_hook(run, child)).collect();
     let messages = messages(run, &children);
     if let Some(wait) = &mut run.data.hooks {
         (wait.began, wait.messages) = (Some(now), Some(messages));
@@ -134,12 +134,12 @@ async fn commit(
 }
 
 /// A child action that waits for the hook; a node that does not run needs no confirmation.
-fn hooked(run: &ActionRun, child: Action) -> Action {
-    let works = node_of(run, &child)
+fn with_hook(run: &ActionRun, child: Action) -> Action {
+    let runs = node_of(run, &child)
         .is_some_and(|node| node.status == NodeStatus::Active && node.physical_id.is_some());
-    let status = if works { ActionStatus::WaitingLifecycleCompletion } else { ActionStatus::Ready };
+    let status = if runs { ActionStatus::WaitingLifecycleCompletion } else { ActionStatus::Ready };
     let status_reason =
-        if works { "Waiting for lifecycle completion.".to_owned() } else { child.status_reason };
+        if runs { "Waiting for lifecycle completion.".to_owned() } else { child.status_reason };
     Action { cause: Cause::DerivedWithHook, status, status_reason, ..child }
 }
 

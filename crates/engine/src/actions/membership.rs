@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use muster_core::change::{AddNodes, RemoveNodes, ReplaceNodes};
 use muster_core::ids::NodeId;
-use muster_core::membership::{Found, HEAD_STAYS, cannot_add, cannot_leave, cannot_replace};
+use muster_core::membership::{HEAD_STAYS, RequestedNode, cannot_add, cannot_leave, cannot_replace};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
 
@@ -21,11 +21,11 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     if !begun {
         let kind = run.subject.cluster.profile_type.clone();
         let found = Rows::read(run, &wanted).await?;
-        refuse(cannot_add(&kind, &found.of(&wanted)))?;
+        fail_if(cannot_add(&kind, &found.of(&wanted)))?;
         run.change_sizes()?;
     }
-    let joins = wanted.into_iter().map(|node| Join { node, instead_of: None }).collect();
-    let failed = join::all(run, joins, &group, !begun).await?;
+    let joins = wanted.into_iter().map(|node| Join { node, replaces: None }).collect();
+    let failed = join::join_all(run, joins, &group, !begun).await?;
     if failed.is_empty() {
         return Ok(());
     }
@@ -72,15 +72,15 @@ pub(crate) async fn replace(
         let found = Rows::read(run, &all).await?;
         let about =
             (run.subject.cluster.id, run.subject.cluster.name.as_str(), &run.subject.cluster.profile_type);
-        refuse(cannot_replace(about, &found.of(&old), &found.of(&new)))?;
+        fail_if(cannot_replace(about, &found.of(&old), &found.of(&new)))?;
     }
-    let joins = pairs.into_iter().map(|(old, node)| Join { node, instead_of: Some(old) }).collect();
+    let joins = pairs.into_iter().map(|(old, node)| Join { node, replaces: Some(old) }).collect();
     let group = run.changed_group()?;
-    let failed = join::all(run, joins, &group, !begun).await?;
+    let failed = join::join_all(run, joins, &group, !begun).await?;
     if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(crate::run::summarize(&failed))) }
 }
 
-fn refuse(why: Option<String>) -> Result<(), Stop> {
+fn fail_if(why: Option<String>) -> Result<(), Stop> {
     why.map_or(Ok(()), |why| Err(Stop::Failed(why)))
 }
 
@@ -110,10 +110,10 @@ impl Rows {
         Ok(Self(rows))
     }
 
-    fn of(&self, ids: &[NodeId]) -> Vec<Found<'_>> {
+    fn of(&self, ids: &[NodeId]) -> Vec<RequestedNode<'_>> {
         let found = |id: &NodeId| {
             let (given, row) = self.0.get(id)?;
-            Some(Found { given, node: row.as_ref().map(|(node, kind)| (node, kind)) })
+            Some(RequestedNode { given, node: row.as_ref().map(|(node, kind)| (node, kind)) })
         };
         ids.iter().filter_map(found).collect()
     }

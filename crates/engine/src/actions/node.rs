@@ -15,7 +15,7 @@ use muster_core::node::Node;
 use crate::run::{ActionRun, Stop};
 
 pub(crate) use crate::actions::node::check::{check, check_all};
-pub(crate) use crate::actions::node::create::{create, turn_away};
+pub(crate) use crate::actions::node::create::{create, reject_candidate};
 pub(crate) use crate::actions::node::delete::delete;
 pub(crate) use crate::actions::node::operate::{operate, operate_all};
 pub(crate) use crate::actions::node::recover::{recover, recover_all};

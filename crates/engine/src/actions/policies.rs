@@ -7,14 +7,14 @@ use muster_store::commands::BindingChange;
 
 use crate::action_data::ActionData;
 use crate::ids::new_id;
-use crate::policy::{Effects, PolicyContext, keep};
+use crate::policy::{Effects, PolicyContext, set_or_remove};
 use crate::run::{ActionRun, Stop};
 
 pub(crate) async fn attach(
     run: &mut ActionRun,
     PolicyChange { policy_id, enabled }: PolicyChange,
 ) -> Result<String, Stop> {
-    if bound(run, policy_id).is_ok() {
+    if find_binding(run, policy_id).is_ok() {
         return Ok("Policy already attached.".to_owned());
     }
     let missing = || Stop::Failed(format!("The specified policy '{policy_id}' could not be found."));
@@ -22,7 +22,7 @@ pub(crate) async fn attach(
     check(run, &policy).map_err(Stop::Failed)?;
     let priority = policy::find(&policy.kind).map_or(0, |(kind, _)| kind.priority);
     let unknown = || Stop::Failed(format!("this server knows no policies of type '{}'", policy.kind));
-    let acting = run.context.policies.get(&policy.kind).ok_or_else(unknown)?;
+    let policy_type = run.context.policies.get(&policy.kind).ok_or_else(unknown)?;
     let mut binding = Binding {
         id: BindingId::from_uuid(new_id()),
         cluster_id: run.subject.cluster.id,
@@ -34,11 +34,11 @@ pub(crate) async fn attach(
     };
     let mut effects = Effects::default();
     let mut data = std::mem::take(&mut run.data);
-    let attached = acting.attach(&mut binding, &mut run.policy_context(&mut data, &mut effects)).await;
+    let attached = policy_type.attach(&mut binding, &mut run.policy_context(&mut data, &mut effects)).await;
     run.data = data;
     attached.map_err(Stop::Failed)?;
-    effects.put(binding);
-    run.take_effects(effects);
+    effects.put_binding(binding);
+    run.apply_effects(effects);
     Ok("Policy attached.".to_owned())
 }
 
@@ -65,15 +65,15 @@ fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
 }
 
 pub(crate) async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<String, Stop> {
-    let binding = bound(run, policy)?;
-    let_go(run, &binding).await.map_err(Stop::Failed)?;
+    let binding = find_binding(run, policy)?;
+    detach_binding(run, &binding).await.map_err(Stop::Failed)?;
     Ok("Policy detached.".to_owned())
 }
 
 /// Detaches all policies before their cluster is deleted.
 pub(crate) async fn detach_all(run: &mut ActionRun) -> Result<(), Stop> {
     for binding in run.subject.bindings.clone() {
-        if let Err(why) = let_go(run, &binding).await {
+        if let Err(why) = detach_binding(run, &binding).await {
             tracing::warn!(policy = %binding.policy.id, why, "cannot be detached");
             return Err(Stop::Failed(format!("Unable to detach policy {} before deletion.", binding.id)));
         }
@@ -82,16 +82,16 @@ pub(crate) async fn detach_all(run: &mut ActionRun) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn let_go(run: &mut ActionRun, binding: &Binding) -> Result<(), String> {
+async fn detach_binding(run: &mut ActionRun, binding: &Binding) -> Result<(), String> {
     let mut effects = Effects::default();
-    if let Some(acting) = run.context.policies.get(&binding.policy.kind) {
+    if let Some(policy_type) = run.context.policies.get(&binding.policy.kind) {
         let mut data = std::mem::take(&mut run.data);
-        let detached = acting.detach(binding, &mut run.policy_context(&mut data, &mut effects)).await;
+        let detached = policy_type.detach(binding, &mut run.policy_context(&mut data, &mut effects)).await;
         run.data = data;
         detached?;
     }
     effects.bindings.push(BindingChange::Remove(binding.id));
-    run.take_effects(effects);
+    run.apply_effects(effects);
     Ok(())
 }
 
@@ -99,18 +99,18 @@ pub(crate) fn enable(
     run: &mut ActionRun,
     PolicyChange { policy_id, enabled }: PolicyChange,
 ) -> Result<String, Stop> {
-    let binding = bound(run, policy_id)?;
+    let binding = find_binding(run, policy_id)?;
     let enabled = enabled.unwrap_or(binding.enabled);
     if enabled == binding.enabled {
         return Ok("No update is needed.".to_owned());
     }
-    run.journal.effects.put(Binding { enabled, ..binding });
+    run.journal.effects.put_binding(Binding { enabled, ..binding });
     Ok("Policy updated.".to_owned())
 }
 
-fn bound(run: &ActionRun, policy: PolicyId) -> Result<Binding, Stop> {
-    let bound = run.subject.bindings.iter().find(|binding| binding.policy.id == policy);
-    bound.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
+fn find_binding(run: &ActionRun, policy: PolicyId) -> Result<Binding, Stop> {
+    let find_binding = run.subject.bindings.iter().find(|binding| binding.policy.id == policy);
+    find_binding.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
 }
 
 impl ActionRun {
@@ -126,7 +126,7 @@ impl ActionRun {
             cluster: &self.subject.cluster,
             nodes: &self.subject.nodes,
             capabilities: self.subject.capabilities,
-            recipe_made: Box::new(|node| self.subject.profile_of(node).created_at),
+            profile_created_at: Box::new(|node| self.subject.profile_of(node).created_at),
             probe: self.context.policies.probe(),
             hooks: self.context.hooks.as_ref(),
             limit: self.context.config.max_nodes_per_cluster,
@@ -137,18 +137,18 @@ impl ActionRun {
     }
 
     /// Applies what a policy changes; it is written with the next commits, bindings with the last one.
-    pub(crate) fn take_effects(&mut self, effects: Effects) {
+    pub(crate) fn apply_effects(&mut self, effects: Effects) {
         let Effects { bindings, node_data, cluster_data } = effects;
         self.journal.effects.bindings.extend(bindings);
         for (id, key, value) in node_data {
             // Removing an absent key leaves the row unchanged.
             let known = self.node(id).is_some_and(|node| value.is_some() || node.data.contains_key(key));
             if known && let Some(node) = self.node_mut(id) {
-                keep(&mut node.data, key, value);
+                set_or_remove(&mut node.data, key, value);
             }
         }
         for (key, value) in cluster_data {
-            keep(&mut self.subject.cluster.data, key, value);
+            set_or_remove(&mut self.subject.cluster.data, key, value);
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
         run.change_sizes()?;
     }
     let leaving = surplus(run);
-    deletion::reach_size(run, leaving, !begun).await
+    deletion::reconcile_size(run, leaving, !begun).await
 }
 
 impl ActionRun {

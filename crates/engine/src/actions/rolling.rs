@@ -15,13 +15,13 @@ use muster_store::commands::End;
 
 use crate::action_data::RecipeBefore;
 use crate::intent::recipe::RecipeChange;
-use crate::ports::provider::{FencedCall, ProviderError, Updated};
+use crate::ports::provider::{FencedCall, ProviderError, UpdateOutcome};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
 /// Concurrent updates within a batch.
-const AT_ONCE: usize = 32;
+const MAX_CONCURRENT: usize = 32;
 
 /// The status reason of updated nodes.
 const UPDATED: &str = "Update succeeded";
@@ -80,7 +80,7 @@ async fn begin_with_head(
     } else if new_profile {
         let before = run.subject.profile_of_row(&head).clone();
         let updated = run.call_provider(run.node_provider()?.update_node(run.call(), &head, &before)).await?;
-        updated? == Updated::MakeAnew
+        updated? == UpdateOutcome::MustRecreate
     } else {
         false
     };
@@ -99,7 +99,7 @@ async fn begin_with_head(
 
 /// Restores the cluster's profile after an update that did not reach all members, so that it can be requested again.
 /// Members that have profiles of their own keep the new one.
-pub(crate) fn give_back(run: &mut ActionRun) {
+pub(crate) fn roll_back(run: &mut ActionRun) {
     let Some(rollout) = run.data.update.clone() else { return };
     if let Some(before) = rollout.before.filter(|_| run.subject.capabilities.orphans) {
         run.subject.cluster.profile_id = before;
@@ -121,9 +121,9 @@ pub(crate) fn has_begun(run: &ActionRun) -> bool {
 
 /// Updates the workers batch by batch; stops after the first batch with a failure.
 pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
-    let everyone = workers(run);
-    let plan = run.data.update().plan.get_or_insert_with(|| vec![everyone]).clone();
-    rest(run).await?;
+    let all_workers = workers(run);
+    let plan = run.data.update().plan.get_or_insert_with(|| vec![all_workers]).clone();
+    pause_between_batches(run).await?;
     for (place, batch) in plan.iter().enumerate().skip(run.data.update().batches_done) {
         let failures = update(run, batch).await?;
         if !failures.is_empty() {
@@ -134,7 +134,7 @@ pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
         rollout.batches_done = place + 1;
         rollout.rests_until = Some(now.after(rollout.pause()));
         run.commit(false).await?;
-        rest(run).await?;
+        pause_between_batches(run).await?;
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn workers(run: &ActionRun) -> Vec<NodeId> {
     run.subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
 }
 
-async fn rest(run: &ActionRun) -> Result<(), Stop> {
+async fn pause_between_batches(run: &ActionRun) -> Result<(), Stop> {
     let until = run.data.update.as_ref().and_then(|rollout| rollout.rests_until);
     match until.filter(|until| *until > run.now()) {
         Some(until) => run.pause_until(until).await,
@@ -156,56 +156,56 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     let mut failures: Vec<String> =
         batch.iter().filter_map(|id| run.children.given_up.get(id).cloned()).collect();
     let recreate = run.data.update().recreate.clone();
-    let behind = |node: &Node| {
+    let outdated = |node: &Node| {
         node.profile_id != run.subject.profile.id
             || recreate.contains(&node.id)
             || run.children.open.contains_key(&node.id)
     };
     let open = |id: &NodeId| !run.children.done.contains(id) && !run.children.given_up.contains_key(id);
     let nodes: Vec<NodeId> =
-        batch.iter().copied().filter(open).filter(|id| run.node(*id).is_some_and(behind)).collect();
+        batch.iter().copied().filter(open).filter(|id| run.node(*id).is_some_and(outdated)).collect();
     if nodes.is_empty() {
         return Ok(failures);
     }
-    note(run, &nodes).await?;
+    record_batch(run, &nodes).await?;
     // A row that names the new profile already: an earlier engine decided to recreate the node, and the old profile is
     // not stored any more.
     let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
-    let (mut anew, open): (Vec<_>, Vec<_>) =
+    let (mut to_recreate, open): (Vec<_>, Vec<_>) =
         nodes.into_iter().partition(|id| recreate.contains(id) || follows(id));
-    for id in &anew {
+    for id in &to_recreate {
         run.follow_cluster(*id);
     }
     let mut failed = Vec::new();
     for (id, updated) in call_each(run, &open).await? {
         match updated {
-            Ok(Updated::InPlace) => {
+            Ok(UpdateOutcome::InPlace) => {
                 run.follow_cluster(id);
                 run.set_status(id, NodeStatus::Active, UPDATED);
                 run.end_child(id, succeeded(UPDATED));
             }
-            Ok(Updated::MakeAnew) => {
+            Ok(UpdateOutcome::MustRecreate) => {
                 run.follow_cluster(id);
-                anew.push(id);
+                to_recreate.push(id);
             }
             Err(error) if error.transient => return Err(Stop::Requeue(error.message)),
             Err(error) => failed.push((id, format!("Update failed: {}", error.message))),
         }
     }
-    if !anew.is_empty() {
-        failures.extend(make_anew(run, &anew).await?);
+    if !to_recreate.is_empty() {
+        failures.extend(recreate_nodes(run, &to_recreate).await?);
     }
-    for (id, words) in failed {
+    for (id, message) in failed {
         let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
-        run.set_status(id, NodeStatus::Error, &words);
-        failures.push(format!("{name}: {words}"));
-        run.end_child(id, End { status: ActionStatus::Failed, reason: words });
+        run.set_status(id, NodeStatus::Error, &message);
+        failures.push(format!("{name}: {message}"));
+        run.end_child(id, End { status: ActionStatus::Failed, reason: message });
     }
     Ok(failures)
 }
 
 /// The commit before nodes change: a child action for each.
-async fn note(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
+async fn record_batch(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
     let follow = NodeUpdate { new_profile_id: Some(run.subject.profile.id), ..NodeUpdate::default() };
     let children = run.children_for(&Change::UpdateNode(follow), nodes);
     for id in nodes {
@@ -215,20 +215,20 @@ async fn note(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
     run.commit_with(children, true).await
 }
 
-type Outcome = (NodeId, Result<Updated, ProviderError>);
+type NodeUpdateResult = (NodeId, Result<UpdateOutcome, ProviderError>);
 
 /// Asks the provider to update each node.
-async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, Stop> {
+async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<NodeUpdateResult>, Stop> {
     let fence = run.action.fence;
     let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), run.subject.profile.clone()));
     let mut recipes: HashMap<ProfileId, Arc<Profile>> = HashMap::new();
-    let mut each: Vec<BoxFuture<'static, Outcome>> = Vec::new();
+    let mut calls: Vec<BoxFuture<'static, NodeUpdateResult>> = Vec::new();
     for node in nodes.iter().filter_map(|id| run.node(*id)).cloned() {
         let before = recipes.entry(node.profile_id);
         let before =
             Arc::clone(before.or_insert_with(|| Arc::new(run.subject.profile_of_row(&node).clone())));
         let shared = Arc::clone(&shared);
-        each.push(Box::pin(async move {
+        calls.push(Box::pin(async move {
             let (provider, cluster, profile) = shared.as_ref();
             let call = FencedCall { cluster, profile, fence };
             (node.id, provider.update_node(call, &node, &before).await)
@@ -236,7 +236,7 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, St
     }
     tokio::select! {
         biased;
-        done = futures::stream::iter(each).buffer_unordered(AT_ONCE).collect() => Ok(done),
+        done = futures::stream::iter(calls).buffer_unordered(MAX_CONCURRENT).collect() => Ok(done),
         stop = run.interrupted() => Err(stop),
     }
 }
@@ -244,7 +244,7 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<Outcome>, St
 /// Recreates nodes that cannot be updated in place; returns who failed, and why.
 ///
 /// The row names the old instance until its child action has ended: an engine that takes over stops only that one.
-async fn make_anew(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+async fn recreate_nodes(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     for id in nodes {
         if let Some(node) = run.node_mut(*id) {
             // A requested restart does not count as a crash.
@@ -253,8 +253,8 @@ async fn make_anew(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>,
     }
     run.flush().await?;
     let old = |id: &NodeId| Some((*id, run.node(*id)?.physical_id.clone()?));
-    let again = nodes.iter().filter_map(old).collect();
-    let reached = run.reach(&Goal { start: true, keep_size: true, again, ..Goal::default() }).await;
+    let recreate = nodes.iter().filter_map(old).collect();
+    let reached = run.reconcile(&Goal { start: true, keep_size: true, recreate, ..Goal::default() }).await;
     for id in nodes {
         if run.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
             run.set_status(*id, NodeStatus::Active, UPDATED);

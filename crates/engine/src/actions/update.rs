@@ -27,7 +27,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     if !rolling::has_begun(run) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.
         let leaving = surplus(run);
-        deletion::reach_size(run, leaving, !begun).await?;
+        deletion::reconcile_size(run, leaving, !begun).await?;
     }
     if profile.is_some() || rolling::recreates(run) { rolling::roll_out(run).await } else { Ok(()) }
 }

@@ -3,7 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::{Event, Level};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_store::commands::Abandon;
 
 use crate::admission::request::{Caller, SubmitError};
@@ -11,7 +11,7 @@ use crate::context::Engine;
 use crate::events::{self, reason};
 
 /// How long an instance has to be without an engine before its rows may be ended.
-const UNSERVED: Span = Span::from_secs(600);
+const UNSERVED: TimeSpan = TimeSpan::from_secs(600);
 
 impl Engine {
     /// Ends the row of a cluster by force, if its instance has had no engine for ten minutes; nothing otherwise.

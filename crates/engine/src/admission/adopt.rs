@@ -96,7 +96,7 @@ impl Engine {
             let taken = nodes.take_in(&adoptee.kind, &adoptee.identity).await;
             taken.map_err(|error| SubmitError::Invalid(error.message))?;
         }
-        let name = name.unwrap_or_else(naming::unnamed);
+        let name = name.unwrap_or_else(naming::default_name);
         let profile = Profile { name: format!("prof-{name}"), ..profile };
         let now = self.now();
         let (id, instance) = (NodeId::from_uuid(new_id()), adoptee.instance.clone());

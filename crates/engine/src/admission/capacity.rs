@@ -15,7 +15,7 @@ use crate::events::{self, reason};
 use crate::intent::{Baseline, Intent};
 
 /// What is asked of a machine for one cluster, before it is accepted.
-pub(crate) struct Room<'a> {
+pub(crate) struct CapacityCheck<'a> {
     /// What the machine has.
     pub(crate) capacity: Capacity,
     /// The cluster as it should become.
@@ -24,10 +24,10 @@ pub(crate) struct Room<'a> {
     pub(crate) profile: &'a Profile,
 }
 
-impl Room<'_> {
+impl CapacityCheck<'_> {
     /// Why one of its nodes could never run there; nothing if each could.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.demands().iter().find_map(|demand| self.capacity.refuses(demand))
+        self.demands().iter().find_map(|demand| self.capacity.refusal(demand))
     }
 
     /// That all its nodes together ask for more than there is; nothing if they do not.

@@ -51,7 +51,7 @@ impl fmt::Display for Conflict {
 impl Engine {
     /// Whether somebody's action on a cluster, or on a node or its cluster, is under way; what Muster does by itself gives
     /// way.
-    pub async fn somebody_changes(
+    pub async fn has_user_action(
         &self,
         cluster: Option<ClusterId>,
         node: Option<NodeId>,

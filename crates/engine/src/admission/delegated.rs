@@ -18,7 +18,7 @@ pub(crate) fn refusal(
     role: Option<NodeRole>,
 ) -> Option<String> {
     let Membership::Delegated(operator) = capabilities.membership else { return None };
-    if let Some(what) = unasked(change).filter(|_| cluster.is_found()) {
+    if let Some(what) = unasked(change).filter(|_| cluster.is_external()) {
         return Some(format!(
             "cluster '{}' was made by others, and Muster changes it only when somebody asks for it: {what}",
             cluster.name
@@ -94,7 +94,7 @@ fn autoscaled(cluster: &Cluster, change: &Change) -> Option<String> {
 
 /// Whether more than sizes and words would change.
 fn changes_recipe(cluster: &Cluster, update: &ClusterUpdate) -> bool {
-    apply_update(cluster, update).is_ok_and(|after| !after.is_made_like(cluster))
+    apply_update(cluster, update).is_ok_and(|after| !after.has_same_recipe(cluster))
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::ports::provider::Operator;
+    use crate::ports::provider::OperatorCapabilities;
 
     fn refusal_of(
         capabilities: Capabilities,
@@ -121,7 +121,7 @@ mod tests {
 
     fn capable(able: bool) -> Capabilities {
         Capabilities {
-            membership: Membership::Delegated(Operator { replaces_head: able, rolls: able }),
+            membership: Membership::Delegated(OperatorCapabilities { replaces_head: able, rolls: able }),
             head: true,
             workers_outlive_head: true,
             several_groups: true,
@@ -130,9 +130,9 @@ mod tests {
             update_in_place: able,
             heals_by_default: false,
             adopt: false,
-            tells_activity: able,
-            places: false,
-            tells_machines: false,
+            reports_activity: able,
+            supports_placement: false,
+            reports_machines: false,
         }
     }
 

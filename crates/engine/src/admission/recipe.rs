@@ -52,7 +52,7 @@ impl Engine {
         // An update of a group that does not exist is refused by the action, in its own words.
         let Ok(after) = apply_update(cluster, update) else { return Ok(()) };
         provider.check_cluster(&after).map_err(SubmitError::Invalid)?;
-        if after.is_made_like(cluster) || after.profile_id != cluster.profile_id {
+        if after.has_same_recipe(cluster) || after.profile_id != cluster.profile_id {
             return Ok(());
         }
         let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(()) };

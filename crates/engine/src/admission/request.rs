@@ -7,7 +7,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::Node;
 use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::RequestKey;
 
@@ -46,7 +46,7 @@ pub struct ChangeRequest {
     /// What happens if another action holds the cluster.
     pub on_conflict: OnConflict,
     /// How long the action may take; none is the cluster's timeout.
-    pub timeout: Option<Span>,
+    pub timeout: Option<TimeSpan>,
 }
 
 /// A request to change a node, in a cluster or not.
@@ -59,7 +59,7 @@ pub struct NodeChangeRequest {
     /// What happens if another action holds the node.
     pub on_conflict: OnConflict,
     /// How long the action may take; none is its cluster's timeout, or an hour.
-    pub timeout: Option<Span>,
+    pub timeout: Option<TimeSpan>,
 }
 
 /// What a new cluster is made from.

@@ -8,13 +8,13 @@ use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::principal::{Door, Principal};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::{
     Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
 };
 
-use crate::admission::capacity::{self, Room};
+use crate::admission::capacity::{self, CapacityCheck};
 use crate::admission::delegated;
 use crate::admission::recipe;
 use crate::admission::request::{Caller, ChangeRequest, Recipe, SubmitError};
@@ -24,7 +24,7 @@ use crate::ids::new_id;
 use crate::notify::Topic;
 
 /// When an action is looked at that nothing is heard of.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
+const FIRST_READ_AFTER: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Accepts a new cluster.
@@ -54,7 +54,7 @@ impl Engine {
                 "clusters of type {kind} have one worker group, and {groups} were given: leave out the others"
             )));
         }
-        if cluster.limits.idle_timeout.is_some() && !capabilities.tells_activity {
+        if cluster.limits.idle_timeout.is_some() && !capabilities.reports_activity {
             return Err(SubmitError::NotSupported(never_idle(&cluster)));
         }
         let limit = self.context.config.max_nodes_per_cluster;
@@ -69,9 +69,9 @@ impl Engine {
         let action = self.context.action(ActionKind::ClusterCreate, &cluster, None, &caller);
         let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
         if let Some(capacity) = provider.capacity() {
-            let room = Room { capacity, cluster: &cluster, profile };
-            room.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
-            accept.events.extend(room.warning(&accept.action));
+            let check = CapacityCheck { capacity, cluster: &cluster, profile };
+            check.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
+            accept.events.extend(check.warning(&accept.action));
         }
         let quota = Some(self.context.config.max_clusters_per_project);
         let profile = from.into_new();
@@ -126,8 +126,8 @@ impl Engine {
         let grown = capacity::grown(cluster, change, limit);
         let Some((capacity, cluster)) = capacity.zip(grown) else { return Ok(None) };
         let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(None) };
-        let room = Room { capacity, cluster: &cluster, profile: &profile };
-        room.refusal().map_or_else(|| Ok(room.warning(action)), |why| Err(SubmitError::TooLarge(why)))
+        let check = CapacityCheck { capacity, cluster: &cluster, profile: &profile };
+        check.refusal().map_or_else(|| Ok(check.warning(action)), |why| Err(SubmitError::TooLarge(why)))
     }
 
     /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.
@@ -144,7 +144,7 @@ impl Engine {
         else {
             return Ok(None);
         };
-        if sets_idle_timeout(change) && !capabilities.tells_activity {
+        if sets_idle_timeout(change) && !capabilities.reports_activity {
             return Ok(Some(never_idle(cluster)));
         }
         let role = match node {
@@ -169,7 +169,7 @@ impl Engine {
         &self,
         id: ActionId,
         milestone: Milestone,
-        at_most: Span,
+        at_most: TimeSpan,
     ) -> Result<Action, StoreError> {
         // An end is waited for without a look at every step towards it.
         let reached = milestone == Milestone::Reached;
@@ -177,8 +177,11 @@ impl Engine {
         let follow = self.context.notifier.subscribe(topic);
         // What was accepted a moment ago is being worked at: there will be word of it. What came before we listened is
         // not waited for.
-        let _ = tokio::time::timeout(FIRST_LOOK.min(at_most.into()), follow.changed_since(follow.version()))
-            .await;
+        let _ = tokio::time::timeout(
+            FIRST_READ_AFTER.min(at_most.into()),
+            follow.changed_since(follow.version()),
+        )
+        .await;
         let deadline = tokio::time::sleep(at_most.into());
         tokio::pin!(deadline);
         loop {

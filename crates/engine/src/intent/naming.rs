@@ -33,24 +33,24 @@ pub(crate) fn new_workers(cluster: &mut Cluster, group: &str, count: u32, now: T
 }
 
 /// The default name of an orphan.
-pub(crate) fn unnamed() -> String {
+pub(crate) fn default_name() -> String {
     expand(DEFAULT_FORMAT, 0, Uuid::new_v4())
 }
 
 /// A requested member before it has its place: named as if it got the next index.
 pub(crate) fn candidate(cluster: &Cluster, node: Node) -> Node {
-    let name = given(cluster, &node, cluster.next_index);
+    let name = generated_name(cluster, &node, cluster.next_index);
     Node { cluster_id: Some(cluster.id), name, ..node }
 }
 
 /// A requested member with its place and its final name.
-pub(crate) fn placed(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
-    let name = given(cluster, &node, index);
-    Node { name, ..seated(cluster, node, group, index) }
+pub(crate) fn with_place_and_name(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
+    let name = generated_name(cluster, &node, index);
+    Node { name, ..with_place(cluster, node, group, index) }
 }
 
 /// An existing node with its place in a cluster; it keeps its name.
-pub(crate) fn seated(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
+pub(crate) fn with_place(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
     Node {
         cluster_id: Some(cluster.id),
         group: Some(group.to_owned()),
@@ -61,7 +61,7 @@ pub(crate) fn seated(cluster: &Cluster, node: Node, group: &str, index: u32) -> 
 }
 
 /// The random letters are derived from the node's id: they stay the same whatever place it gets.
-fn given(cluster: &Cluster, node: &Node, index: u32) -> String {
+fn generated_name(cluster: &Cluster, node: &Node, index: u32) -> String {
     let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
     expand(format, index, Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()))
 }

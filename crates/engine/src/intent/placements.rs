@@ -1,19 +1,19 @@
 //! Placements of new nodes: policies decide them, the action stores them, and new nodes get them in order.
 
 use muster_core::node::Node;
-use muster_core::placement::{KEY, Place};
+use muster_core::placement::{KEY, Placement};
 
 use crate::action_data::{ActionData, Placements};
 
 /// The placements of new nodes, as far as earlier policies have decided them.
-pub(crate) fn planned(data: &ActionData, count: u32) -> Vec<Place> {
+pub(crate) fn planned(data: &ActionData, count: u32) -> Vec<Placement> {
     let mut places = places(data);
-    places.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Place::default);
+    places.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Placement::default);
     places
 }
 
 /// Records the placements for the step that creates the nodes.
-pub(crate) fn plan(data: &mut ActionData, places: Vec<Place>) {
+pub(crate) fn plan(data: &mut ActionData, places: Vec<Placement>) {
     let plan = data.placement.get_or_insert_default();
     plan.count = u32::try_from(places.len()).unwrap_or(u32::MAX);
     plan.placements = places;
@@ -21,18 +21,18 @@ pub(crate) fn plan(data: &mut ActionData, places: Vec<Place>) {
 
 /// Placements that no node has yet. Added nodes are recorded in the same commit as their rows: a take-over continues
 /// from there.
-pub(crate) fn unused(data: &ActionData) -> impl Iterator<Item = Place> + use<> {
+pub(crate) fn unused(data: &ActionData) -> impl Iterator<Item = Placement> + use<> {
     let added = data.creation.as_ref().map_or(0, |creation| creation.nodes.len());
     places(data).into_iter().skip(added)
 }
 
-fn places(data: &ActionData) -> Vec<Place> {
+fn places(data: &ActionData) -> Vec<Placement> {
     data.placement.as_ref().map(|Placements { placements, .. }| placements.clone()).unwrap_or_default()
 }
 
 /// A new node with its placement, if one was decided.
-pub(crate) fn put(mut node: Node, place: Option<Place>) -> Node {
-    if let Some(place) = place.and_then(|place| place.kept()) {
+pub(crate) fn assign(mut node: Node, place: Option<Placement>) -> Node {
+    if let Some(place) = place.and_then(|place| place.to_data()) {
         node.data.insert(KEY.to_owned(), place);
     }
     node
@@ -45,14 +45,14 @@ mod tests {
 
     use super::*;
 
-    fn zone(name: &str) -> Place {
-        Place { zone: Some(name.to_owned()), ..Place::default() }
+    fn zone(name: &str) -> Placement {
+        Placement { zone: Some(name.to_owned()), ..Placement::default() }
     }
 
     #[test]
     fn a_place_is_taken_once() {
         let mut data = ActionData::default();
-        assert_eq!(planned(&data, 2), [Place::default(), Place::default()]);
+        assert_eq!(planned(&data, 2), [Placement::default(), Placement::default()]);
         let places = ["a", "b", "c"].map(zone);
         plan(&mut data, places.to_vec());
         assert_eq!(planned(&data, 3), places, "the next policy sees what was decided");
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_node_has_the_place_that_was_decided_or_none() {
-        assert_eq!(put(sample::node(1), Some(Place::default())), sample::node(1));
-        assert_eq!(put(sample::node(1), Some(zone("a"))).data[KEY], json!({"zone": "a"}));
+        assert_eq!(assign(sample::node(1), Some(Placement::default())), sample::node(1));
+        assert_eq!(assign(sample::node(1), Some(zone("a"))).data[KEY], json!({"zone": "a"}));
     }
 }

@@ -55,7 +55,7 @@ mod tests {
     #[case::head(|cluster: &mut Cluster| drop(cluster.spec.insert("head".into(), json!({"image": "x"}))), (true, false))]
     #[case::all_workers(|cluster: &mut Cluster| drop(cluster.spec.insert("worker".into(), json!({"env": {"A": "1"}}))), (false, true))]
     #[case::group(
-        |cluster: &mut Cluster| NodeRecipe { image: Some("x".into()), ..NodeRecipe::default() }.keep_in(&mut cluster.groups[0]),
+        |cluster: &mut Cluster| NodeRecipe { image: Some("x".into()), ..NodeRecipe::default() }.store_in(&mut cluster.groups[0]),
         (false, true)
     )]
     #[case::shape(|cluster: &mut Cluster| cluster.groups[0].shape.cpu = "7".parse().ok(), (false, true))]

@@ -3,7 +3,7 @@
 use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
 use muster_core::recipe::ClusterRecipe;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use serde_json::{Map, Value};
 
 /// The cluster with an update's properties; sizes that are counted from members are not among them.
@@ -29,7 +29,7 @@ pub(crate) fn apply_update(cluster: &Cluster, update: &ClusterUpdate) -> Result<
     }
     after.profile_id = profile_id.unwrap_or(after.profile_id);
     after.name = name.unwrap_or(after.name);
-    after.timeout = timeout_seconds.map_or(after.timeout, Span::from_secs);
+    after.timeout = timeout_seconds.map_or(after.timeout, TimeSpan::from_secs);
     merge(&mut after.metadata, metadata);
     merge(&mut after.config, config);
     merge(&mut after.spec, spec);

@@ -7,7 +7,7 @@ use muster_core::policy::Binding;
 use muster_core::policy::affinity::Settings;
 
 use crate::intent::placements;
-use crate::policy::placement::refuse_unplaced;
+use crate::policy::placement::require_placement;
 use crate::policy::size_change::{SizeChange, may_add};
 use crate::policy::{PolicyContext, PolicyType};
 
@@ -24,7 +24,7 @@ impl PolicyType for Affinity {
     }
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        refuse_unplaced(binding, context)?;
+        require_placement(binding, context)?;
         let settings: Settings = binding.policy.settings()?;
         if settings.rule().is_none() {
             return Err(format!(

@@ -15,23 +15,23 @@ pub struct Effects {
 
 impl Effects {
     /// Writes a binding.
-    pub fn put(&mut self, binding: Binding) {
+    pub fn put_binding(&mut self, binding: Binding) {
         self.bindings.push(BindingChange::Put(Box::new(binding)));
     }
 
     /// Sets or removes a value in a node's data.
-    pub fn keep_with_node(&mut self, node: NodeId, key: &'static str, value: Option<Value>) {
+    pub fn set_node_data(&mut self, node: NodeId, key: &'static str, value: Option<Value>) {
         self.node_data.push((node, key, value));
     }
 
     /// Sets or removes a value in the cluster's data.
-    pub fn keep_with_cluster(&mut self, key: &'static str, value: Option<Value>) {
+    pub fn set_cluster_data(&mut self, key: &'static str, value: Option<Value>) {
         self.cluster_data.push((key, value));
     }
 }
 
 /// Sets or removes a key.
-pub(crate) fn keep(data: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+pub(crate) fn set_or_remove(data: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => drop(data.insert(key.to_owned(), value)),
         None => drop(data.remove(key)),

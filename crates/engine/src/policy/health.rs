@@ -33,7 +33,7 @@ impl PolicyType for Health {
         }
         let modes = || settings.detection.detection_modes.iter().map(|mode| mode.kind);
         let asked = modes().any(|mode| mode == ModeType::HypervisorStatusPolling);
-        if asked && !context.capabilities.tells_machines {
+        if asked && !context.capabilities.reports_machines {
             return Err(format!(
                 "the machines below nodes of {kind} cannot be asked for: use another mode than HYPERVISOR_STATUS_POLLING"
             ));

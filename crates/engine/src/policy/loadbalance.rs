@@ -59,8 +59,8 @@ impl PolicyType for LoadBalance {
         let address = given("vip", "address").unwrap_or_else(|| json!(ADDRESS));
         let mut services = services(context);
         services.insert(binding.policy.id.to_string(), json!({"vip_address": address}));
-        context.effects.keep_with_cluster(SERVICES, Some(services.into()));
-        take_in(context);
+        context.effects.set_cluster_data(SERVICES, Some(services.into()));
+        add_members(context);
         Ok(())
     }
 
@@ -68,9 +68,9 @@ impl PolicyType for LoadBalance {
         let mut services = services(context);
         services.remove(&binding.policy.id.to_string());
         let services = (!services.is_empty()).then(|| services.into());
-        context.effects.keep_with_cluster(SERVICES, services);
+        context.effects.set_cluster_data(SERVICES, services);
         for node in context.nodes.iter().filter(|node| node.data.contains_key(MEMBER)) {
-            context.effects.keep_with_node(node.id, MEMBER, None);
+            context.effects.set_node_data(node.id, MEMBER, None);
         }
         Ok(())
     }
@@ -78,14 +78,14 @@ impl PolicyType for LoadBalance {
     /// Takes members out of the service before they are removed.
     async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         for id in leaving(context) {
-            context.effects.keep_with_node(id, MEMBER, None);
+            context.effects.set_node_data(id, MEMBER, None);
         }
         Ok(())
     }
 
     /// Adds new members to the service, and those that were to be removed and still exist.
     async fn after(&self, _: &Binding, context: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
-        take_in(context);
+        add_members(context);
         Ok(())
     }
 }
@@ -95,7 +95,7 @@ fn services(context: &PolicyContext<'_>) -> Map<String, Value> {
 }
 
 /// Adds all working members that are not in the service yet.
-fn take_in(context: &mut PolicyContext<'_>) {
+fn add_members(context: &mut PolicyContext<'_>) {
     // Other actions may run beside a node's action: only that node may be written.
     let ours = |node: &Node| match context.action.target {
         Target::Node(id) => node.id == id,
@@ -107,7 +107,7 @@ fn take_in(context: &mut PolicyContext<'_>) {
     let joining: Vec<NodeId> =
         candidates::workers(context.nodes, None).filter(joins).map(|node| node.id).collect();
     for id in joining {
-        context.effects.keep_with_node(id, MEMBER, Some(json!(new_id())));
+        context.effects.set_node_data(id, MEMBER, Some(json!(new_id())));
     }
 }
 
@@ -127,7 +127,7 @@ fn leaving(context: &mut PolicyContext<'_>) -> Vec<NodeId> {
     let mut leaving = Vec::new();
     for (group, count) in SizeChange::of(context).removed {
         let members: Vec<&Node> = candidates::workers(context.nodes, Some(&group)).collect();
-        let age = members.first().map(|node| (context.recipe_made)(node)).unwrap_or_default();
+        let age = members.first().map(|node| (context.profile_created_at)(node)).unwrap_or_default();
         leaving.extend(choose_victims(&members, count, &[], age));
     }
     if !leaving.is_empty() {

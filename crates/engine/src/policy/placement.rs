@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use muster_core::action::ActionKind;
 use muster_core::candidates::{self, Criterion};
 use muster_core::node::Node;
-use muster_core::placement::{Axis, Place, Share, grow, shrink};
+use muster_core::placement::{Axis, Placement, Share, grow, shrink};
 use muster_core::policy::{Binding, placement};
 
 use crate::intent::placements;
@@ -31,7 +31,7 @@ impl PolicyType for Spread {
     }
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        refuse_unplaced(binding, context)?;
+        require_placement(binding, context)?;
         placement::shares(self.0, &binding.policy).map(drop)
     }
 
@@ -55,7 +55,7 @@ impl PolicyType for Spread {
 impl Spread {
     /// Decides where new nodes run.
     fn place(&self, shares: &[Share], count: u32, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let present: Vec<Place> = candidates::workers(context.nodes, None).map(Place::of).collect();
+        let present: Vec<Placement> = candidates::workers(context.nodes, None).map(Placement::of).collect();
         let plan = grow(shares, &self.0.count(shares, &present), count).ok_or(NO_PLAN)?;
         let mut new = placements::planned(context.data, count);
         self.0.assign(shares, &plan, &present, &mut new);
@@ -67,8 +67,8 @@ impl Spread {
     /// Decides from where nodes are removed, and chooses them; a later deletion policy chooses by its own criterion.
     fn choose(&self, shares: &[Share], going: &[(String, usize)], context: &mut PolicyContext<'_>) {
         let goes = |node: &&Node| going.iter().any(|(group, _)| node.group.as_ref() == Some(group));
-        let present: Vec<Place> =
-            candidates::workers(context.nodes, None).filter(goes).map(Place::of).collect();
+        let present: Vec<Placement> =
+            candidates::workers(context.nodes, None).filter(goes).map(Placement::of).collect();
         let have = self.0.count(shares, &present);
         let there: u32 = have.values().sum();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -82,8 +82,8 @@ impl Spread {
 }
 
 /// Refuses placement policies where the provider cannot place nodes.
-pub(crate) fn refuse_unplaced(binding: &Binding, context: &PolicyContext<'_>) -> Result<(), String> {
-    if context.capabilities.places {
+pub(crate) fn require_placement(binding: &Binding, context: &PolicyContext<'_>) -> Result<(), String> {
+    if context.capabilities.supports_placement {
         return Ok(());
     }
     let (kind, policy) = (&context.cluster.profile_type, &binding.policy.kind);

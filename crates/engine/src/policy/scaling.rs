@@ -53,7 +53,7 @@ impl PolicyType for Scaling {
     ) -> Result<(), String> {
         let settings: Settings = binding.policy.settings()?;
         if settings.event == context.action.kind && has_changed(context, succeeded) {
-            context.effects.put(Binding { last_op: Some(context.now), ..binding.clone() });
+            context.effects.put_binding(Binding { last_op: Some(context.now), ..binding.clone() });
         }
         Ok(())
     }

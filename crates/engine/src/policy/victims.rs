@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::candidates::{self, Candidate, Criterion};
 use muster_core::ids::NodeId;
-use muster_core::placement::{self, Axis, Place, Quota};
+use muster_core::placement::{self, Axis, Placement, Quota};
 
 use crate::intent::victims::random_rank;
 use crate::policy::PolicyContext;
@@ -21,8 +21,9 @@ pub(crate) fn chosen(
     for (group, count) in going {
         let members = || candidates::workers(context.nodes, Some(group));
         let candidates: Vec<Candidate> =
-            members().map(|node| Candidate::of(node, (context.recipe_made)(node))).collect();
-        let mut places: HashMap<NodeId, Place> = members().map(|node| (node.id, Place::of(node))).collect();
+            members().map(|node| Candidate::of(node, (context.profile_created_at)(node))).collect();
+        let mut places: HashMap<NodeId, Placement> =
+            members().map(|node| (node.id, Placement::of(node))).collect();
         let order = candidates::choose(candidates, places.len(), criterion, random_rank);
         let order = order.into_iter().map(|id| (id, places.remove(&id).unwrap_or_default())).collect();
         chosen.extend(placement::choose(order, *count, &mut quotas));

@@ -6,7 +6,7 @@ use muster_core::cluster::Framework;
 
 /// An environment that has a framework.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FrameworkEnvironment {
     /// The framework's version.
     pub version: String,
     /// The interpreter that has it.
@@ -17,7 +17,7 @@ pub struct Found {
 
 /// Why a framework cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lacking {
+pub struct MissingFramework {
     /// The message.
     pub what: String,
     /// The command that installs it; none if it cannot be installed.
@@ -26,26 +26,26 @@ pub struct Lacking {
 
 /// The progress of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Installing {
+pub enum InstallProgress {
     /// The current step.
     Doing(String),
     /// The framework is installed; `already` if it was before.
     Done {
         /// The environment that has it.
-        found: Found,
+        found: FrameworkEnvironment,
         /// Whether it was installed before.
         already: bool,
     },
 }
 
 /// The progress of an installation; an error is the last item. Dropping the stream stops the installation.
-pub type Installation = BoxStream<'static, Result<Installing, String>>;
+pub type Installation = BoxStream<'static, Result<InstallProgress, String>>;
 
 /// The frameworks that local processes can run.
 #[async_trait]
 pub trait Frameworks: Send + Sync {
     /// Finds the environment of a framework.
-    async fn look(&self, framework: Framework) -> Result<Found, Lacking>;
+    async fn look(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework>;
 
     /// Installs a framework, unless it is installed; the error says why that is not possible.
     fn install(&self, framework: Framework) -> Result<Installation, String>;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 /// The owner of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vouched {
+pub struct TokenIdentity {
     /// The user name in the external service.
     pub user: String,
     /// The user's groups.
@@ -13,10 +13,10 @@ pub struct Vouched {
 
 /// Why a token could not be identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CannotTell {
+pub enum IdentityError {
     /// A retry may succeed.
     #[error("{0}")]
-    ForNow(String),
+    Unavailable(String),
     /// A retry does not help: an administrator has to allow the request first.
     #[error("{0}")]
     NotAllowed(String),
@@ -26,5 +26,5 @@ pub enum CannotTell {
 #[async_trait]
 pub trait Identity: Send + Sync + 'static {
     /// The owner of a token; none if the token is invalid. Implementations bound their own time.
-    async fn of_token(&self, token: &str) -> Result<Option<Vouched>, CannotTell>;
+    async fn identify_token(&self, token: &str) -> Result<Option<TokenIdentity>, IdentityError>;
 }

@@ -22,8 +22,8 @@ use self::operator::InstrumentedOperator;
 use self::timer::Timers;
 use crate::metrics::Metrics;
 use crate::ports::provider::{
-    Capabilities, Change, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider,
-    Provider, ProviderError,
+    Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider, Provider,
+    ProviderError, WorldChange,
 };
 
 /// A provider whose calls are logged and counted.
@@ -145,7 +145,7 @@ impl Provider for InstrumentedProvider {
         timer.end(self.provider.activity(target).await)
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
         self.provider.changes()
     }
 }

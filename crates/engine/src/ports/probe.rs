@@ -5,15 +5,15 @@ use muster_core::policy::health::PollUrl;
 
 /// The result of polling a node's URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Polled {
+pub enum PollResult {
     /// It answered as a healthy node does.
-    Well,
+    Healthy,
     /// It answered something else; the message says what.
-    Unwell(String),
+    Unhealthy(String),
     /// It could not be reached; the message says why.
     Unreachable(String),
     /// An egress rule forbids the request: the node's health is unknown.
-    NotAsked,
+    NotAllowed,
 }
 
 /// Polls nodes by URL.
@@ -25,5 +25,5 @@ pub trait Probe: Send + Sync {
     }
 
     /// Polls once, and searches the policy's pattern in the response. Implementations bound their own time.
-    async fn poll(&self, url: &str, options: &PollUrl) -> Polled;
+    async fn poll(&self, url: &str, options: &PollUrl) -> PollResult;
 }

@@ -22,7 +22,7 @@ use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
-use muster_core::node::{Node, Seen};
+use muster_core::node::{Node, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
@@ -30,9 +30,10 @@ pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
 pub use crate::ports::provider::nodes::{NodeProvider, NodeResult};
-pub use crate::ports::provider::operation::{Operation, Updated};
+pub use crate::ports::provider::operation::{Operation, UpdateOutcome};
 pub use crate::ports::provider::operator::{
-    Bounds, MemberId, Object, Operator, OperatorProvider, SeenGroup, SeenMember, Spec,
+    Bounds, MemberId, ObjectSpec, ObjectState, ObservedGroup, ObservedMember, OperatorCapabilities,
+    OperatorProvider,
 };
 
 /// The recovery operation that recreates a node; all types support it.
@@ -44,7 +45,7 @@ pub enum Membership {
     /// Muster does.
     Individual,
     /// An operator does; Muster sets the sizes.
-    Delegated(Operator),
+    Delegated(OperatorCapabilities),
 }
 
 /// What a provider can do with clusters of a profile type and flavor.
@@ -70,13 +71,13 @@ pub struct Capabilities {
     /// External nodes can be adopted.
     pub adopt: bool,
     /// The provider knows whether a cluster is used.
-    pub tells_activity: bool,
-    /// Nodes can be placed in zones, regions and server groups, by the [`Place`] in their data.
+    pub reports_activity: bool,
+    /// Nodes can be placed in zones, regions and server groups, by the [`Placement`] in their data.
     ///
-    /// [`Place`]: muster_core::placement::Place
-    pub places: bool,
+    /// [`Placement`]: muster_core::placement::Place
+    pub supports_placement: bool,
     /// The provider knows the health of the machines below nodes.
-    pub tells_machines: bool,
+    pub reports_machines: bool,
 }
 
 /// The reason of nodes that exit while they start.
@@ -119,12 +120,12 @@ impl ProviderError {
     }
 
     /// The node exited while it started. It is retried within the budget of starts.
-    pub fn died(message: impl Into<String>) -> Self {
+    pub fn node_exited(message: impl Into<String>) -> Self {
         Self::transient(NODE_EXITED, message)
     }
 
     /// Whether a node exited while it started: that becomes an event, though it is retried.
-    pub(crate) fn is_death(&self) -> bool {
+    pub(crate) fn is_node_exit(&self) -> bool {
         self.reason == NODE_EXITED
     }
 
@@ -138,16 +139,16 @@ impl ProviderError {
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// Individual: nodes that have rows.
-    pub nodes: HashMap<NodeId, Seen>,
+    pub nodes: HashMap<NodeId, Observation>,
     /// Individual: nodes whose machine is certainly unhealthy, and why; only a check reports this.
     pub machines: HashMap<NodeId, String>,
     /// Delegated: all members. A member that is not in this list is gone; a provider without a complete list returns an
     /// error.
-    pub members: Vec<SeenMember>,
+    pub members: Vec<ObservedMember>,
     /// Delegated: the spec of record.
-    pub object: Object,
+    pub object: ObjectState,
     /// Delegated: other leftovers of a deleted object, and what they wait for.
-    pub left: Vec<String>,
+    pub remaining: Vec<String>,
     /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
     /// Delegated: recent external events about its objects, the oldest first.
@@ -156,8 +157,11 @@ pub struct Observed {
 
 impl Observed {
     /// The observation of a node; unknown if there is none.
-    pub fn of(&self, id: NodeId) -> Seen {
-        self.nodes.get(&id).cloned().unwrap_or_else(|| Seen::Unknown { reason: "not observed".to_owned() })
+    pub fn of(&self, id: NodeId) -> Observation {
+        self.nodes
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| Observation::Unknown { reason: "not observed".to_owned() })
     }
 }
 
@@ -172,7 +176,7 @@ pub struct LogQuery {
 
 /// A change in the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum WorldChange {
     /// This cluster changed.
     Cluster(ClusterId),
     /// This node changed, wherever it is a member.
@@ -282,12 +286,12 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Whether a cluster is used, as it reports itself. Called only where [`Capabilities::tells_activity`] is set.
+    /// Whether a cluster is used, as it reports itself. Called only where [`Capabilities::reports_activity`] is set.
     async fn activity(&self, _: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         Ok(Activity::Unknown)
     }
 
     /// Publishes changes in the world, for as long as it is polled. One that cannot know what happened before begins
-    /// with [`Change::Everything`].
-    fn changes(&self) -> BoxStream<'static, Change>;
+    /// with [`WorldChange::Everything`].
+    fn changes(&self) -> BoxStream<'static, WorldChange>;
 }

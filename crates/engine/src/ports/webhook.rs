@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Sends webhooks.
 #[async_trait]
-pub trait Hooks: Send + Sync {
+pub trait Webhooks: Send + Sync {
     /// Checks, before a policy is accepted, whether a URL may be called at all; the error says why not.
     fn check_hook(&self, _url: &str) -> Result<(), String> {
         Ok(())
@@ -17,10 +17,10 @@ pub trait Hooks: Send + Sync {
 }
 
 /// Refuses all webhooks.
-pub struct Nowhere;
+pub struct NoWebhooks;
 
 #[async_trait]
-impl Hooks for Nowhere {
+impl Webhooks for NoWebhooks {
     async fn post(&self, _: &str, _: &Value) -> Result<(), String> {
         Err("nothing is sent from here".to_owned())
     }

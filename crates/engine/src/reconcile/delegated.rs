@@ -15,28 +15,28 @@ use muster_core::action::ActionKind;
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::events::{self, reason};
 use crate::intent::naming;
-use crate::ports::provider::{FencedCall, MemberId, Object, Observed, ProviderError, SeenMember};
-use crate::reconcile::delegated::decision::Task;
+use crate::ports::provider::{FencedCall, MemberId, ObjectState, Observed, ObservedMember, ProviderError};
+use crate::reconcile::delegated::decision::WriteDecision;
 use crate::reconcile::delegated::mirror::Mirror;
-use crate::reconcile::delegated::plan::{Complete, Memory, Write};
+use crate::reconcile::delegated::plan::{WaitScope, Write, WriteProgress};
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop};
 
 /// Delegated membership: an operator owns the members, and Muster writes one object.
 struct Delegated {
-    memory: Memory,
-    task: Option<Task>,
+    progress: WriteProgress,
+    decision: Option<WriteDecision>,
     /// The cluster's row differs from what is in memory.
     stale: bool,
     flushed_at: Timestamp,
     /// Writes that were acknowledged and got lost.
     lost_writes: u32,
     /// Why it has not ended yet.
-    waits_for: Vec<String>,
+    wait_reasons: Vec<String>,
     /// What was last observed.
     observed: Observed,
 }
@@ -52,18 +52,18 @@ enum Step {
 /// Reconciles the object, and through it the members, with the change.
 pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
     let mut strategy = Delegated {
-        memory: Memory { acknowledged: run.action.applied_at.is_some(), ..Memory::default() },
-        task: Task::kept(run),
+        progress: WriteProgress { acknowledged: run.action.applied_at.is_some(), ..WriteProgress::default() },
+        decision: WriteDecision::load(run),
         stale: false,
         flushed_at: run.now(),
         lost_writes: 0,
-        waits_for: Vec::new(),
+        wait_reasons: Vec::new(),
         observed: Observed::default(),
     };
     match drive(run, &mut strategy).await {
         Ok(()) => Ok(()),
-        Err(Stop::TimedOut) if !strategy.waits_for.is_empty() => {
-            let (seconds, why) = (run.action.timeout.secs(), strategy.waits_for.join("; "));
+        Err(Stop::TimedOut) if !strategy.wait_reasons.is_empty() => {
+            let (seconds, why) = (run.action.timeout.secs(), strategy.wait_reasons.join("; "));
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
         }
         Err(stop) => {
@@ -81,7 +81,7 @@ impl Strategy for Delegated {
 
     // Watches report changes, and after a restart also those that they may have missed; many clusters may wait for
     // their operators at the same time.
-    const POLL_INTERVAL: Span = Span::from_secs(20);
+    const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
         observe(run).await
@@ -89,13 +89,13 @@ impl Strategy for Delegated {
 
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Step>, Stop> {
         self.mirror(run, &observed);
-        let task = match self.task.take() {
-            Some(task) => task,
-            None => Task::decide(run, &observed)?,
+        let decision = match self.decision.take() {
+            Some(decision) => decision,
+            None => WriteDecision::decide(run, &observed)?,
         };
-        self.memory.called = task.called;
-        let verdict = plan::plan(&task.goal, &observed, &self.memory, run.now());
-        self.task = Some(task);
+        self.progress.called = decision.called;
+        let verdict = plan::plan(&decision.goal, &observed, &self.progress, run.now());
+        self.decision = Some(decision);
         self.observed = observed;
         Ok(match verdict {
             plan::Verdict::Call => Verdict::Apply(Step::Call),
@@ -107,10 +107,10 @@ impl Strategy for Delegated {
     }
 
     async fn apply(&mut self, run: &mut ActionRun, step: Step) -> Result<(), Stop> {
-        let Some(task) = self.task.clone() else { return Ok(()) };
+        let Some(decision) = self.decision.clone() else { return Ok(()) };
         match step {
-            Step::Call => self.call(run, task).await,
-            Step::Acknowledge => self.acknowledge(run, &task, false).await,
+            Step::Call => self.call(run, decision).await,
+            Step::Acknowledge => self.acknowledge(run, &decision, false).await,
         }
     }
 
@@ -120,7 +120,7 @@ impl Strategy for Delegated {
         run: &mut ActionRun,
         reasons: Vec<String>,
     ) -> Result<Option<Timestamp>, Stop> {
-        self.note(run, reasons);
+        self.set_wait_reasons(run, reasons);
         let due = self.flushed_at.after(run.context.config.flush_period);
         if !self.stale && run.journal.is_empty() {
             return Ok(None);
@@ -133,36 +133,38 @@ impl Strategy for Delegated {
     }
 
     async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop> {
-        let Some(task) = self.task.clone() else { return Ok(()) };
-        Self::settle(run, &task).await?;
-        if let Object::Present(spec) = &self.observed.object {
+        let Some(decision) = self.decision.clone() else { return Ok(()) };
+        Self::settle(run, &decision).await?;
+        if let ObjectState::Present(spec) = &self.observed.object {
             run.obstacles = plan::obstacles(run.subject.cluster.has_head, spec, &self.observed.members);
         }
-        tell_of_old_ones(run, &task, &self.observed);
+        report_outdated_members(run, &decision, &self.observed);
         Ok(())
     }
 }
 
 impl Delegated {
-    fn mirror(&mut self, run: &mut ActionRun, seen: &Observed) {
-        let spec = match &seen.object {
-            Object::Unknown => return,
-            Object::Absent => None,
-            Object::Present(spec) => Some(spec),
+    fn mirror(&mut self, run: &mut ActionRun, observed: &Observed) {
+        let spec = match &observed.object {
+            ObjectState::Unknown => return,
+            ObjectState::Absent => None,
+            ObjectState::Present(spec) => Some(spec),
         };
         let deletes = run.action.kind == ActionKind::ClusterDelete;
-        let expected = |node: &Node| deletes || self.task.as_ref().is_some_and(|task| task.expects(node));
+        let expected = |node: &Node| {
+            deletes || self.decision.as_ref().is_some_and(|decision| decision.expects_loss_of(node))
+        };
         let mirror =
-            mirror::mirror(&run.subject.cluster, &run.subject.nodes, seen, spec, expected, run.now());
-        self.take_in(run, mirror);
+            mirror::mirror(&run.subject.cluster, &run.subject.nodes, observed, spec, expected, run.now());
+        self.apply_mirror(run, mirror);
     }
 
-    fn take_in(&mut self, run: &mut ActionRun, mirror: Mirror) {
+    fn apply_mirror(&mut self, run: &mut ActionRun, mirror: Mirror) {
         if mirror.is_same_as(&run.subject.cluster) {
             return;
         }
-        let Mirror { cluster, new, changed, gone, told } = mirror;
-        let events = mirror_events::tell(Some(&run.action), &cluster, told, run.now());
+        let Mirror { cluster, new, changed, gone, events } = mirror;
+        let events = mirror_events::to_events(Some(&run.action), &cluster, events, run.now());
         run.journal.events.extend(events);
         run.subject.cluster = cluster;
         self.stale = true;
@@ -182,22 +184,22 @@ impl Delegated {
     }
 
     /// Records what is about to be written and under which fence, then writes it.
-    async fn call(&mut self, run: &mut ActionRun, mut task: Task) -> Result<(), Stop> {
-        task.called = task.called.or(Some(run.action.fence));
-        task.keep(run);
-        let task = self.task.insert(task).clone();
+    async fn call(&mut self, run: &mut ActionRun, mut decision: WriteDecision) -> Result<(), Stop> {
+        decision.called = decision.called.or(Some(run.action.fence));
+        decision.save(run);
+        let decision = self.decision.insert(decision).clone();
         // A creation needs no record before the write: its intent was committed when the action was accepted.
-        if task.goal.write != Write::Create {
+        if decision.goal.write != Write::Create {
             self.commit(run, false).await?;
             run.check()?;
         }
-        let intent = task.intend(&run.subject.cluster, &run.change)?;
-        let old: Vec<MemberId> = task.goal.old.iter().cloned().collect();
-        let victims: Vec<Node> = task.victims.iter().filter_map(|id| run.node(*id).cloned()).collect();
+        let intent = decision.intended_cluster(&run.subject.cluster, &run.change)?;
+        let old: Vec<MemberId> = decision.goal.old.iter().cloned().collect();
+        let victims: Vec<Node> = decision.victims.iter().filter_map(|id| run.node(*id).cloned()).collect();
         let operator = run.operator_provider()?;
         let call = FencedCall { cluster: &intent, ..run.call() };
         let written = async {
-            match task.goal.write {
+            match decision.goal.write {
                 Write::Create => operator.create(call).await,
                 Write::Update => operator.write(call, &run.subject.cluster, &victims).await,
                 Write::RestartHead => operator.restart_head(call, &old).await,
@@ -206,7 +208,7 @@ impl Delegated {
             }
         };
         match run.call_provider(written).await? {
-            Ok(()) => self.acknowledge(run, &task, true).await,
+            Ok(()) => self.acknowledge(run, &decision, true).await,
             Err(error) => {
                 if error.transient {
                     // Clients that wait see why it takes so long.
@@ -219,44 +221,52 @@ impl Delegated {
     }
 
     /// Commits the acknowledged write to the row, with a placeholder for each member that does not exist yet.
-    async fn acknowledge(&mut self, run: &mut ActionRun, task: &Task, called: bool) -> Result<(), Stop> {
-        if self.memory.acknowledged {
+    async fn acknowledge(
+        &mut self,
+        run: &mut ActionRun,
+        decision: &WriteDecision,
+        called: bool,
+    ) -> Result<(), Stop> {
+        if self.progress.acknowledged {
             // Acknowledged before, and lost. The next attempt waits.
             self.lost_writes += 1;
             if self.lost_writes >= FUTILE_ATTEMPTS {
                 let times = self.lost_writes + 1;
                 return Err(Stop::Failed(format!("it was acknowledged {times} times, and is not there")));
             }
-            self.memory.not_before = Some(run.now().after(run.context.config.retry_delay(self.lost_writes)));
+            self.progress.not_before =
+                Some(run.now().after(run.context.config.retry_delay(self.lost_writes)));
             return Ok(());
         }
-        self.memory.acknowledged = true;
-        run.subject.cluster = task.intend(&run.subject.cluster, &run.change)?;
-        if task.goal.recipe {
+        self.progress.acknowledged = true;
+        run.subject.cluster = decision.intended_cluster(&run.subject.cluster, &run.change)?;
+        if decision.goal.recipe {
             // The next observation shows what was just written.
-            run.subject.cluster.observed.made.clear();
+            run.subject.cluster.observed.templates.clear();
         }
         if called {
             run.subject.cluster.observed.fence = run.subject.cluster.observed.fence.max(run.action.fence);
         }
-        add_placeholders(run, task);
-        task.keep(run);
+        add_placeholders(run, decision);
+        decision.save(run);
         self.stale = true;
         // The current observation goes into the same commit.
-        if let Ok(seen) = observe(run).await? {
-            self.mirror(run, &seen);
-            if let plan::Verdict::Wait(_, why) = plan::plan(&task.goal, &seen, &self.memory, run.now()) {
-                self.note(run, why);
+        if let Ok(observed) = observe(run).await? {
+            self.mirror(run, &observed);
+            if let plan::Verdict::Wait(_, why) =
+                plan::plan(&decision.goal, &observed, &self.progress, run.now())
+            {
+                self.set_wait_reasons(run, why);
             }
         }
         self.commit(run, true).await
     }
 
     /// Records in the row why the action still waits.
-    fn note(&mut self, run: &mut ActionRun, why: Vec<String>) {
-        if !why.is_empty() && why != self.waits_for {
+    fn set_wait_reasons(&mut self, run: &mut ActionRun, why: Vec<String>) {
+        if !why.is_empty() && why != self.wait_reasons {
             run.subject.cluster.status_reason = why.join("; ");
-            self.waits_for = why;
+            self.wait_reasons = why;
             self.stale = true;
         }
     }
@@ -271,8 +281,8 @@ impl Delegated {
     }
 
     /// Removes what was needed only until the goal was reached.
-    async fn settle(run: &ActionRun, task: &Task) -> Result<(), Stop> {
-        if task.victims.is_empty() || task.called.is_none() {
+    async fn settle(run: &ActionRun, decision: &WriteDecision) -> Result<(), Stop> {
+        if decision.victims.is_empty() || decision.called.is_none() {
             return Ok(());
         }
         match run.call_provider(run.operator_provider()?.settle(run.call())).await? {
@@ -291,14 +301,14 @@ impl Delegated {
 async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
     run.observed_version = run.world.version();
     // Members are recognised by their identities: the provider does not need the rows.
-    let seen = run.call_provider(run.provider.observe(run.target(), &[])).await?;
-    Ok(seen.map(|seen| mirror_events::identified(&run.subject.cluster, seen)))
+    let observed = run.call_provider(run.provider.observe(run.target(), &[])).await?;
+    Ok(observed.map(|observed| mirror_events::ignore_other_objects(&run.subject.cluster, observed)))
 }
 
 /// Adds a row for each requested member that was not observed yet, so that it has an id.
-fn add_placeholders(run: &mut ActionRun, task: &Task) {
+fn add_placeholders(run: &mut ActionRun, decision: &WriteDecision) {
     let now = run.now();
-    let creates = task.goal.write == Write::Create;
+    let creates = decision.goal.write == Write::Create;
     let mut new = Vec::new();
     if creates
         && run.subject.cluster.has_head
@@ -308,7 +318,7 @@ fn add_placeholders(run: &mut ActionRun, task: &Task) {
     }
     for group in run.subject.cluster.groups.clone() {
         let asked =
-            task.goal.wanted.iter().any(|wanted| wanted.group == group.name && wanted.desired.is_some());
+            decision.goal.wanted.iter().any(|wanted| wanted.group == group.name && wanted.desired.is_some());
         if !(creates || asked) {
             continue;
         }
@@ -323,13 +333,13 @@ fn add_placeholders(run: &mut ActionRun, task: &Task) {
 }
 
 /// Records an event for outdated members where the operator does not replace them.
-fn tell_of_old_ones(run: &mut ActionRun, task: &Task, seen: &Observed) {
-    if !task.goal.recipe || task.goal.rolled || task.goal.complete == Complete::All {
+fn report_outdated_members(run: &mut ActionRun, decision: &WriteDecision, observed: &Observed) {
+    if !decision.goal.recipe || decision.goal.rolled || decision.goal.complete == WaitScope::All {
         return;
     }
     // Not all of their recipe can be observed, such as environment variables.
-    let is_old = |member: &&SeenMember| member.outdated || task.before.contains(&member.id);
-    let old: Vec<&str> = seen.members.iter().filter(is_old).map(|member| member.name.as_str()).collect();
+    let is_old = |member: &&ObservedMember| member.outdated || decision.before.contains(&member.id);
+    let old: Vec<&str> = observed.members.iter().filter(is_old).map(|member| member.name.as_str()).collect();
     if old.is_empty() {
         return;
     }

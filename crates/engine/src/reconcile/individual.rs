@@ -10,21 +10,21 @@ use futures::StreamExt as _;
 use muster_core::action::ActionKind;
 use muster_core::change::{Change, Delete, NewMember, Recovery};
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
-use muster_core::time::{Span, Timestamp};
+use muster_core::node::{Node, NodeRole, NodeStatus, Observation};
+use muster_core::time::{TimeSpan, Timestamp};
 use std::collections::{HashMap, HashSet};
 
 use crate::intent::naming;
 use crate::intent::placements;
 use crate::ports::provider::{FencedCall, Observed, ProviderError};
-use crate::reconcile::individual::plan::{Memory, Plan};
+use crate::reconcile::individual::plan::{Plan, RetryState};
 use crate::reconcile::{Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop, succeeded};
 
 use crate::reconcile::individual::obstacles::Obstacles;
 
 /// Results that are processed together: as many as are ready, without starving the rest.
-const RESULTS_AT_ONCE: usize = 1024;
+const RESULTS_PER_BATCH: usize = 1024;
 
 /// The goal for the members of a cluster.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ pub(crate) struct Goal {
     /// No member is added.
     pub(crate) keep_size: bool,
     /// Members to recreate, with their old physical ids.
-    pub(crate) again: HashMap<NodeId, String>,
+    pub(crate) recreate: HashMap<NodeId, String>,
     /// The deadline, if it is before the timeout of the action.
     pub(crate) deadline: Option<Timestamp>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Goal {
 /// Individual membership: Muster starts and stops each node.
 pub(crate) struct Individual<'g> {
     goal: &'g Goal,
-    memory: Memory,
+    retry_state: RetryState,
     /// Transient failures in a row, by node.
     failures: HashMap<NodeId, u32>,
     /// Acknowledged stops, by node.
@@ -65,10 +65,10 @@ pub(crate) struct Step {
 
 impl ActionRun {
     /// Brings the members of the cluster to a goal.
-    pub(crate) async fn reach(&mut self, goal: &Goal) -> Result<(), Stop> {
-        let memory = Memory { given_up: self.children.given_up.clone(), ..Memory::default() };
+    pub(crate) async fn reconcile(&mut self, goal: &Goal) -> Result<(), Stop> {
+        let retry_state = RetryState { given_up: self.children.given_up.clone(), ..RetryState::default() };
         let (failures, stops) = (HashMap::new(), HashMap::new());
-        let mut strategy = Individual { goal, memory, failures, stops, new_intent: goal.new_intent };
+        let mut strategy = Individual { goal, retry_state, failures, stops, new_intent: goal.new_intent };
         self.control.deadline = goal.deadline;
         let reached = drive(self, &mut strategy).await;
         self.control.deadline = None;
@@ -80,38 +80,38 @@ impl Strategy for Individual<'_> {
     type Plan = Step;
 
     // Providers report changes by themselves: only a safety net.
-    const POLL_INTERVAL: Span = Span::from_secs(5);
+    const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(5);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
         run.leave_out_cancelled(self);
-        run.call_provider(run.look(self.goal.only)).await
+        run.call_provider(run.observe(self.goal.only)).await
     }
 
     fn plan(&mut self, run: &mut ActionRun, mut observed: Observed) -> Result<Verdict<Step>, Stop> {
         run.forget_starts_that_did_not_happen(&observed);
-        let mut plan = run.plan(self.goal, &observed, &self.memory);
+        let mut plan = run.plan(self.goal, &observed, &self.retry_state);
         let mut added = Vec::new();
         if plan.add_head || !plan.add.is_empty() {
             // Added in memory first, so that the same step starts them too.
             added = run.add_members(&plan);
-            observed.nodes.extend(added.iter().map(|id| (*id, Seen::Absent)));
-            plan = run.plan(self.goal, &observed, &self.memory);
+            observed.nodes.extend(added.iter().map(|id| (*id, Observation::Absent)));
+            plan = run.plan(self.goal, &observed, &self.retry_state);
         }
-        run.take_note(&plan);
+        run.record_observed(&plan);
         if run.give_up_stops(&plan, self) {
-            plan = run.plan(self.goal, &observed, &self.memory);
+            plan = run.plan(self.goal, &observed, &self.retry_state);
         }
         run.subject.cluster.observed.endpoints = observed.endpoints;
         Ok(match &plan.verdict {
             plan::Verdict::Act => Verdict::Apply(Step { plan, added }),
             plan::Verdict::Wait(until) => Verdict::Wait(*until, Vec::new()),
             plan::Verdict::Reached => {
-                run.forget(&plan);
+                run.remove_gone(&plan);
                 Verdict::Reached
             }
             plan::Verdict::Unreachable(reasons) => {
                 let reasons = reasons.clone();
-                run.forget(&plan);
+                run.remove_gone(&plan);
                 Verdict::Unreachable(reasons)
             }
         })
@@ -120,7 +120,7 @@ impl Strategy for Individual<'_> {
     async fn apply(&mut self, run: &mut ActionRun, Step { plan, added }: Step) -> Result<(), Stop> {
         let intent = std::mem::take(&mut self.new_intent);
         run.record_plan(self.goal, &plan, &added, intent).await?;
-        run.act(&plan, self).await
+        run.start_and_stop(&plan, self).await
     }
 
     async fn commit_before_wait(
@@ -138,7 +138,7 @@ impl Strategy for Individual<'_> {
 }
 
 impl ActionRun {
-    fn plan(&self, goal: &Goal, seen: &Observed, memory: &Memory) -> Plan {
+    fn plan(&self, goal: &Goal, observed: &Observed, retry_state: &RetryState) -> Plan {
         let input = plan::Input {
             cluster: &self.subject.cluster,
             leaving: &goal.leaving,
@@ -146,9 +146,9 @@ impl ActionRun {
             start: goal.start,
             only: goal.only,
             keep_size: goal.keep_size,
-            again: &goal.again,
+            recreate: &goal.recreate,
         };
-        plan::plan(input, &self.subject.nodes, seen, memory, self.now())
+        plan::plan(input, &self.subject.nodes, observed, retry_state, self.now())
     }
 
     fn add_members(&mut self, plan: &Plan) -> Vec<NodeId> {
@@ -158,7 +158,7 @@ impl ActionRun {
         let mut places = placements::unused(&self.data);
         for (group, count) in &plan.add {
             let workers = naming::new_workers(&mut self.subject.cluster, group, *count, now);
-            nodes.extend(workers.into_iter().map(|worker| placements::put(worker, places.next())));
+            nodes.extend(workers.into_iter().map(|worker| placements::assign(worker, places.next())));
         }
         let ids = nodes.iter().map(|node| node.id).collect();
         self.subject.add_nodes(nodes);
@@ -166,7 +166,7 @@ impl ActionRun {
     }
 
     /// Applies the observation in memory.
-    fn take_note(&mut self, plan: &Plan) {
+    fn record_observed(&mut self, plan: &Plan) {
         let now = self.now();
         for (id, physical_id) in &plan.up {
             let id = *id;
@@ -231,7 +231,7 @@ impl ActionRun {
                     node.starts.clear();
                 }
                 node.incarnation = incarnation;
-                node.note_start(now);
+                node.record_start(now);
                 node.updated_at = Some(now);
             }
         }
@@ -253,7 +253,7 @@ impl ActionRun {
         }
         // New rows are inserted whole, so they are not dirty.
         self.journal.dirty.retain(|id| !added.contains(id));
-        self.forget(plan);
+        self.remove_gone(plan);
         let came: Vec<NodeId> =
             self.subject.nodes.iter().map(|node| node.id).filter(|id| added.contains(id)).collect();
         if self.action.kind != ActionKind::ClusterCreate {
@@ -289,7 +289,7 @@ impl ActionRun {
     }
 
     /// Ends the child actions of members that are gone, and removes their rows with the next commit.
-    fn forget(&mut self, plan: &Plan) {
+    fn remove_gone(&mut self, plan: &Plan) {
         if plan.gone.is_empty() {
             return;
         }
@@ -301,14 +301,14 @@ impl ActionRun {
     }
 
     /// Starts and stops nodes concurrently, processes results as they come, and flushes them periodically.
-    async fn act(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> Result<(), Stop> {
+    async fn start_and_stop(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> Result<(), Stop> {
         let provider = self.node_provider()?;
         let (cluster, fence) = (self.subject.cluster.clone(), self.action.fence);
         let (stops, starts) = (self.subject.by_profile(&plan.stop), self.subject.by_profile(&plan.start));
         let call = |profile| FencedCall { cluster: &cluster, profile, fence };
         let stops = stops.iter().map(|(profile, nodes)| provider.stop_nodes(call(profile), nodes.clone()));
         let starts = starts.iter().map(|(profile, nodes)| provider.start_nodes(call(profile), nodes.clone()));
-        let mut results = futures::stream::select_all(stops.chain(starts)).ready_chunks(RESULTS_AT_ONCE);
+        let mut results = futures::stream::select_all(stops.chain(starts)).ready_chunks(RESULTS_PER_BATCH);
         let mut flush = tokio::time::interval(self.context.config.flush_period.into());
         flush.reset();
         let mut starting: HashSet<NodeId> = plan.start.iter().copied().collect();
@@ -316,8 +316,8 @@ impl ActionRun {
         loop {
             tokio::select! {
                 biased;
-                told = self.interrupted_or_child_cancelled() => {
-                    told?;
+                interrupted = self.interrupted_or_child_cancelled() => {
+                    interrupted?;
                     // The next plan continues with the others, without the excluded ones.
                     self.leave_starts_unconfirmed(starting);
                     return Ok(());
@@ -325,7 +325,7 @@ impl ActionRun {
                 some = results.next() => match some {
                     Some(some) => for result in some {
                         starting.remove(&result.node);
-                        self.take_in(result, strategy);
+                        self.record_result(result, strategy);
                     },
                     None => return Ok(()),
                 },

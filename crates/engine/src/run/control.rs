@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_core::action::{self, Action};
 use muster_core::ids::ActionId;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Dialect;
 use parking_lot::Mutex;
 
@@ -71,7 +71,7 @@ impl ActionRun {
             // A signal of a newer version waits for an engine that knows it.
             Some(action::Control::Unknown(_)) | None => {}
         }
-        if self.time_left() == Span::default() {
+        if self.time_left() == TimeSpan::default() {
             return Err(Stop::TimedOut);
         }
         if self.context.stopping.is_cancelled() { Err(Stop::HandOver) } else { Ok(()) }
@@ -83,7 +83,7 @@ impl ActionRun {
     }
 
     /// How long it may still run; suspensions do not count.
-    pub(crate) fn time_left(&self) -> Span {
+    pub(crate) fn time_left(&self) -> TimeSpan {
         let now = self.now();
         let left = time_left(&self.action, now);
         self.control.deadline.map_or(left, |deadline| left.min(deadline.since(now)))
@@ -128,9 +128,9 @@ impl ActionRun {
             return Ok(());
         }
         let version = signals.version();
-        match self.context.store.told(self.action.id).await {
+        match self.context.store.signals(self.action.id).await {
             Ok(Some(row)) if row.fence == self.action.fence => {
-                let cancelled_children = row.cancelled_parts.into_iter().collect();
+                let cancelled_children = row.cancelled_children.into_iter().collect();
                 *received.lock() = Signals { control: row.control, cancelled_children, version };
                 Ok(())
             }
@@ -174,8 +174,8 @@ impl ActionRun {
 }
 
 /// How long an action may still run; suspensions do not count.
-pub(crate) fn time_left(action: &Action, now: Timestamp) -> Span {
+pub(crate) fn time_left(action: &Action, now: Timestamp) -> TimeSpan {
     let Some(started) = action.started_at else { return action.timeout };
     let ran = now.since(started).micros() - action.suspended_for.micros();
-    Span::from_micros(action.timeout.micros() - ran)
+    TimeSpan::from_micros(action.timeout.micros() - ran)
 }

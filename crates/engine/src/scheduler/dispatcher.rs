@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use muster_core::action::{Action, ActionStatus, Fence};
 use muster_core::ids::ActionId;
-use muster_store::commands::{Claim, Claimed, PutBack};
+use muster_store::commands::{Claim, Claimed, Requeue};
 use muster_store::reads::ActionQuery;
 use muster_store::{Dialect, StoreError};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use crate::scheduler::supervised;
 /// Claims whenever there may be work: when notified of a commit, and periodically in case a notification was lost.
 pub(crate) async fn run(context: Arc<Context>) {
     let slots = Arc::new(Semaphore::new(usize::try_from(context.config.parallel_actions).unwrap_or(1)));
-    let held = Arc::new(Held::default());
+    let running_actions = Arc::new(RunningActions::default());
     let period: Duration = context.config.safety_period.into();
     loop {
         // At least one slot has to be free, or a claimed action would wait in a running state.
@@ -31,7 +31,7 @@ pub(crate) async fn run(context: Arc<Context>) {
         if context.stopping.is_cancelled() {
             return;
         }
-        if claim(&context, &slots, &held).await == More::Perhaps {
+        if claim(&context, &slots, &running_actions).await == More::Perhaps {
             continue;
         }
         tokio::select! {
@@ -44,32 +44,32 @@ pub(crate) async fn run(context: Arc<Context>) {
 
 /// The actions that run in this engine, and whether some that it owns may not be running.
 #[derive(Default)]
-struct Held {
+struct RunningActions {
     actions: Mutex<HashSet<(ActionId, Fence)>>,
-    astray: AtomicBool,
+    may_have_orphans: AtomicBool,
 }
 
-impl Held {
+impl RunningActions {
     /// Requeues actions that this engine owns by their rows and does not run: claimed by a commit whose response got
     /// lost, or dropped by a run that considered its lease expired. No other engine would claim them while this one
     /// lives.
-    async fn put_back_strays(&self, context: &Context, lease: &Lease) -> Result<(), StoreError> {
-        if !self.astray.swap(false, Ordering::AcqRel) {
+    async fn requeue_orphans(&self, context: &Context, lease: &Lease) -> Result<(), StoreError> {
+        if !self.may_have_orphans.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         let statuses = vec![ActionStatus::Running];
         let query = ActionQuery { statuses, top_level: true, ..ActionQuery::default() };
         let running = context.store.actions(&query).await?.items;
-        let stray = |action: &Action| {
+        let is_orphan = |action: &Action| {
             action.owner == Some(lease.id) && !self.actions.lock().contains(&(action.id, action.fence))
         };
-        for action in running.into_iter().filter(stray) {
+        for action in running.into_iter().filter(is_orphan) {
             tracing::warn!(action = %action.id, "requeued: this engine owned it and did not run it");
             let ticket = lease.ticket(&action);
             let reason = "The action was requeued: its engine owned it and did not run it.".to_owned();
             let now = context.clock.now();
-            let put = PutBack { ticket, not_before: None, suspend: false, count: false, reason, now };
-            match context.store.put_back(put).await {
+            let requeue = Requeue { ticket, not_before: None, suspend: false, count: false, reason, now };
+            match context.store.requeue(requeue).await {
                 Ok(()) | Err(StoreError::Fenced(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -87,14 +87,18 @@ enum More {
 }
 
 /// Claims as many actions as there are free slots.
-async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>) -> More {
+async fn claim(
+    context: &Arc<Context>,
+    slots: &Arc<Semaphore>,
+    running_actions: &Arc<RunningActions>,
+) -> More {
     let lease = context.lease();
     if lease.has_expired(context.clock.now()) {
         return More::No;
     }
-    if let Err(error) = held.put_back_strays(context, &lease).await {
+    if let Err(error) = running_actions.requeue_orphans(context, &lease).await {
         tracing::warn!(%error, "cannot requeue actions that do not run");
-        held.astray.store(true, Ordering::Release);
+        running_actions.may_have_orphans.store(true, Ordering::Release);
     }
     let limit = slots.available_permits();
     if limit == 0 {
@@ -113,7 +117,7 @@ async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>)
         Err(error) => {
             tracing::warn!(%error, "cannot claim");
             // The claim may have been committed although the call failed.
-            held.astray.store(true, Ordering::Release);
+            running_actions.may_have_orphans.store(true, Ordering::Release);
             return More::No;
         }
     };
@@ -125,38 +129,38 @@ async fn claim(context: &Arc<Context>, slots: &Arc<Semaphore>, held: &Arc<Held>)
         // No more were claimed than there were free slots, so this waits only for actions that had yielded theirs.
         let Some(slot) = Slot::take(slots).await else { return more };
         let (context, lease) = (Arc::clone(context), Arc::clone(&lease));
-        let mut in_hand = InHand::take(Arc::clone(held), Arc::clone(&context), &action);
+        let mut guard = RunningGuard::take(Arc::clone(running_actions), Arc::clone(&context), &action);
         context.tasks.clone().spawn(async move {
-            in_hand.ended = Box::pin(supervised::run(context, lease, action, slot)).await;
-            drop(in_hand);
+            guard.ended = Box::pin(supervised::run(context, lease, action, slot)).await;
+            drop(guard);
         });
     }
     more
 }
 
 /// Registers a running action; dropped however its run ends, also by a panic.
-struct InHand {
-    held: Arc<Held>,
+struct RunningGuard {
+    running_actions: Arc<RunningActions>,
     context: Arc<Context>,
     key: (ActionId, Fence),
     ended: bool,
 }
 
-impl InHand {
-    fn take(held: Arc<Held>, context: Arc<Context>, claimed: &Claimed) -> Self {
+impl RunningGuard {
+    fn take(running_actions: Arc<RunningActions>, context: Arc<Context>, claimed: &Claimed) -> Self {
         let key = (claimed.action.id, claimed.action.fence);
-        held.actions.lock().insert(key);
-        context.metrics.begun(claimed.taken_over);
-        Self { held, context, key, ended: false }
+        running_actions.actions.lock().insert(key);
+        context.metrics.action_started(claimed.taken_over);
+        Self { running_actions, context, key, ended: false }
     }
 }
 
-impl Drop for InHand {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
-        self.held.actions.lock().remove(&self.key);
-        self.context.metrics.left();
+        self.running_actions.actions.lock().remove(&self.key);
+        self.context.metrics.action_released();
         if !self.ended {
-            self.held.astray.store(true, Ordering::Release);
+            self.running_actions.may_have_orphans.store(true, Ordering::Release);
             self.context.notifier.work.notify_one();
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_core::action::Action;
 use muster_store::StoreError;
-use muster_store::commands::{PutBack, Ticket};
+use muster_store::commands::{Requeue, Ticket};
 
 use crate::context::Context;
 use crate::run::time_left;
@@ -21,7 +21,7 @@ pub(crate) async fn requeue(
     // No later than its timeout, so that it times out on time.
     let delay = context.config.retry_delay(tries).min(time_left(action, now));
     let millis = delay.micros() / 1000;
-    let put = PutBack {
+    let command = Requeue {
         ticket,
         not_before: Some(now.after(delay)),
         suspend: false,
@@ -29,7 +29,7 @@ pub(crate) async fn requeue(
         reason: format!("Try {tries}: {why}; the next one follows in {millis} ms."),
         now,
     };
-    context.store.put_back(put).await?;
+    context.store.requeue(command).await?;
     tracing::warn!(action = %action.id, tries, why, millis, "requeued");
     let context = Arc::clone(context);
     context.tasks.clone().spawn(async move {

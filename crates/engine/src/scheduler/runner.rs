@@ -8,7 +8,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::node::NodeStatus;
 use muster_core::status::{Counts, HeadState};
 use muster_store::StoreError;
-use muster_store::commands::{Claimed, End, PutBack};
+use muster_store::commands::{Claimed, End, Requeue};
 use muster_store::reads::Subject;
 use tracing::Instrument as _;
 
@@ -17,13 +17,13 @@ use crate::context::Context;
 use crate::events;
 use crate::lease::Lease;
 use crate::policy::Effects;
-use crate::reconcile::individual::abort::{is_left_alone, is_unsettled, left_alone};
+use crate::reconcile::individual::abort::{is_healing_disabled, is_unfinished, with_healing_disabled};
 use crate::run::Slot;
 use crate::run::{ActionRun, Stop};
 use crate::scheduler::requeue::requeue;
 
 /// Delay before an action is retried after a database failure.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Runs a claimed action until it has ended or another engine owns it; false if it may be left without a running
 /// engine.
@@ -41,7 +41,7 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
                     // Continue like another engine that takes over: a change that was committed already is not made
                     // twice.
                     taken_over = true;
-                    match read_again(&context, &lease, &action).await {
+                    match reread(&context, &lease, &action).await {
                         Some(read) => action = read,
                         None => return false,
                     }
@@ -54,10 +54,10 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
 }
 
 /// Waits, and rereads the action until the database answers; none if this engine does not own it any more.
-async fn read_again(context: &Context, lease: &Lease, action: &Action) -> Option<Action> {
+async fn reread(context: &Context, lease: &Lease, action: &Action) -> Option<Action> {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(AGAIN) => {}
+            () = tokio::time::sleep(RETRY_DELAY) => {}
             () = context.stopping.cancelled() => return None,
             () = lease.lost.cancelled() => return None,
         }
@@ -91,11 +91,11 @@ async fn attempt(
     };
     run.slot = Some(slot.clone());
     let outcome = match run.check() {
-        Ok(()) => guarded(&mut run).await,
+        Ok(()) => check_policies_and_perform(&mut run).await,
         Err(stop) => Err(stop),
     };
     if matches!(outcome, Err(Stop::Failed(_) | Stop::TimedOut | Stop::Cancelled)) {
-        run.let_go_of_unfinished().await;
+        run.stop_unfinished().await;
     }
     match outcome {
         Ok(reason) => run.finish(ActionStatus::Succeeded, &reason).await,
@@ -105,8 +105,8 @@ async fn attempt(
             run.finish(ActionStatus::Failed, &reason).await
         }
         Err(Stop::Cancelled) => run.finish(ActionStatus::Cancelled, "Action execution cancelled").await,
-        Err(Stop::Suspended) => run.put_back(true, "The action is suspended.").await,
-        Err(Stop::HandOver) => run.put_back(false, "The action was handed over: its engine stopped.").await,
+        Err(Stop::Suspended) => run.release(true, "The action is suspended.").await,
+        Err(Stop::HandOver) => run.release(false, "The action was handed over: its engine stopped.").await,
         Err(Stop::Requeue(why)) => {
             run.flush().await?;
             let why = format!("it did not run for the moment: {why}");
@@ -131,16 +131,16 @@ pub(crate) async fn give_up(
 }
 
 /// Runs the policies, and then the action; their decisions are stored with it.
-async fn guarded(run: &mut ActionRun) -> Result<String, Stop> {
+async fn check_policies_and_perform(run: &mut ActionRun) -> Result<String, Stop> {
     if !run.subject.bindings.is_empty() && !run.is_planned() {
         let mut data = std::mem::take(&mut run.data);
         let mut effects = Effects::default();
         let context = run.policy_context(&mut data, &mut effects);
         let allowed = run.context.policies.before(&run.subject.bindings, context).await;
         run.data = data;
-        run.take_effects(effects);
+        run.apply_effects(effects);
         if let Err(why) = allowed {
-            actions::refused(run, &why);
+            actions::discard_refused(run, &why);
             return Err(Stop::Failed(why));
         }
     }
@@ -151,10 +151,10 @@ impl ActionRun {
     /// The last commit: results, the cluster's status, the end of the action and of all children, and the release of
     /// its locks.
     async fn finish(&mut self, status: ActionStatus, reason: &str) -> Result<(), Stop> {
-        let reason = self.tell_policies(status, reason).await;
+        let reason = self.notify_policies(status, reason).await;
         let now = self.now();
         if status != ActionStatus::Succeeded {
-            actions::give_back(self);
+            actions::roll_back(self);
         }
         self.settle_nodes(status, &reason);
         let deleted = actions::deletes(&self.change) && status == ActionStatus::Succeeded;
@@ -177,26 +177,26 @@ impl ActionRun {
         record.bindings = std::mem::take(&mut self.journal.effects.bindings);
         record.end = Some(End { status, reason: reason.clone() });
         self.record(record).await?;
-        self.context.metrics.ended(self.action.kind, status);
+        self.context.metrics.action_ended(self.action.kind, status);
         tracing::info!(%status, reason, "ended");
         Ok(())
     }
 
-    async fn tell_policies(&mut self, status: ActionStatus, reason: &str) -> String {
+    async fn notify_policies(&mut self, status: ActionStatus, reason: &str) -> String {
         if self.subject.bindings.is_empty() {
             return reason.to_owned();
         }
         let mut data = std::mem::take(&mut self.data);
         let mut effects = Effects::default();
         let context = self.policy_context(&mut data, &mut effects);
-        let told = self
+        let result = self
             .context
             .policies
             .after(&self.subject.bindings, context, status == ActionStatus::Succeeded)
             .await;
         self.data = data;
-        self.take_effects(effects);
-        match told {
+        self.apply_effects(effects);
+        match result {
             Ok(()) => reason.to_owned(),
             Err(why) => format!("{reason} {why}"),
         }
@@ -209,8 +209,8 @@ impl ActionRun {
             return;
         }
         let now = self.now();
-        let unsettled = self.own_nodes().filter(|node| is_unsettled(node.status));
-        let ids: Vec<_> = unsettled.map(|node| node.id).collect();
+        let unfinished = self.own_nodes().filter(|node| is_unfinished(node.status));
+        let ids: Vec<_> = unfinished.map(|node| node.id).collect();
         for id in ids {
             if let Some(node) = self.node_mut(id) {
                 node.status = NodeStatus::Error;
@@ -228,25 +228,27 @@ impl ActionRun {
     fn settle_cluster(&mut self, deleted: bool, status: ActionStatus, reason: &str) {
         let now = self.now();
         let counts = Counts::of(&self.subject.cluster, &self.subject.nodes);
-        let (mut word, mut words) = counts.evaluate(&self.subject.cluster, events::word(&self.action));
+        let (mut new_status, mut new_reason) =
+            counts.evaluate(&self.subject.cluster, events::action_label(&self.action));
         let created = status == ActionStatus::Succeeded || self.action.kind != ActionKind::ClusterCreate;
         if !created && counts.head == HeadState::Lost {
-            (word, words) = (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));
+            (new_status, new_reason) =
+                (ClusterStatus::Error, format!("{}: the head did not start.", self.action.kind));
         }
         if deleted {
-            (word, words) = (ClusterStatus::Deleted, reason.to_owned());
+            (new_status, new_reason) = (ClusterStatus::Deleted, reason.to_owned());
             self.subject.cluster.deleted_at = Some(now);
         } else if status != ActionStatus::Succeeded {
-            words = format!("{words} {reason}");
-            if is_left_alone(&self.subject.cluster, &self.subject.capabilities) {
-                words = left_alone(&words);
+            new_reason = format!("{new_reason} {reason}");
+            if is_healing_disabled(&self.subject.cluster, &self.subject.capabilities) {
+                new_reason = with_healing_disabled(&new_reason);
             }
-        } else if word != ClusterStatus::Active && !self.obstacles.is_empty() {
-            words = format!("{words} {}", self.obstacles.join("; "));
+        } else if new_status != ClusterStatus::Active && !self.obstacles.is_empty() {
+            new_reason = format!("{new_reason} {}", self.obstacles.join("; "));
         }
         let cluster = &mut self.subject.cluster;
-        cluster.status = word;
-        cluster.status_reason = words;
+        cluster.status = new_status;
+        cluster.status_reason = new_reason;
         cluster.updated_at = Some(now);
         if status == ActionStatus::Succeeded {
             cluster.created_at = cluster.created_at.or(Some(now));
@@ -256,9 +258,9 @@ impl ActionRun {
     }
 
     /// Releases the action for another claim; its locks stay.
-    async fn put_back(&mut self, suspend: bool, reason: &str) -> Result<(), Stop> {
+    async fn release(&mut self, suspend: bool, reason: &str) -> Result<(), Stop> {
         self.flush().await?;
-        let command = PutBack {
+        let command = Requeue {
             ticket: self.ticket(),
             not_before: None,
             suspend,
@@ -266,7 +268,7 @@ impl ActionRun {
             reason: reason.to_owned(),
             now: self.now(),
         };
-        Ok(self.context.store.put_back(command).await?)
+        Ok(self.context.store.requeue(command).await?)
     }
 }
 

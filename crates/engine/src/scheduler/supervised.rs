@@ -38,15 +38,15 @@ async fn after_panic(
     context: &Arc<Context>,
     lease: &Arc<Lease>,
     action: &Action,
-    words: &str,
+    message: &str,
 ) -> Result<(), Stop> {
     let tries = action.tries.saturating_add(1);
     if tries < TRIES {
         let ticket = lease.ticket(action);
-        return Ok(requeue(context, ticket, action, &format!("it crashed: {words}")).await?);
+        return Ok(requeue(context, ticket, action, &format!("it crashed: {message}")).await?);
     }
     let reason = format!(
-        "It crashed at try {tries} and is not tried again: {words}. This is a defect of Muster: report it with the server's log."
+        "It crashed at try {tries} and is not tried again: {message}. This is a defect of Muster: report it with the server's log."
     );
     let end = Box::pin(runner::give_up(context, lease, action, reason));
     let ended = AssertUnwindSafe(end).catch_unwind().await;

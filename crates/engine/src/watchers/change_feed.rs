@@ -9,23 +9,23 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 /// Changes come in bursts, and one evaluation covers all of them.
-const GATHER: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Which clusters may have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct ChangedClusters {
     /// Any cluster may have changed.
     pub(crate) all: bool,
     /// These clusters changed.
     pub(crate) clusters: HashSet<ClusterId>,
 }
 
-impl Heard {
-    fn is_nothing(&self) -> bool {
+impl ChangedClusters {
+    fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    fn note(&mut self, touched: Touched) {
+    fn add(&mut self, touched: Touched) {
         match touched {
             Touched::Cluster(id) => drop(self.clusters.insert(id)),
             Touched::Action(_) | Touched::Progress(_) | Touched::Work => {}
@@ -38,34 +38,34 @@ impl Heard {
 pub(crate) struct ChangeFeed {
     commits: Receiver<Touched>,
     /// Collected changes; kept if the wait is dropped before the burst has passed.
-    heard: Heard,
+    changes: ChangedClusters,
 }
 
 impl ChangeFeed {
     pub(crate) fn new(commits: Receiver<Touched>) -> Self {
-        Self { commits, heard: Heard::default() }
+        Self { commits, changes: ChangedClusters::default() }
     }
 
     /// Waits for a change, and for the rest of its burst.
-    pub(crate) async fn listen(&mut self) {
-        while self.heard.is_nothing() {
+    pub(crate) async fn wait_for_change(&mut self) {
+        while self.changes.is_empty() {
             match self.commits.recv().await {
-                Ok(touched) => self.heard.note(touched),
-                Err(RecvError::Lagged(_)) => self.heard.all = true,
+                Ok(touched) => self.changes.add(touched),
+                Err(RecvError::Lagged(_)) => self.changes.all = true,
                 // The store is closed, so nothing can change any more.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(DEBOUNCE).await;
     }
 
     /// Takes all changes since the last call.
-    pub(crate) fn heard(&mut self) -> Heard {
+    pub(crate) fn take_changes(&mut self) -> ChangedClusters {
         loop {
             match self.commits.try_recv() {
-                Ok(touched) => self.heard.note(touched),
-                Err(TryRecvError::Lagged(_)) => self.heard.all = true,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return std::mem::take(&mut self.heard),
+                Ok(touched) => self.changes.add(touched),
+                Err(TryRecvError::Lagged(_)) => self.changes.all = true,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return std::mem::take(&mut self.changes),
             }
         }
     }
@@ -82,8 +82,8 @@ mod tests {
         ClusterId::from_uuid(Uuid::from_u128(number))
     }
 
-    fn heard(all: bool, clusters: &[u128]) -> Heard {
-        Heard { all, clusters: clusters.iter().map(|number| cluster(*number)).collect() }
+    fn changes(all: bool, clusters: &[u128]) -> ChangedClusters {
+        ChangedClusters { all, clusters: clusters.iter().map(|number| cluster(*number)).collect() }
     }
 
     #[tokio::test]
@@ -94,10 +94,10 @@ mod tests {
             commits.send(touched).unwrap();
         }
         // Polled once: it has received the first change, and waits for the rest of the burst.
-        assert!(futures::poll!(std::pin::pin!(feed.listen())).is_pending());
+        assert!(futures::poll!(std::pin::pin!(feed.wait_for_change())).is_pending());
         commits.send(Touched::Cluster(cluster(2))).unwrap();
-        assert_eq!(feed.heard(), heard(false, &[1, 2]));
-        assert_eq!(feed.heard(), Heard::default(), "changes are taken once");
+        assert_eq!(feed.take_changes(), changes(false, &[1, 2]));
+        assert_eq!(feed.take_changes(), ChangedClusters::default(), "changes are taken once");
     }
 
     #[tokio::test]
@@ -107,10 +107,10 @@ mod tests {
         for number in 1..=3 {
             commits.send(Touched::Cluster(cluster(number))).unwrap();
         }
-        feed.listen().await;
-        assert_eq!(feed.heard(), heard(true, &[2, 3]));
+        feed.wait_for_change().await;
+        assert_eq!(feed.take_changes(), changes(true, &[2, 3]));
         commits.send(Touched::Everything).unwrap();
-        feed.listen().await;
-        assert_eq!(feed.heard(), heard(true, &[]));
+        feed.wait_for_change().await;
+        assert_eq!(feed.take_changes(), changes(true, &[]));
     }
 }

@@ -15,35 +15,36 @@ use futures::StreamExt as _;
 use futures::stream;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_core::limits::{Activity, Watched};
+use muster_core::limits::{Activity, ExpiryState};
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::{Expire, Expired, NoteWatched, TakeDuty};
+use muster_store::commands::{Expire, Expired, RecordExpiryState, TakeDuty};
 
 use crate::admission::submit;
 use crate::context::Context;
 use crate::ports::provider::{ClusterTarget, Provider};
-use crate::watchers::change_feed::{ChangeFeed, Heard};
-use crate::watchers::expiry::decide::{Decision, Ending, Memory, asks, decide};
+use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
+use crate::watchers::expiry::decide::{ExpiryDecision, ExpiryReason, WatchState, decide, is_query_due};
 use crate::watchers::expiry::timers::Timers;
 
 /// Clusters that are evaluated together.
-const AT_ONCE: usize = 100;
+const BATCH: usize = 100;
 
 /// Concurrent activity queries.
-const ASKED_AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 /// Timeout of an activity query; a cluster that does not answer counts as used.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ACTIVITY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Watches the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let mut feed = ChangeFeed::new(context.store.subscribe());
     let duty = format!("limits/{}", provider.instance());
-    let mut watch = Watch { context: &context, provider, duty, timers: Timers::default(), all: true };
+    let mut watcher =
+        ExpiryWatcher { context: &context, provider, duty, timers: Timers::default(), all: true };
     loop {
-        let working = context.stopping.run_until_cancelled(Box::pin(watch.work()));
+        let working = context.stopping.run_until_cancelled(Box::pin(watcher.work()));
         let Some(worked) = working.await else { return };
         let retry = match worked {
             Ok(ours) => !ours,
@@ -54,14 +55,14 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         };
         if retry {
             // The engine that holds the duty may die: evaluate everything when this one gets it.
-            watch.all = true;
+            watcher.all = true;
             tokio::select! {
                 () = tokio::time::sleep(context.config.safety_period.into()) => {}
                 () = context.stopping.cancelled() => return,
             }
             continue;
         }
-        let next = watch.timers.next();
+        let next = watcher.timers.next();
         let moment = async {
             match next {
                 Some(at) => context.clock.sleep_until(at).await,
@@ -69,15 +70,15 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             }
         };
         tokio::select! {
-            () = feed.listen() => {}
+            () = feed.wait_for_change() => {}
             () = moment => {}
             () = context.stopping.cancelled() => return,
         }
-        watch.note(feed.heard());
+        watcher.schedule(feed.take_changes());
     }
 }
 
-struct Watch<'e> {
+struct ExpiryWatcher<'e> {
     context: &'e Context,
     provider: Arc<dyn Provider>,
     duty: String,
@@ -86,11 +87,11 @@ struct Watch<'e> {
     all: bool,
 }
 
-impl Watch<'_> {
-    fn note(&mut self, Heard { all, clusters }: Heard) {
+impl ExpiryWatcher<'_> {
+    fn schedule(&mut self, ChangedClusters { all, clusters }: ChangedClusters) {
         self.all |= all;
         for id in clusters {
-            self.timers.at_once(id);
+            self.timers.schedule_now(id);
         }
     }
 
@@ -100,30 +101,30 @@ impl Watch<'_> {
             let limited = self.context.store.limited(self.provider.instance()).await?;
             // Known clusters that have no limits any more are removed below.
             for id in limited.into_iter().chain(self.timers.known()) {
-                self.timers.at_once(id);
+                self.timers.schedule_now(id);
             }
             self.all = false;
         }
         loop {
-            let due = self.timers.due(self.context.clock.now(), AT_ONCE);
+            let due = self.timers.due(self.context.clock.now(), BATCH);
             if due.is_empty() {
                 return Ok(true);
             }
             let limited = self.context.store.limited_among(self.provider.instance(), &due).await?;
-            let there: HashSet<ClusterId> = limited.iter().map(|(cluster, _)| cluster.id).collect();
-            for id in due.iter().filter(|id| !there.contains(id)) {
+            let still_limited: HashSet<ClusterId> = limited.iter().map(|(cluster, _)| cluster.id).collect();
+            for id in due.iter().filter(|id| !still_limited.contains(id)) {
                 self.timers.forget(*id);
             }
             if limited.is_empty() {
                 continue;
             }
-            if !self.is_ours().await? || !self.look(limited).await? {
+            if !self.holds_duty().await? || !self.evaluate(limited).await? {
                 return Ok(false);
             }
         }
     }
 
-    async fn is_ours(&self) -> Result<bool, StoreError> {
+    async fn holds_duty(&self) -> Result<bool, StoreError> {
         let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
         let ours = self.context.store.take_duty(take).await?;
         self.context.metrics.duty(&self.duty, ours);
@@ -131,25 +132,27 @@ impl Watch<'_> {
     }
 
     /// Queries, decides and writes for some clusters; false if another engine holds the duty now.
-    async fn look(&mut self, clusters: Vec<(Cluster, Profile)>) -> Result<bool, StoreError> {
-        let said = self.ask(&clusters).await;
+    async fn evaluate(&mut self, clusters: Vec<(Cluster, Profile)>) -> Result<bool, StoreError> {
+        let activities = self.query_activity(&clusters).await;
         let now = self.context.clock.now();
-        let mut noted = Vec::new();
+        let mut states = Vec::new();
         let mut events = Vec::new();
         let mut ending = Vec::new();
         for (cluster, _) in clusters {
-            let (activity, mut memory) = (said.get(&cluster.id).copied(), self.timers.memory(cluster.id));
-            let Decision { end, warn, watched, next } = decide(&cluster, activity, memory, now);
-            memory.asked = activity.map(|_| now).or(memory.asked);
-            self.timers.set(cluster.id, next, memory);
-            let after = Cluster { watched, ..cluster };
+            let (activity, mut watch_state) =
+                (activities.get(&cluster.id).copied(), self.timers.watch_state(cluster.id));
+            let ExpiryDecision { end, warn, expiry_state, next } =
+                decide(&cluster, activity, watch_state, now);
+            watch_state.queried_at = activity.map(|_| now).or(watch_state.queried_at);
+            self.timers.set(cluster.id, next, watch_state);
+            let after = Cluster { expiry_state, ..cluster };
             events.extend(warn.into_iter().map(|of| messages::warning(&after, of, now)));
-            if after.watched != cluster.watched {
-                noted.push((after.id, after.watched));
+            if after.expiry_state != cluster.expiry_state {
+                states.push((after.id, after.expiry_state));
             }
             ending.extend(end.map(|end| (after, end)));
         }
-        if !noted.is_empty() && !self.write(noted, events).await? {
+        if !states.is_empty() && !self.write(states, events).await? {
             return Ok(false);
         }
         for (cluster, end) in ending {
@@ -161,43 +164,52 @@ impl Watch<'_> {
     }
 
     /// Queries the activity of clusters whose query is due.
-    async fn ask(&self, clusters: &[(Cluster, Profile)]) -> HashMap<ClusterId, Activity> {
+    async fn query_activity(&self, clusters: &[(Cluster, Profile)]) -> HashMap<ClusterId, Activity> {
         let now = self.context.clock.now();
-        let turn = |(cluster, _): &&(Cluster, Profile)| asks(cluster, self.timers.memory(cluster.id), now);
-        let ask = |(cluster, profile): &(Cluster, Profile)| {
+        let is_due = |(cluster, _): &&(Cluster, Profile)| {
+            is_query_due(cluster, self.timers.watch_state(cluster.id), now)
+        };
+        let query_activity = |(cluster, profile): &(Cluster, Profile)| {
             let (provider, cluster, profile) = (&self.provider, cluster.clone(), profile.clone());
             async move {
                 let target = ClusterTarget { cluster: &cluster, profile: &profile };
-                let said = tokio::time::timeout(PATIENCE, provider.activity(target)).await;
-                (cluster.id, said.ok().and_then(Result::ok).unwrap_or(Activity::Unknown))
+                let activities = tokio::time::timeout(ACTIVITY_TIMEOUT, provider.activity(target)).await;
+                (cluster.id, activities.ok().and_then(Result::ok).unwrap_or(Activity::Unknown))
             }
         };
-        let asked: Vec<_> = clusters.iter().filter(turn).map(ask).collect();
-        stream::iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await
+        let queries: Vec<_> = clusters.iter().filter(is_due).map(query_activity).collect();
+        stream::iter(queries).buffer_unordered(MAX_CONCURRENT).collect().await
     }
 
     async fn write(
         &self,
-        notes: Vec<(ClusterId, Watched)>,
+        states: Vec<(ClusterId, ExpiryState)>,
         events: Vec<muster_core::event::Event>,
     ) -> Result<bool, StoreError> {
-        let note = NoteWatched { duty: self.duty.clone(), engine: self.context.lease().id, notes, events };
-        self.context.store.note_watched(note).await
+        let schedule =
+            RecordExpiryState { duty: self.duty.clone(), engine: self.context.lease().id, states, events };
+        self.context.store.record_expiry_state(schedule).await
     }
 
     /// Deletes an expired cluster; false if another engine holds the duty now.
-    async fn end(&mut self, cluster: &Cluster, end: Ending, now: Timestamp) -> Result<bool, StoreError> {
+    async fn end(
+        &mut self,
+        cluster: &Cluster,
+        end: ExpiryReason,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         let (reason, message) = messages::end(cluster, end);
         let expire = Expire {
             duty: self.duty.clone(),
             engine: self.context.lease().id,
             cluster: cluster.id,
             limits: cluster.limits,
-            unused: (end == Ending::Idle).then_some(cluster.updated_at),
+            unused: (end == ExpiryReason::Idle).then_some(cluster.updated_at),
             accept: submit::deletion(self.context, cluster, reason, &message),
         };
-        let memory = Memory { tried: Some(now), ..self.timers.memory(cluster.id) };
-        let tried = match self.context.store.expire(expire).await {
+        let watch_state =
+            WatchState { deletion_requested_at: Some(now), ..self.timers.watch_state(cluster.id) };
+        let requested = match self.context.store.expire(expire).await {
             Ok(Expired::NotOurs) => return Ok(false),
             Ok(Expired::Deleting(action)) => {
                 tracing::info!(action = %action.id, cluster = %cluster.id, reason, "its time is over");
@@ -207,9 +219,9 @@ impl Watch<'_> {
             Err(StoreError::NotFound { .. }) => true,
             Err(error) => return Err(error),
         };
-        if tried {
-            let next = decide(cluster, None, memory, now).next;
-            self.timers.set(cluster.id, next, memory);
+        if requested {
+            let next = decide(cluster, None, watch_state, now).next;
+            self.timers.set(cluster.id, next, watch_state);
         }
         Ok(true)
     }

@@ -4,7 +4,7 @@
 //! change, and submits recoveries of unhealthy nodes. Other actions on a cluster go first.
 
 pub(crate) mod decide;
-pub(crate) mod look;
+pub(crate) mod detect;
 pub(crate) mod recover;
 
 use std::collections::HashMap;
@@ -21,128 +21,139 @@ use muster_store::commands::TakeDuty;
 
 use crate::context::Context;
 use crate::ports::provider::Provider;
-use crate::watchers::change_feed::{ChangeFeed, Heard};
-use crate::watchers::health::look::{Asked, Looked};
+use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
+use crate::watchers::health::detect::{HealthCheckOutcome, RequestedRecoveries};
 
 /// Clusters that are checked concurrently.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 /// Watches the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let mut feed = ChangeFeed::new(context.store.subscribe());
     let duty = format!("health/{}", provider.instance());
-    let looks = FuturesUnordered::new();
-    let mut watch = Watch { context: Arc::clone(&context), provider, duty, cared: HashMap::new(), looks };
-    let mut heard = Heard { all: true, ..Heard::default() };
+    let checks = FuturesUnordered::new();
+    let mut watcher =
+        HealthWatcher { context: Arc::clone(&context), provider, duty, clusters: HashMap::new(), checks };
+    let mut changes = ChangedClusters { all: true, ..ChangedClusters::default() };
     loop {
-        let working = context.stopping.run_until_cancelled(Box::pin(watch.work(&heard)));
+        let working = context.stopping.run_until_cancelled(Box::pin(watcher.work(&changes)));
         let Some(worked) = working.await else { return };
-        let ours = worked.unwrap_or_else(|error| {
+        let holds_duty = worked.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot check the health of clusters");
             false
         });
-        let next = watch.next();
+        let next = watcher.next();
         let moment = async {
             match next {
-                Some(at) if ours => context.clock.sleep_until(at).await,
+                Some(at) if holds_duty => context.clock.sleep_until(at).await,
                 // The engine that holds the duty may die: evaluate everything when this one gets it.
-                _ if !ours => tokio::time::sleep(context.config.safety_period.into()).await,
+                _ if !holds_duty => tokio::time::sleep(context.config.safety_period.into()).await,
                 _ => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = feed.listen() => {}
+            () = feed.wait_for_change() => {}
             () = moment => {}
-            Some(looked) = watch.looks.next() => watch.take_in(looked),
+            Some(outcome) = watcher.checks.next() => watcher.record_outcome(outcome),
             () = context.stopping.cancelled() => return,
         }
-        let more = feed.heard();
-        heard = if ours { more } else { Heard { all: true, ..more } };
+        let more = feed.take_changes();
+        changes = if holds_duty { more } else { ChangedClusters { all: true, ..more } };
     }
 }
 
 /// Whether a cluster has a health policy.
-pub(crate) async fn is_cared_for(context: &Context, id: ClusterId) -> Result<bool, StoreError> {
+pub(crate) async fn has_health_policy(context: &Context, id: ClusterId) -> Result<bool, StoreError> {
     Ok(!context.store.health_bindings(None, Some(&[id])).await?.is_empty())
 }
 
 /// A cluster with a health policy.
-struct Cared {
+struct WatchedCluster {
     settings: Settings,
     /// When it is checked next.
     at: Timestamp,
     /// A check is running.
-    looking: bool,
+    checking: bool,
     /// It has changed since the check began.
     changed: bool,
     /// Another action blocked a recovery: check again as soon as the cluster has changed.
-    open: bool,
+    blocked: bool,
     /// Nodes whose recovery was requested; not requested again before the next regular check.
-    asked: Asked,
+    requested: RequestedRecoveries,
 }
 
-struct Watch {
+struct HealthWatcher {
     context: Arc<Context>,
     provider: Arc<dyn Provider>,
     duty: String,
-    cared: HashMap<ClusterId, Cared>,
+    clusters: HashMap<ClusterId, WatchedCluster>,
     /// Running checks: a cluster whose nodes respond slowly does not delay the others.
-    looks: FuturesUnordered<BoxFuture<'static, Looked>>,
+    checks: FuturesUnordered<BoxFuture<'static, HealthCheckOutcome>>,
 }
 
-impl Watch {
+impl HealthWatcher {
     /// When the next check is due; none while the limit of concurrent checks is reached.
     fn next(&self) -> Option<Timestamp> {
-        let waiting = self.cared.values().filter(|cared| !cared.looking && self.looks.len() < AT_ONCE);
-        waiting.map(|cared| cared.at).min()
+        let waiting =
+            self.clusters.values().filter(|cluster| !cluster.checking && self.checks.len() < MAX_CONCURRENT);
+        waiting.map(|cluster| cluster.at).min()
     }
 
     /// Applies changes, and begins to check every due cluster; false if another engine holds the duty.
-    async fn work(&mut self, heard: &Heard) -> Result<bool, StoreError> {
-        self.note(heard).await?;
+    async fn work(&mut self, changes: &ChangedClusters) -> Result<bool, StoreError> {
+        self.reload_policies(changes).await?;
         let now = self.context.clock.now();
-        let due = |cared: &Cared| !cared.looking && cared.at <= now;
-        if !self.cared.values().any(due) {
+        let due = |cluster: &WatchedCluster| !cluster.checking && cluster.at <= now;
+        if !self.clusters.values().any(due) {
             return Ok(true);
         }
         let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
-        let ours = self.context.store.take_duty(take).await?;
-        self.context.metrics.duty(&self.duty, ours);
-        if !ours {
+        let holds_duty = self.context.store.take_duty(take).await?;
+        self.context.metrics.duty(&self.duty, holds_duty);
+        if !holds_duty {
             return Ok(false);
         }
-        let room = AT_ONCE.saturating_sub(self.looks.len());
-        for (id, cared) in self.cared.iter_mut().filter(|(_, cared)| due(cared)).take(room) {
-            cared.looking = true;
-            let (settings, asked) = (cared.settings.clone(), std::mem::take(&mut cared.asked));
-            let look = look::at(Arc::clone(&self.context), Arc::clone(&self.provider), *id, settings, asked);
-            self.looks.push(Box::pin(look));
+        let free = MAX_CONCURRENT.saturating_sub(self.checks.len());
+        for (id, cluster) in self.clusters.iter_mut().filter(|(_, cluster)| due(cluster)).take(free) {
+            cluster.checking = true;
+            let (settings, requested) = (cluster.settings.clone(), std::mem::take(&mut cluster.requested));
+            let check = detect::check(
+                Arc::clone(&self.context),
+                Arc::clone(&self.provider),
+                *id,
+                settings,
+                requested,
+            );
+            self.checks.push(Box::pin(check));
         }
         Ok(true)
     }
 
     /// Applies the outcome of a check.
-    fn take_in(&mut self, Looked { id, in_the_way, asked }: Looked) {
+    fn record_outcome(&mut self, HealthCheckOutcome { id, blocked, requested }: HealthCheckOutcome) {
         let now = self.context.clock.now();
         // Otherwise its policy was detached or replaced.
-        let Some(cared) = self.cared.get_mut(&id).filter(|cared| cared.looking) else { return };
-        let pause = match &in_the_way {
-            Ok(_) => cared.settings.interval(),
+        let Some(cluster) = self.clusters.get_mut(&id).filter(|cluster| cluster.checking) else { return };
+        let pause = match &blocked {
+            Ok(_) => cluster.settings.interval(),
             Err(error) => {
                 tracing::warn!(cluster = %id, %error, "cannot check its health");
-                cared.settings.interval().min(self.context.config.safety_period)
+                cluster.settings.interval().min(self.context.config.safety_period)
             }
         };
-        cared.open = in_the_way.unwrap_or(false);
-        cared.asked = asked;
-        let heard = cared.changed && (cared.open || cared.settings.follows_events());
-        cared.at = if heard { now } else { now.after(pause) };
-        (cared.looking, cared.changed) = (false, false);
+        cluster.blocked = blocked.unwrap_or(false);
+        cluster.requested = requested;
+        let due = cluster.changed && (cluster.blocked || cluster.settings.follows_events());
+        cluster.at = if due { now } else { now.after(pause) };
+        (cluster.checking, cluster.changed) = (false, false);
     }
 
     /// Rereads the policies of changed clusters.
-    async fn note(&mut self, Heard { all, clusters }: &Heard) -> Result<(), StoreError> {
-        let ids: Vec<ClusterId> = clusters.iter().copied().collect();
+    async fn reload_policies(
+        &mut self,
+        ChangedClusters { all, clusters: changed }: &ChangedClusters,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<ClusterId> = changed.iter().copied().collect();
         if !*all && ids.is_empty() {
             return Ok(());
         }
@@ -150,28 +161,28 @@ impl Watch {
         let bindings = self.context.store.health_bindings(Some(self.provider.instance()), among).await?;
         let now = self.context.clock.now();
         let mut known = HashMap::new();
-        self.cared.retain(|id, _| among.is_some_and(|ids| !ids.contains(id)) || bindings.contains_key(id));
+        self.clusters.retain(|id, _| among.is_some_and(|ids| !ids.contains(id)) || bindings.contains_key(id));
         for (id, binding) in bindings {
             let Ok(settings) = binding.policy.settings::<Settings>() else { continue };
-            let before = self.cared.remove(&id).filter(|cared| cared.settings == settings);
-            known.insert(id, Cared::again(before, settings, now));
+            let before = self.clusters.remove(&id).filter(|cluster| cluster.settings == settings);
+            known.insert(id, WatchedCluster::refreshed(before, settings, now));
         }
-        self.cared.extend(known);
+        self.clusters.extend(known);
         Ok(())
     }
 }
 
-impl Cared {
+impl WatchedCluster {
     /// A cluster that has changed, or is new.
-    fn again(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
+    fn refreshed(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
         let Some(before) = before else {
             // Providers that report events are not polled first.
             let at = if settings.follows_events() { now } else { now.after(settings.interval()) };
-            let (looking, changed, open) = (false, false, false);
-            return Self { settings, at, looking, changed, open, asked: Asked::new() };
+            let (checking, changed, blocked) = (false, false, false);
+            return Self { settings, at, checking, changed, blocked, requested: RequestedRecoveries::new() };
         };
         // A blocked recovery is retried at once.
-        let at = if before.open || settings.follows_events() { now } else { before.at };
-        Self { at, changed: before.looking, ..before }
+        let at = if before.blocked || settings.follows_events() { now } else { before.at };
+        Self { at, changed: before.checking, ..before }
     }
 }

@@ -13,10 +13,10 @@ use futures::StreamExt as _;
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
-use muster_store::commands::{Observe, SeenCluster, TakeDuty};
+use muster_store::commands::{Observe, ObservedCluster, TakeDuty};
 use muster_store::reads::{ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
 
@@ -25,86 +25,86 @@ use crate::context::Context;
 use crate::events::{self, reason};
 use crate::intent::orphan;
 use crate::notify::Topic;
-use crate::ports::provider::{Change, ClusterTarget, Membership, Observed, Provider};
+use crate::ports::provider::{ClusterTarget, Membership, Observed, Provider, WorldChange};
 use crate::reconcile::individual::abort;
 use crate::watchers::health;
 
 /// Delay before the stream of changes is reopened.
-const REOPEN: Duration = Duration::from_secs(1);
+const REOPEN_DELAY: Duration = Duration::from_secs(1);
 
 /// The status reason of a cluster whose nodes ended with their machine.
 const ENDED_WITH_MACHINE: &str = "HostRestarted: its machine was restarted, and its nodes ended with that. They are \
                                   not brought back unasked: restart, scale or delete the cluster.";
 
 /// Changes that are processed together.
-const CHANGES_AT_ONCE: usize = 1024;
+const CHANGES_PER_BATCH: usize = 1024;
 
 /// Observes the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
-    let mut open = Open::default();
+    let mut backlog = Backlog::default();
     let period: Duration = context.config.safety_period.into();
     loop {
-        let mut changes = provider.changes().ready_chunks(CHANGES_AT_ONCE);
+        let mut changes = provider.changes().ready_chunks(CHANGES_PER_BATCH);
         loop {
             let some = tokio::select! {
                 some = changes.next() => some,
-                () = tokio::time::sleep(period), if open.is_any() => {
-                    open.look_again(&context, &provider).await;
+                () = tokio::time::sleep(period), if backlog.has_work() => {
+                    backlog.retry(&context, &provider).await;
                     continue;
                 }
                 () = context.stopping.cancelled() => return,
             };
             let Some(some) = some else { break };
-            if some.contains(&Change::Everything) {
+            if some.contains(&WorldChange::Everything) {
                 context.notifier.notify_all();
-                open.everything = true;
-                open.look_again(&context, &provider).await;
+                backlog.everything = true;
+                backlog.retry(&context, &provider).await;
                 continue;
             }
             // One observation covers all earlier changes of a cluster.
             let Ok(clusters) = orphans::clusters_of(&context, &some).await else {
-                open.everything = true;
+                backlog.everything = true;
                 continue;
             };
             for id in &clusters {
                 context.notifier.notify(Topic::World(*id));
             }
-            open.look_at_changed(&context, &provider, clusters).await;
+            backlog.observe_changed(&context, &provider, clusters).await;
         }
         tokio::select! {
-            () = tokio::time::sleep(REOPEN) => {}
+            () = tokio::time::sleep(REOPEN_DELAY) => {}
             () = context.stopping.cancelled() => return,
         }
     }
 }
 
 /// The outcome of an observation.
-pub(crate) enum Looked {
+pub(crate) enum ObserveOutcome {
     /// Rows and world are in sync.
-    Settled,
+    InSync,
     /// Something is lost or unknown: the cluster is observed again until rows and world are in sync.
-    Open,
+    Pending,
     /// Another engine holds the duty; if it dies, changes from now on may be missed.
-    NotOurs,
+    NotLeader,
 }
 
 /// Clusters that have to be observed again.
 #[derive(Default)]
-struct Open {
+struct Backlog {
     everything: bool,
     clusters: HashSet<ClusterId>,
 }
 
-impl Open {
-    fn is_any(&self) -> bool {
+impl Backlog {
+    fn has_work(&self) -> bool {
         self.everything || !self.clusters.is_empty()
     }
 
-    fn note(&mut self, id: ClusterId, looked: Result<Looked, StoreError>) {
-        match looked {
-            Ok(Looked::Settled) => drop(self.clusters.remove(&id)),
-            Ok(Looked::Open) => drop(self.clusters.insert(id)),
-            Ok(Looked::NotOurs) => self.note_everything(),
+    fn update(&mut self, id: ClusterId, outcome: Result<ObserveOutcome, StoreError>) {
+        match outcome {
+            Ok(ObserveOutcome::InSync) => drop(self.clusters.remove(&id)),
+            Ok(ObserveOutcome::Pending) => drop(self.clusters.insert(id)),
+            Ok(ObserveOutcome::NotLeader) => self.add_everything(),
             Err(error) => {
                 tracing::warn!(%error, "cannot record an observation");
                 self.clusters.insert(id);
@@ -112,23 +112,23 @@ impl Open {
         }
     }
 
-    fn note_everything(&mut self) {
+    fn add_everything(&mut self) {
         // Everything includes any number of clusters.
         self.clusters.clear();
         self.everything = true;
     }
 
     /// Whether this engine holds the duty; if not, or if unknown, the backlog is kept.
-    async fn is_ours(&mut self, context: &Context, provider: &Arc<dyn Provider>) -> bool {
+    async fn holds_duty(&mut self, context: &Context, provider: &Arc<dyn Provider>) -> bool {
         let duty = TakeDuty { name: duty(provider), engine: context.lease().id };
         let name = duty.name.clone();
         match context.store.take_duty(duty).await {
-            Ok(ours) => {
-                context.metrics.duty(&name, ours);
-                if !ours {
-                    self.note_everything();
+            Ok(held_by_us) => {
+                context.metrics.duty(&name, held_by_us);
+                if !held_by_us {
+                    self.add_everything();
                 }
-                ours
+                held_by_us
             }
             Err(error) => {
                 tracing::warn!(%error, duty = name, "cannot read who holds the duty");
@@ -137,56 +137,56 @@ impl Open {
         }
     }
 
-    async fn look_at_changed(
+    async fn observe_changed(
         &mut self,
         context: &Context,
         provider: &Arc<dyn Provider>,
         changed: HashSet<ClusterId>,
     ) {
         self.clusters.extend(&changed);
-        if !self.is_ours(context, provider).await {
+        if !self.holds_duty(context, provider).await {
             return;
         }
         let changed: Vec<ClusterId> = changed.into_iter().collect();
-        let Some(held) = held(context, &changed).await else { return };
+        let Some(locked) = locked(context, &changed).await else { return };
         for id in changed {
             if context.stopping.is_cancelled() {
                 return;
             }
-            let looked = look_at(context, provider, id, Glance::first(&held, id)).await;
-            self.note(id, looked);
+            let outcome = observe_cluster(context, provider, id, Trigger::changed(&locked, id)).await;
+            self.update(id, outcome);
         }
     }
 
-    async fn look_again(&mut self, context: &Context, provider: &Arc<dyn Provider>) {
-        if !self.is_ours(context, provider).await {
+    async fn retry(&mut self, context: &Context, provider: &Arc<dyn Provider>) {
+        if !self.holds_duty(context, provider).await {
             return;
         }
         if std::mem::take(&mut self.everything)
-            && let Err(error) = Box::pin(self.look_at_all(context, provider)).await
+            && let Err(error) = Box::pin(self.observe_all(context, provider)).await
         {
             tracing::warn!(%error, "cannot observe all clusters");
             self.everything = true;
         }
-        let open: Vec<ClusterId> = self.clusters.iter().copied().collect();
-        let Some(held) = held(context, &open).await else { return };
+        let backlog: Vec<ClusterId> = self.clusters.iter().copied().collect();
+        let Some(locked) = locked(context, &backlog).await else { return };
         // An action that holds a cluster observes it itself, and losses before it are recorded already.
-        for id in open.into_iter().filter(|id| !held.contains(id)) {
+        for id in backlog.into_iter().filter(|id| !locked.contains(id)) {
             if self.everything || context.stopping.is_cancelled() {
                 return;
             }
-            let looked = look_at(context, provider, id, Glance::Again).await;
-            self.note(id, looked);
+            let outcome = observe_cluster(context, provider, id, Trigger::Retry).await;
+            self.update(id, outcome);
         }
     }
 }
 
 /// The page size when all clusters are observed.
-const AT_ONCE: u32 = 200;
+const PAGE_SIZE: u32 = 200;
 
-impl Open {
+impl Backlog {
     /// Observes every cluster of the instance: changes may have been missed.
-    async fn look_at_all(
+    async fn observe_all(
         &mut self,
         context: &Context,
         provider: &Arc<dyn Provider>,
@@ -194,7 +194,7 @@ impl Open {
         let mut query = ClusterQuery {
             instance: Some(provider.instance().clone()),
             sort: vec![(ClusterSort::InitAt, Direction::Ascending)],
-            limit: Some(AT_ONCE),
+            limit: Some(PAGE_SIZE),
             ..ClusterQuery::default()
         };
         let operator = Arc::clone(provider).operator_provider();
@@ -203,11 +203,11 @@ impl Open {
         loop {
             let page = context.store.clusters(&query).await?;
             let ids: Vec<ClusterId> = page.items.iter().map(|cluster| cluster.id).collect();
-            let held = context.store.held(&ids).await?;
+            let locked = context.store.held(&ids).await?;
             for id in ids {
                 discovered.remove(&id);
-                let looked = look_at(context, provider, id, Glance::first(&held, id)).await;
-                self.note(id, looked);
+                let outcome = observe_cluster(context, provider, id, Trigger::changed(&locked, id)).await;
+                self.update(id, outcome);
                 if self.everything || context.stopping.is_cancelled() {
                     return Ok(());
                 }
@@ -219,16 +219,16 @@ impl Open {
         }
         // Clusters that exist without a row, or with a deleted one.
         for id in discovered {
-            let looked = look_at(context, provider, id, Glance::First).await;
-            self.note(id, looked);
+            let outcome = observe_cluster(context, provider, id, Trigger::Changed).await;
+            self.update(id, outcome);
             if self.everything || context.stopping.is_cancelled() {
                 return Ok(());
             }
         }
         for node in context.store.orphans(provider.instance()).await? {
             let id = orphan::id(node.id);
-            let looked = look_at(context, provider, id, Glance::First).await;
-            self.note(id, looked);
+            let outcome = observe_cluster(context, provider, id, Trigger::Changed).await;
+            self.update(id, outcome);
             if self.everything || context.stopping.is_cancelled() {
                 return Ok(());
             }
@@ -243,37 +243,37 @@ pub(crate) fn duty(provider: &Arc<dyn Provider>) -> String {
 }
 
 /// Those of these clusters that an action holds; none if unknown, then they are observed later.
-async fn held(context: &Context, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
-    let held = context.store.held(ids).await;
-    held.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
+async fn locked(context: &Context, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
+    let locked = context.store.held(ids).await;
+    locked.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
 }
 
 /// Why a cluster is observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Glance {
+enum Trigger {
     /// It changed.
-    First,
+    Changed,
     /// It changed while an action holds it, which observes it itself.
-    FirstWhileHeld,
+    ChangedWhileLocked,
     /// An earlier observation is still pending.
-    Again,
+    Retry,
 }
 
-impl Glance {
-    fn first(held: &HashSet<ClusterId>, id: ClusterId) -> Self {
-        if held.contains(&id) { Self::FirstWhileHeld } else { Self::First }
+impl Trigger {
+    fn changed(locked: &HashSet<ClusterId>, id: ClusterId) -> Self {
+        if locked.contains(&id) { Self::ChangedWhileLocked } else { Self::Changed }
     }
 }
 
 /// Observes one cluster, records changes, and submits healing where something is lost.
 ///
 /// While an action holds the cluster, only the first observation records losses: later ones would record them again.
-async fn look_at(
+async fn observe_cluster(
     context: &Context,
     provider: &Arc<dyn Provider>,
     id: ClusterId,
-    glance: Glance,
-) -> Result<Looked, StoreError> {
+    trigger: Trigger,
+) -> Result<ObserveOutcome, StoreError> {
     let row = match context.store.cluster(id).await? {
         None if discovery::discover(context, provider, duty(provider), id).await? => {
             context.store.cluster(id).await?
@@ -283,60 +283,66 @@ async fn look_at(
     let cluster = match row {
         Some(cluster) if cluster.deleted_at.is_none() => cluster,
         Some(history) => return leftovers::collect(context, provider, &history).await,
-        None => return orphans::look_at(context, provider, id).await,
+        None => return orphans::observe_orphan(context, provider, id).await,
     };
     let kind = &cluster.profile_type;
     let Some(capabilities) = provider.capabilities(kind, cluster.flavor.as_deref()) else {
-        return Ok(Looked::Settled);
+        return Ok(ObserveOutcome::InSync);
     };
     let delegated = matches!(capabilities.membership, Membership::Delegated(_));
-    if delegated && glance == Glance::FirstWhileHeld {
-        return Ok(Looked::Open);
+    if delegated && trigger == Trigger::ChangedWhileLocked {
+        return Ok(ObserveOutcome::Pending);
     }
-    let Some(profile) = context.store.profile(cluster.profile_id).await? else { return Ok(Looked::Settled) };
+    let Some(profile) = context.store.profile(cluster.profile_id).await? else {
+        return Ok(ObserveOutcome::InSync);
+    };
     let nodes = context.store.members(id).await?;
     let target = ClusterTarget { cluster: &cluster, profile: &profile };
     // Members of an operator are recognised by their identities: the provider does not need the rows.
     let known = if delegated { &[] } else { nodes.as_slice() };
-    let look = context.stopping.run_until_cancelled(provider.observe(target, known));
+    let observation = context.stopping.run_until_cancelled(provider.observe(target, known));
     // Unknown changes nothing: the last known state stays.
-    let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
+    let Some(Ok(observed)) = observation.await else { return Ok(ObserveOutcome::Pending) };
     let duty = duty(provider);
     if delegated {
-        return delegated::look_at(context, duty, cluster, nodes, observed).await;
+        return delegated::record_observation(context, duty, cluster, nodes, observed).await;
     }
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {
-        return Ok(Looked::Settled);
+        return Ok(ObserveOutcome::InSync);
     }
-    if glance == Glance::Again && cluster.status.is_transitional() {
-        return Ok(Looked::Open);
+    if trigger == Trigger::Retry && cluster.status.is_transitional() {
+        return Ok(ObserveOutcome::Pending);
     }
     let now = context.clock.now();
-    let restarted = |node: &Node| observed.of(node.id) == Seen::HostRestarted;
-    let tell = |node: &Node| {
+    let restarted = |node: &Node| observed.of(node.id) == Observation::HostRestarted;
+    let loss_event = |node: &Node| {
         let reason = if restarted(node) { reason::HOST_RESTARTED } else { reason::NODE_LOST };
         events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
     };
-    let told = lost.iter().map(tell).collect();
+    let events = lost.iter().map(loss_event).collect();
     let with_machine = lost.iter().any(restarted);
-    let left_alone = abort::is_left_alone(&cluster, &capabilities);
+    let healing_disabled = abort::is_healing_disabled(&cluster, &capabilities);
     // A health policy replaces default healing.
     let heals = capabilities.heals_by_default
         && !with_machine
-        && !left_alone
-        && !health::is_cared_for(context, id).await?;
-    let mut seen = seen_cluster(&cluster, &nodes, lost, heals, observed, now);
-    if with_machine && seen.status.is_some() {
-        seen.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
-    } else if let Some((_, words)) = seen.status.as_mut().filter(|_| left_alone) {
-        *words = abort::left_alone(words);
+        && !healing_disabled
+        && !health::has_health_policy(context, id).await?;
+    let mut observed_state = observed_cluster(&cluster, &nodes, lost, heals, observed, now);
+    if with_machine && observed_state.status.is_some() {
+        observed_state.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
+    } else if let Some((_, reason_text)) = observed_state.status.as_mut().filter(|_| healing_disabled) {
+        *reason_text = abort::with_healing_disabled(reason_text);
     }
     let healing = heals.then(|| submit::healing(context, &cluster)).into_iter().collect();
     let engine = context.lease().id;
     let command =
-        Observe { duty, engine, clusters: vec![seen], orphans: Vec::new(), events: told, healing, now };
-    Ok(if context.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
+        Observe { duty, engine, clusters: vec![observed_state], orphans: Vec::new(), events, healing, now };
+    Ok(if context.store.observe(command).await? {
+        ObserveOutcome::Pending
+    } else {
+        ObserveOutcome::NotLeader
+    })
 }
 
 /// Nodes that worked and are certainly gone.
@@ -349,14 +355,14 @@ fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
     nodes.iter().filter(|node| node.has_known_role()).filter_map(lost).collect()
 }
 
-fn seen_cluster(
+fn observed_cluster(
     cluster: &Cluster,
     nodes: &[Node],
     lost: Vec<Node>,
     heals: bool,
     observed: Observed,
     now: Timestamp,
-) -> SeenCluster {
+) -> ObservedCluster {
     let gone: HashSet<NodeId> = lost.iter().map(|node| node.id).collect();
     let mut counts = Counts::of(cluster, nodes.iter().filter(|node| !gone.contains(&node.id)));
     let mut after = cluster.clone();
@@ -375,5 +381,5 @@ fn seen_cluster(
         let (status, reason) = counts.evaluate(cluster, "NODE_CHECK");
         (status, format!("{reason}{why}{more}"))
     });
-    SeenCluster { id: cluster.id, observed: after.observed, status, nodes: lost }
+    ObservedCluster { id: cluster.id, observed: after.observed, status, nodes: lost }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::commands::{Purge, TakeDuty};
 
 use crate::context::Context;
@@ -23,20 +23,20 @@ pub(crate) async fn run(context: Arc<Context>) {
             () = tokio::time::sleep(PERIOD) => {}
             () = context.stopping.cancelled() => return,
         }
-        if let Err(error) = clean(&context).await {
+        if let Err(error) = purge_history(&context).await {
             tracing::warn!(%error, "cannot purge old history");
         }
     }
 }
 
-async fn clean(context: &Context) -> Result<(), muster_store::StoreError> {
+async fn purge_history(context: &Context) -> Result<(), muster_store::StoreError> {
     let duty = TakeDuty { name: DUTY.to_owned(), engine: context.lease().id };
     let ours = context.store.take_duty(duty).await?;
     context.metrics.duty(DUTY, ours);
     if !ours {
         return Ok(());
     }
-    let ago = |span: Span| Timestamp::from_micros(context.clock.now().micros() - span.micros());
+    let ago = |span: TimeSpan| Timestamp::from_micros(context.clock.now().micros() - span.micros());
     loop {
         let command = Purge {
             history_before: ago(context.config.retention),

@@ -3,7 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::ids::{ActionId, ClusterId};
 use muster_core::node::{Node, NodeStatus};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::ChangeRequest;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::Verb;
@@ -90,12 +90,12 @@ async fn parts_end_with_a_parent_that_took_too_long(kind: Kind) {
         node: None,
 
         on_conflict: OnConflict::Queue,
-        timeout: Some(Span::from_secs(1)),
+        timeout: Some(TimeSpan::from_secs(1)),
     };
     let resize = harness.engine.submit(change, caller()).await.unwrap().action.id;
     harness.provider.begun(Verb::Start, 3).await;
     assert_eq!(statuses(&harness, resize).await, [ActionStatus::Running; 2]);
-    clock.advance(Span::from_secs(1));
+    clock.advance(TimeSpan::from_secs(1));
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Failed);
     assert_eq!(statuses(&harness, resize).await, [ActionStatus::Failed; 2]);
 }

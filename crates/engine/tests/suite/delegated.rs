@@ -1,9 +1,9 @@
 //! Clusters that an operator drives: one object, mirrored by rows.
 
-mod elsewhere;
+mod external_changes;
 mod faults;
 mod leftovers;
-mod life;
+mod lifecycle;
 mod takeover;
 
 use muster_core::action::{Action, ActionKind, OnConflict};
@@ -12,7 +12,7 @@ use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::{ChangeRequest, Config, Engine};
 use muster_store::Store;
 use muster_store::reads::EventQuery;
@@ -24,7 +24,7 @@ use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
 
 /// Pending clusters are observed again soon.
 fn soon() -> Config {
-    Config { safety_period: Span::from_millis(50), ..Config::default() }
+    Config { safety_period: TimeSpan::from_millis(50), ..Config::default() }
 }
 
 /// A cluster of this type that is not stored yet.
@@ -64,7 +64,7 @@ async fn names(harness: &Harness, id: ClusterId) -> Vec<String> {
     names
 }
 
-async fn told(harness: &Harness, id: ClusterId, reason: &str) -> Vec<Event> {
+async fn recorded_events(harness: &Harness, id: ClusterId, reason: &str) -> Vec<Event> {
     let query = EventQuery { cluster: Some(id), ..EventQuery::default() };
     let events = harness.store().events(&query).await.expect("the store answers").items;
     events.into_iter().filter(|event| event.reason == reason).collect()
@@ -93,7 +93,7 @@ async fn restarted(harness: &Harness, cluster: &Cluster, node: NodeId) -> Action
 }
 
 async fn within_a_second(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {
-    let timeout = Some(Span::from_secs(1));
+    let timeout = Some(TimeSpan::from_secs(1));
     let on_conflict = OnConflict::Queue;
     let change = ChangeRequest {
         change: read_change(kind, &inputs),

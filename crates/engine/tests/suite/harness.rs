@@ -11,7 +11,7 @@ use muster_core::node::Node;
 use muster_core::principal::Door;
 use muster_core::profile::Profile;
 use muster_core::sample;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_engine::ports::clock::{Clock, SystemClock};
 use muster_engine::{Caller, ChangeRequest, Engine, Recipe, SubmitError};
 use muster_store::Store;
@@ -25,7 +25,7 @@ use uuid::Uuid;
 pub(crate) use setup::setup;
 
 /// Longer than anything here takes; only a hang reaches it.
-pub(crate) const PATIENCE: Span = Span::from_secs(30);
+pub(crate) const PATIENCE: TimeSpan = TimeSpan::from_secs(30);
 
 pub(crate) struct Harness {
     pub(crate) engine: Engine,

@@ -23,8 +23,9 @@ async fn a_lost_worker_is_an_event_and_is_recovered(harness: Harness) {
     harness.until_healed(cluster.id).await;
     let events =
         harness.store().events(&EventQuery { cluster: Some(cluster.id), ..EventQuery::default() }).await;
-    let told: Vec<_> = events.unwrap().items.into_iter().filter(|event| event.reason == "NodeLost").collect();
-    assert_eq!((told.len(), told[0].message.as_str()), (1, "killed by signal 9"));
+    let recorded: Vec<_> =
+        events.unwrap().items.into_iter().filter(|event| event.reason == "NodeLost").collect();
+    assert_eq!((recorded.len(), recorded[0].message.as_str()), (1, "killed by signal 9"));
     let node = harness.store().node(worker.id).await.unwrap().unwrap();
     assert_eq!((node.status, node.starts.len()), (NodeStatus::Active, 1), "its creation does not count");
     assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
@@ -131,8 +132,8 @@ async fn what_ended_with_its_machine_waits_for_its_user(harness: Harness) {
         assert!(row.status_reason.starts_with("HostRestarted: its machine was restarted"), "{row:?}");
         let query = EventQuery { cluster: Some(cluster.id), ..EventQuery::default() };
         let events = harness.store().events(&query).await.unwrap().items;
-        let told = events.iter().filter(|event| event.reason == "HostRestarted").count();
-        assert_eq!(told, harness.nodes(cluster.id).await.len(), "each of them");
+        let recorded = events.iter().filter(|event| event.reason == "HostRestarted").count();
+        assert_eq!(recorded, harness.nodes(cluster.id).await.len(), "each of them");
         let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
         let actions = harness.store().actions(&query).await.unwrap().items;
         assert!(actions.iter().all(|action| action.cause != Cause::Healing), "{actions:?}");

@@ -9,9 +9,9 @@ use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_core::policy::Policy;
 use muster_core::policy::health::PollUrl;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
-use muster_engine::ports::probe::{Polled, Probe};
+use muster_engine::ports::probe::{PollResult, Probe};
 use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::ActionQuery;
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Verb};
@@ -23,7 +23,7 @@ use crate::harness::{self, Harness, Kind, PATIENCE, setup};
 use crate::policies::{attach, ended, policy};
 
 /// The check interval of these tests.
-const INTERVAL: Span = Span::from_secs(60);
+const INTERVAL: TimeSpan = TimeSpan::from_secs(60);
 
 struct HealthScenario {
     clock: ManualClock,
@@ -143,14 +143,14 @@ async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(scenario
 
 /// Returns the configured answer, and counts the calls.
 struct Answers {
-    answer: Mutex<Polled>,
+    answer: Mutex<PollResult>,
     asked: AtomicUsize,
     urls: Mutex<Vec<String>>,
 }
 
 #[async_trait]
 impl Probe for Answers {
-    async fn poll(&self, url: &str, _: &PollUrl) -> Polled {
+    async fn poll(&self, url: &str, _: &PollUrl) -> PollResult {
         self.urls.lock().expect("not poisoned").push(url.to_owned());
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.answer.lock().expect("not poisoned").clone()
@@ -160,7 +160,7 @@ impl Probe for Answers {
 #[database_test]
 async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(kind: Kind) {
     let answers = Arc::new(Answers {
-        answer: Mutex::new(Polled::Unwell("it sulks".to_owned())),
+        answer: Mutex::new(PollResult::Unhealthy("it sulks".to_owned())),
         asked: AtomicUsize::new(0),
         urls: Mutex::default(),
     });
@@ -195,7 +195,7 @@ struct Silent(Notify);
 
 #[async_trait]
 impl Probe for Silent {
-    async fn poll(&self, _: &str, _: &PollUrl) -> Polled {
+    async fn poll(&self, _: &str, _: &PollUrl) -> PollResult {
         self.0.notify_one();
         std::future::pending().await
     }

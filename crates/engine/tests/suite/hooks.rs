@@ -6,28 +6,28 @@ use async_trait::async_trait;
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ActionId;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
-use muster_engine::ports::webhook::Hooks;
+use muster_engine::ports::webhook::Webhooks;
 use muster_store::reads::EventQuery;
 use muster_testkit::fake::Verb;
 use muster_testkit::{ManualClock, database_test, eventually};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, Kind, PATIENCE, setup};
-use crate::saying::Saying;
+use crate::scripted_policy::ScriptedPolicy;
 
 /// Records messages; the first one gets lost.
 #[derive(Default)]
 struct Recorder {
-    told: Mutex<Vec<Value>>,
+    received: Mutex<Vec<Value>>,
     lost: Mutex<bool>,
     /// Messages in flight, and the maximum so far.
     under_way: Mutex<(usize, usize)>,
 }
 
 #[async_trait]
-impl Hooks for Recorder {
+impl Webhooks for Recorder {
     async fn post(&self, url: &str, message: &Value) -> Result<(), String> {
         assert_eq!(url, "http://hook/");
         self.count(|now, most| (now + 1, most.max(now + 1)));
@@ -36,7 +36,7 @@ impl Hooks for Recorder {
         if !std::mem::replace(&mut *self.lost.lock().expect("not poisoned"), true) {
             return Err("it got lost".to_owned());
         }
-        self.told.lock().expect("not poisoned").push(message.clone());
+        self.received.lock().expect("not poisoned").push(message.clone());
         Ok(())
     }
 }
@@ -51,7 +51,7 @@ impl Recorder {
     async fn tokens(&self, count: usize) -> Vec<Value> {
         eventually(&format!("{count} different tokens"), PATIENCE, async || {
             let mut tokens: Vec<Value> = Vec::new();
-            for message in self.told.lock().expect("not poisoned").iter() {
+            for message in self.received.lock().expect("not poisoned").iter() {
                 let token = message["lifecycle_action_token"].clone();
                 if !tokens.contains(&token) {
                     tokens.push(token);
@@ -80,7 +80,7 @@ impl HookScenario {
     }
 
     async fn of(kind: Kind, workers: u32) -> Option<Self> {
-        let (clock, saying, recorder) = (ManualClock::default(), Saying::default(), Arc::default());
+        let (clock, saying, recorder) = (ManualClock::default(), ScriptedPolicy::default(), Arc::default());
         let policies = Policies::default().with(saying.clone());
         let mut harness = setup().clock(&clock).policies(policies.clone()).open(kind).await?;
         let (cluster, _) = harness.created(workers).await;
@@ -129,8 +129,8 @@ async fn a_confirmed_member_is_removed_also_after_a_take_over(mut scenario: Hook
     scenario.harness.until(first, ActionStatus::Succeeded).await;
     assert_eq!(scenario.harness.nodes(scenario.cluster.id).await.len(), 2, "the other one went too, or none");
     scenario.harness.engine.stop().await;
-    scenario.recorder.told.lock().expect("not poisoned").clear();
-    let policies = Policies::default().with(Saying::default());
+    scenario.recorder.received.lock().expect("not poisoned").clear();
+    let policies = Policies::default().with(ScriptedPolicy::default());
     scenario.harness.engine = setup()
         .clock(&scenario.clock)
         .policies(policies)
@@ -150,9 +150,9 @@ async fn a_confirmed_member_is_removed_also_after_a_take_over(mut scenario: Hook
 async fn members_are_removed_after_the_hook_timeout(scenario: HookScenario) {
     let action = scenario.scale_in().await;
     scenario.recorder.tokens(2).await;
-    scenario.clock.advance(Span::from_secs(59));
+    scenario.clock.advance(TimeSpan::from_secs(59));
     assert_eq!(scenario.harness.provider.count(Verb::Stop), 0);
-    scenario.clock.advance(Span::from_secs(2));
+    scenario.clock.advance(TimeSpan::from_secs(2));
     assert_eq!(scenario.harness.ended(action).await.status, ActionStatus::Succeeded);
     scenario.harness.assert_agreement(scenario.cluster.id).await;
 }
@@ -172,10 +172,13 @@ async fn messages_are_sent_a_few_at_a_time_and_failures_are_events(scenario: Hoo
     assert!((2..=8).contains(&most), "{most} at once");
     let query = EventQuery { cluster: Some(scenario.cluster.id), ..EventQuery::default() };
     let events = scenario.harness.store().events(&query).await.expect("the store answers").items;
-    let told: Vec<&str> =
+    let received: Vec<&str> =
         events.iter().filter(|event| event.reason == "HookNotTold").map(|event| &*event.message).collect();
-    assert_eq!(told, ["nodes wait for removal, and the lifecycle hook could not be delivered: it got lost"]);
-    scenario.clock.advance(Span::from_secs(61));
+    assert_eq!(
+        received,
+        ["nodes wait for removal, and the lifecycle hook could not be delivered: it got lost"]
+    );
+    scenario.clock.advance(TimeSpan::from_secs(61));
     assert_eq!(scenario.harness.ended(action).await.status, ActionStatus::Succeeded);
     scenario.harness.assert_agreement(scenario.cluster.id).await;
 }

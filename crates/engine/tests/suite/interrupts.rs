@@ -3,7 +3,7 @@
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ActionId;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::{ChangeRequest, Config};
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::{FAKE_NODE, Verb};
@@ -15,11 +15,11 @@ use crate::harness::{self, Harness, Kind, caller, setup};
 
 /// Without polling, a lost notification is a hang.
 fn deaf() -> Config {
-    Config { safety_period: Span::from_secs(3600), ..Config::default() }
+    Config { safety_period: TimeSpan::from_secs(3600), ..Config::default() }
 }
 
 /// A cluster, and an action on it that hangs in a verb.
-async fn hanging(harness: &Harness, verb: Verb, timeout: Option<Span>) -> (Cluster, ActionId) {
+async fn hanging(harness: &Harness, verb: Verb, timeout: Option<TimeSpan>) -> (Cluster, ActionId) {
     let (cluster, kind) = match verb {
         Verb::Create => (harness::cluster(FAKE_NODE, 1), ActionKind::ClusterCreate),
         Verb::Update => (harness.created(1).await.0, ActionKind::ClusterUpdate),
@@ -108,8 +108,8 @@ async fn a_call_does_not_outlast_its_actions_time(
 ) {
     let clock = ManualClock::default();
     let Some(harness) = setup().clock(&clock).config(deaf()).open(kind).await else { return };
-    let (_, action) = hanging(&harness, verb, Some(Span::from_secs(1))).await;
-    clock.advance(Span::from_secs(1));
+    let (_, action) = hanging(&harness, verb, Some(TimeSpan::from_secs(1))).await;
+    clock.advance(TimeSpan::from_secs(1));
     let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "TIMEOUT: it did not end within 1 seconds");

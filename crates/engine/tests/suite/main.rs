@@ -1,15 +1,16 @@
 //! What the engine promises, on SQLite and PostgreSQL alike.
 
 mod abandon;
+mod capacity;
 mod children;
 mod delegated;
+mod expiry;
 mod harness;
 mod healing;
 mod health;
 mod hooks;
 mod interrupts;
-mod life;
-mod limits;
+mod lifecycle;
 mod membership;
 mod nodes;
 mod placement;
@@ -18,9 +19,8 @@ mod recipes;
 mod recovery;
 mod retries;
 mod rolling;
-mod room;
-mod saying;
 mod scaling;
+mod scripted_policy;
 mod signals;
 mod takeover;
 mod versions;

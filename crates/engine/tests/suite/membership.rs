@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{self, Harness, Kind, caller, setup};
 use crate::nodes::{orphan, row};
-use crate::saying::Saying;
+use crate::scripted_policy::ScriptedPolicy;
 
 async fn done(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
     let action = harness.submit(kind, cluster, inputs).await;
@@ -120,7 +120,7 @@ async fn a_node_that_is_busy_is_waited_for(harness: Harness) {
 
 #[database_test]
 async fn policies_say_whether_members_end_and_whether_there_shall_be_fewer(kind: Kind) {
-    let saying = Saying::default();
+    let saying = ScriptedPolicy::default();
     let Some(harness) = setup().policies(Policies::default().with(saying.clone())).open(kind).await else {
         return;
     };

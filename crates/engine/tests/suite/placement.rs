@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
-use muster_core::placement::Place;
+use muster_core::placement::Placement;
 use muster_testkit::fake::FAKE_PLACED;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, count: u
 async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize> {
     let mut spread = BTreeMap::new();
     for node in harness.nodes(cluster.id).await {
-        assert_eq!(harness.provider.place(node.id), Some(Place::of(&node)), "it was placed elsewhere");
+        assert_eq!(harness.provider.place(node.id), Some(Placement::of(&node)), "it was placed elsewhere");
         *spread.entry(at(&node)).or_default() += 1;
     }
     harness.assert_agreement(cluster.id).await;
@@ -59,7 +59,7 @@ async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize>
 }
 
 fn at(node: &Node) -> String {
-    let Place { zone, region_name, .. } = Place::of(node);
+    let Placement { zone, region_name, .. } = Placement::of(node);
     let word = |name: Option<String>| name.unwrap_or_else(|| "-".to_owned());
     format!("{}/{}", word(region_name), word(zone))
 }

@@ -58,7 +58,7 @@ pub(crate) async fn attach(harness: &Harness, cluster: &Cluster, policy: &Policy
 struct Chooser {
     victims: Arc<Mutex<Vec<NodeId>>>,
     refuse: Arc<Mutex<bool>>,
-    told: Arc<Mutex<Vec<(ActionKind, bool)>>>,
+    results: Arc<Mutex<Vec<(ActionKind, bool)>>>,
     detached: Arc<Mutex<Vec<BindingId>>>,
 }
 
@@ -95,7 +95,7 @@ impl PolicyType for Chooser {
         context: &mut PolicyContext<'_>,
         succeeded: bool,
     ) -> Result<(), String> {
-        self.told.lock().expect("not poisoned").push((context.action.kind, succeeded));
+        self.results.lock().expect("not poisoned").push((context.action.kind, succeeded));
         Ok(())
     }
 }
@@ -137,7 +137,7 @@ async fn a_policy_chooses_victims_and_gets_the_result(kind: Kind) {
     assert_eq!(action.status, ActionStatus::Succeeded);
     assert_eq!(action.data["deletion"]["candidates"], json!([victim]), "what it chose is kept");
     assert!(harness.nodes(cluster.id).await.iter().all(|node| node.id != victim));
-    assert_eq!(*chooser.told.lock().expect("not poisoned"), [(ActionKind::ClusterResize, true)]);
+    assert_eq!(*chooser.results.lock().expect("not poisoned"), [(ActionKind::ClusterResize, true)]);
 }
 
 #[database_test]
@@ -155,7 +155,7 @@ async fn a_policy_that_refuses_is_named_and_nothing_is_done(kind: Kind) {
     assert_eq!(action.status_reason, "Policy check failure: Failed policy 'choosy': not today");
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2);
     assert_eq!(
-        *chooser.told.lock().expect("not poisoned"),
+        *chooser.results.lock().expect("not poisoned"),
         [(ActionKind::ClusterResize, false)],
         "it runs after failures too"
     );

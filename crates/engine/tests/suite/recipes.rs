@@ -29,7 +29,7 @@ async fn instances(harness: &Harness, cluster: &Cluster) -> Instances {
 
 fn with_image(group: &WorkerGroup, image: &str) -> WorkerGroup {
     let mut group = group.clone();
-    NodeRecipe { image: Some(image.to_owned()), ..NodeRecipe::default() }.keep_in(&mut group);
+    NodeRecipe { image: Some(image.to_owned()), ..NodeRecipe::default() }.store_in(&mut group);
     group
 }
 

@@ -3,7 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
 use muster_core::ids::ActionId;
 use muster_core::node::{Node, NodeStatus};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::NodeChangeRequest;
 use muster_engine::ports::provider::ProviderError;
 use muster_testkit::fake::Verb;
@@ -29,7 +29,7 @@ async fn late(harness: &Harness, clock: &ManualClock, node: &Node, force: bool) 
     harness.provider.hold(Verb::Stop);
     let recovery = recover(harness, node, json!({"delete_timeout": 20, "force_recreate": force})).await;
     harness.provider.begun(Verb::Stop, 1).await;
-    clock.advance(Span::from_secs(21));
+    clock.advance(TimeSpan::from_secs(21));
     recovery
 }
 

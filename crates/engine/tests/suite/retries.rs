@@ -4,7 +4,7 @@ use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::backoff::Backoff;
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{NodeRole, NodeStatus};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
@@ -17,14 +17,14 @@ use crate::harness::{self, Harness, exactly, setup};
 /// Delays that are too short to matter.
 fn quick() -> Config {
     Config {
-        backoff: Backoff { first: Span::from_millis(1), longest: Span::from_millis(4) },
+        backoff: Backoff { first: TimeSpan::from_millis(1), longest: TimeSpan::from_millis(4) },
         ..Config::default()
     }
 }
 
 /// Pauses that never end, and one hand.
 fn slow() -> Config {
-    let ever = Span::from_secs(3600);
+    let ever = TimeSpan::from_secs(3600);
     Config { backoff: Backoff { first: ever, longest: ever }, parallel_actions: 1, ..Config::default() }
 }
 

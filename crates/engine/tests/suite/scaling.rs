@@ -3,7 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::ids::NodeId;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::{FAKE_NODE, Verb};
@@ -12,7 +12,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{self, Harness, Kind, setup};
-use crate::saying::Saying;
+use crate::scripted_policy::ScriptedPolicy;
 
 async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> Action {
     let action = harness.submit(kind, cluster, inputs).await;
@@ -84,7 +84,7 @@ async fn what_does_not_fit_is_refused_and_changes_nothing(
 
 #[database_test]
 async fn a_policys_count_goes_before_the_request(kind: Kind) {
-    let saying = Saying::default();
+    let saying = ScriptedPolicy::default();
     let Some(harness) = setup().policies(Policies::default().with(saying.clone())).open(kind).await else {
         return;
     };
@@ -107,7 +107,7 @@ async fn a_policys_count_goes_before_the_request(kind: Kind) {
 
 #[database_test]
 async fn members_are_left_alone_for_the_grace_period(kind: Kind) {
-    let (clock, saying) = (ManualClock::default(), Saying::default());
+    let (clock, saying) = (ManualClock::default(), ScriptedPolicy::default());
     let policies = Policies::default().with(saying.clone());
     let Some(mut harness) = setup().clock(&clock).policies(policies).open(kind).await else { return };
     let (cluster, _) = harness.created(3).await;
@@ -120,18 +120,18 @@ async fn members_are_left_alone_for_the_grace_period(kind: Kind) {
     assert_eq!(harness.provider.count(Verb::Stop), 0);
     // Another engine continues the wait, and does not restart it.
     harness.engine.stop().await;
-    clock.advance(Span::from_secs(59));
+    clock.advance(TimeSpan::from_secs(59));
     harness.engine = setup().clock(&clock).start(harness.store().clone(), &harness).await;
     clock.somebody_sleeps().await;
     assert_eq!(harness.provider.count(Verb::Stop), 0, "stopped before its time");
-    clock.advance(Span::from_secs(2));
+    clock.advance(TimeSpan::from_secs(2));
     assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
     harness.assert_agreement(cluster.id).await;
 }
 
 #[database_test]
 async fn a_grace_period_can_be_cancelled(kind: Kind) {
-    let saying = Saying::default();
+    let saying = ScriptedPolicy::default();
     let Some(harness) = setup().policies(Policies::default().with(saying.clone())).open(kind).await else {
         return;
     };

@@ -2,7 +2,7 @@
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::ChangeRequest;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::Verb;
@@ -77,11 +77,11 @@ async fn an_action_that_takes_too_long_fails_with_its_limit(kind: Kind) {
         node: None,
 
         on_conflict: muster_core::action::OnConflict::Queue,
-        timeout: Some(Span::from_secs(1)),
+        timeout: Some(TimeSpan::from_secs(1)),
     };
     let action = harness.engine.submit(change, caller()).await.unwrap().action.id;
     harness.provider.begun(Verb::Start, 2).await;
-    clock.advance(Span::from_secs(1));
+    clock.advance(TimeSpan::from_secs(1));
     let action = harness.ended(action).await;
     assert_eq!(action.status, ActionStatus::Failed);
     assert_eq!(action.status_reason, "TIMEOUT: it did not end within 1 seconds");

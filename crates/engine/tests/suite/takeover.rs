@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_core::action::{ActionKind, ActionStatus};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_testkit::fake::Verb;
 use muster_testkit::{database_test, eventually};
@@ -33,14 +33,15 @@ async fn a_dead_replicas_action_is_finished_by_another_once_its_lease_is_over() 
     let Some(mut harness) = Harness::open(Kind::Postgres).await else { return };
     harness.engine.stop().await;
     // Its heartbeat never comes: to the others it is dead after a second.
-    let config = Config { lease: Span::from_secs(1), heartbeat: Span::from_secs(3600), ..Config::default() };
+    let config =
+        Config { lease: TimeSpan::from_secs(1), heartbeat: TimeSpan::from_secs(3600), ..Config::default() };
     let dying = setup().config(config).start(harness.fresh.replica().await.unwrap(), &harness).await;
     harness.engine = dying.clone();
     let cluster = harness::cluster(muster_testkit::fake::FAKE_NODE, 4);
     harness.provider.hold(Verb::Start);
     let create = harness.create(&cluster).await;
     harness.provider.begun(Verb::Start, 4).await;
-    let config = Config { safety_period: Span::from_millis(100), ..Config::default() };
+    let config = Config { safety_period: TimeSpan::from_millis(100), ..Config::default() };
     harness.engine = setup().config(config).start(harness.store().clone(), &harness).await;
     harness.provider.begun(Verb::Start, 8).await;
     harness.provider.release();
@@ -79,8 +80,11 @@ async fn two_replicas_execute_every_action_once() {
 #[tokio::test]
 async fn an_engine_that_slept_too_long_begins_again_under_another_name() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
-    let config =
-        Config { lease: Span::from_millis(200), heartbeat: Span::from_millis(700), ..Config::default() };
+    let config = Config {
+        lease: TimeSpan::from_millis(200),
+        heartbeat: TimeSpan::from_millis(700),
+        ..Config::default()
+    };
     let sleepy = setup().config(config).start(harness.fresh.replica().await.unwrap(), &harness).await;
     let before = sleepy.id();
     eventually("another id of the engine", harness::PATIENCE, async || {

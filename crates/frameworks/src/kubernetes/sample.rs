@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The recipe with these properties.
 pub(super) fn recipe(properties: &Value) -> ClusterRecipe {
-    ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe")
+    ClusterRecipe::from_stored(properties.as_object().expect("a map")).expect("a recipe")
 }
 
 /// A cluster whose objects are called `fred` in namespace `demo`.

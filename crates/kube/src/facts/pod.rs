@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use muster_core::ids::NodeId;
-use muster_core::node::Seen;
+use muster_core::node::Observation;
 use muster_frameworks::kubernetes::{Flavor, Member, NodeWords};
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(crate) struct PodFacts {
     /// The machine that it is on.
     pub(crate) machine: Option<String>,
     /// How it is.
-    pub(crate) seen: Seen,
+    pub(crate) seen: Observation,
     /// Why it does not work yet.
     pub(crate) reason: String,
     /// It is on its way out.
@@ -91,7 +91,7 @@ pub(crate) struct NodePod {
     /// The machine that it is on.
     pub(crate) machine: Option<String>,
     /// How it is.
-    pub(crate) seen: Seen,
+    pub(crate) seen: Observation,
     /// Why it does not work yet.
     pub(crate) reason: String,
     /// It is on its way out.

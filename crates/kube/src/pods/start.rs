@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_core::action::Fence;
-use muster_core::node::{Node, Seen};
+use muster_core::node::{Node, Observation};
 use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 
@@ -21,7 +21,7 @@ impl Pods {
         let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
         if let Some(pod) = self.find_listed(node, call.fence).await? {
             self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
-            if pod.facts.leaving || matches!(pod.facts.seen, Seen::Exited { .. }) {
+            if pod.facts.leaving || matches!(pod.facts.seen, Observation::Exited { .. }) {
                 // It is one of before: what was lost, or was being stopped.
                 self.remove(&pod).await?;
                 self.until_gone(node, &pod, call.fence).await?;
@@ -65,8 +65,8 @@ impl Pods {
         loop {
             moments.mark_unchanged();
             match self.find_listed(node, fence).await?.map(|pod| pod.seen()) {
-                Some(Seen::Running { physical_id }) => return Ok(physical_id),
-                Some(Seen::Exited { reason }) => return Err(ProviderError::died(reason)),
+                Some(Observation::Running { physical_id }) => return Ok(physical_id),
+                Some(Observation::Exited { reason }) => return Err(ProviderError::node_exited(reason)),
                 // Just made, and not told of yet; or on its way.
                 _ => {}
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, Seen};
-use muster_engine::ports::provider::{Change, ProviderError};
+use muster_core::node::{Node, Observation};
+use muster_engine::ports::provider::{ProviderError, WorldChange};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -69,10 +69,10 @@ const MOST_UNLISTED: usize = 4096;
 
 impl OwnPod {
     /// How the node is that it stands for.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> Observation {
         match &self.facts.seen {
-            Seen::Running { .. } | Seen::Starting { .. } if self.facts.leaving => {
-                Seen::Exited { reason: "its pod is being deleted".to_owned() }
+            Observation::Running { .. } | Observation::Starting { .. } if self.facts.leaving => {
+                Observation::Exited { reason: "its pod is being deleted".to_owned() }
             }
             seen => seen.clone(),
         }
@@ -83,7 +83,7 @@ impl OwnPod {
 pub(super) struct Table {
     certain: Certain,
     state: Mutex<State>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
     moments: watch::Sender<u64>,
 }
 
@@ -139,7 +139,7 @@ impl State {
 }
 
 impl Table {
-    pub(super) fn new(watches: usize, certain: Certain, changes: broadcast::Sender<Change>) -> Self {
+    pub(super) fn new(watches: usize, certain: Certain, changes: broadcast::Sender<WorldChange>) -> Self {
         let behind = (0..watches).map(|index| (index, None)).collect();
         let state = Mutex::new(State { behind, ..State::default() });
         Self { certain, state, changes, moments: watch::Sender::new(0) }
@@ -217,7 +217,7 @@ impl Table {
             behind.remove(&index);
         }
         self.moved();
-        drop(self.changes.send(Change::Everything));
+        drop(self.changes.send(WorldChange::Everything));
     }
 
     /// The watch cannot tell any more.
@@ -275,7 +275,7 @@ impl Table {
         self.moved();
         if let Some(node) = node {
             // Nobody may be listening; whoever looks will see.
-            drop(self.changes.send(Change::Node(node)));
+            drop(self.changes.send(WorldChange::Node(node)));
         }
     }
 

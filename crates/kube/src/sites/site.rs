@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use muster_core::ids::ClusterId;
-use muster_core::node::Seen;
+use muster_core::node::Observation;
 use muster_frameworks::kubernetes::{Part, Words};
 
 use super::{Of, Told};
@@ -55,7 +55,7 @@ impl Site {
 
     /// Those that count: one that has ended is not a member any more where another is made in its place.
     pub(crate) fn members(&self) -> impl Iterator<Item = &PodFacts> {
-        self.pods().filter(|pod| !(pod.is_replaced && matches!(pod.seen, Seen::Exited { .. })))
+        self.pods().filter(|pod| !(pod.is_replaced && matches!(pod.seen, Observation::Exited { .. })))
     }
 
     /// A pod by its name.

@@ -25,7 +25,7 @@ fn root(version: u32, replicas: u32) -> Value {
 }
 
 /// Sites whose only watch has told all.
-fn complete() -> (Sites, broadcast::Receiver<Change>) {
+fn complete() -> (Sites, broadcast::Receiver<WorldChange>) {
     let (changes, told) = broadcast::channel(16);
     let sites = Sites::new(kuberay(), &[roots()], changes);
     sites.complete(&roots(), sites.begin());
@@ -85,11 +85,11 @@ fn what_is_not_in_a_complete_list_is_gone_unless_it_was_written_since() {
 #[test]
 fn changes_are_told_once() {
     let (sites, mut told) = complete();
-    assert_eq!(told.try_recv(), Ok(Change::Everything));
+    assert_eq!(told.try_recv(), Ok(WorldChange::Everything));
     let watched = &kuberay().watched()[0];
     let id: ClusterId = UID.parse().expect("an id");
     sites.take_object(watched, &root(7, 3), true);
     sites.take_object(watched, &root(7, 3), true);
-    assert_eq!(told.try_recv(), Ok(Change::Cluster(id)));
+    assert_eq!(told.try_recv(), Ok(WorldChange::Cluster(id)));
     assert!(told.try_recv().is_err());
 }

@@ -33,7 +33,7 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
 
     let found = harness.discovered("theirs").await;
     assert_eq!(found.id.to_string(), made.metadata.uid.unwrap());
-    assert!(found.is_found());
+    assert!(found.is_external());
     assert_eq!((found.framework, found.flavor.as_deref()), (Some(Framework::Ray), Some("kuberay")));
     assert_eq!((found.user.as_str(), found.project.as_str()), ("bob", harness.namespace.name()));
     assert_eq!(found.owner, Owner::of_scheme("kuberay", "bob"));
@@ -64,7 +64,7 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     };
     harness.until("told of the image", told).await;
     let row = harness.cluster(found.id).await;
-    assert_eq!(NodeRecipe::kept(&row.groups[0]).image.as_deref(), Some("mine:2"));
+    assert_eq!(NodeRecipe::stored_in(&row.groups[0]).image.as_deref(), Some("mine:2"));
 
     // A user of ours scales it.
     let action = harness.resized(&found, 2).await;

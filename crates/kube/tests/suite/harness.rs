@@ -15,11 +15,11 @@ use muster_core::principal::Door;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::sample;
 use muster_core::shape::Shape;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::Provider;
-use muster_engine::ports::webhook::Nowhere;
+use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Caller, ChangeRequest, Config, Engine, Metrics, Parts, Recipe, SubmitError};
 use muster_kube::{Kubernetes, Options};
 use muster_store::reads::EventQuery;
@@ -28,7 +28,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 /// Longer than anything here takes, also on a busy machine; only a hang reaches it.
-pub(crate) const PATIENCE: Span = Span::from_secs(120);
+pub(crate) const PATIENCE: TimeSpan = TimeSpan::from_secs(120);
 
 pub(crate) struct Harness {
     pub(crate) engine: Engine,
@@ -87,9 +87,9 @@ impl Harness {
             store: fresh.store.clone(),
             providers: vec![Arc::new(provider)],
             policies: Policies::standard(),
-            hooks: Arc::new(Nowhere),
+            hooks: Arc::new(NoWebhooks),
             clock: Arc::new(SystemClock),
-            config: Config { safety_period: Span::from_millis(500), ..Config::default() },
+            config: Config { safety_period: TimeSpan::from_millis(500), ..Config::default() },
             metrics: Metrics::default(),
         };
         let engine = Engine::start(parts).await.unwrap();

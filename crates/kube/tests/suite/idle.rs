@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_core::limits::Limits;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_testkit::{Operator, Python};
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ async fn a_cluster_that_nobody_uses_goes_once_its_scheduler_says_so() {
         |namespace: &str| HashMap::from([(format!("fred-scheduler.{namespace}.svc"), IpAddr::from(HERE))]);
     let Some(harness) = Harness::knowing(kubernetes, leads_here).await else { return };
     let (cluster, profile) = harness.ask_for(Framework::Dask, 1);
-    let limits = Limits { idle_timeout: Some(Span::from_secs(1)), max_lifetime: None };
+    let limits = Limits { idle_timeout: Some(TimeSpan::from_secs(1)), max_lifetime: None };
     let action = harness.try_create(&(Cluster { limits, ..cluster.clone() }, profile)).await.unwrap();
     assert_eq!(harness.ended(action).await.status_reason, "Cluster creation succeeded.");
 

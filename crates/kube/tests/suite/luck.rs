@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::change::{Change, Delete};
 use muster_core::cluster::{ClusterStatus, Framework};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::ChangeRequest;
 use muster_testkit::{Component, Operator, eventually};
 use rstest::rstest;
@@ -220,7 +220,7 @@ async fn a_finalizer_that_never_ends_is_named(
         node: None,
 
         on_conflict: OnConflict::Queue,
-        timeout: Some(Span::from_secs(5)),
+        timeout: Some(TimeSpan::from_secs(5)),
     };
     let action = harness.engine.submit(change, caller()).await.unwrap().action.id;
     let words = format!("{what} waits for its finalizers: example.test/never");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use muster_engine::ports::frameworks::{Installation, Installing};
+use muster_engine::ports::frameworks::{InstallProgress, Installation};
 use muster_frameworks::LocalFramework;
 use sha2::{Digest as _, Sha256};
 
@@ -35,15 +35,15 @@ pub(super) fn made(folder: &Path, framework: &dyn LocalFramework) -> Option<Path
 
 /// To whom it is told how far an installation is.
 #[derive(Clone)]
-pub(super) struct Tell(futures::channel::mpsc::Sender<Result<Installing, String>>);
+pub(super) struct Tell(futures::channel::mpsc::Sender<Result<InstallProgress, String>>);
 
 impl Tell {
     /// What is being done now.
     pub(super) async fn doing(&mut self, what: impl Into<String>) {
-        self.send(Ok(Installing::Doing(what.into()))).await;
+        self.send(Ok(InstallProgress::Doing(what.into()))).await;
     }
 
-    async fn send(&mut self, told: Result<Installing, String>) {
+    async fn send(&mut self, told: Result<InstallProgress, String>) {
         // Whoever asked may have gone.
         drop(self.0.send(told).await);
     }
@@ -68,10 +68,10 @@ impl Environments {
         &self,
         framework: &'static dyn LocalFramework,
         tell: &mut Tell,
-    ) -> Result<Installing, String> {
+    ) -> Result<InstallProgress, String> {
         // Before anything is loaded that could not be used.
         self.require(framework).await.map_err(|unmet| unmet.to_string())?;
-        let done = |found: Environment, already| Installing::Done { found: found.into(), already };
+        let done = |found: Environment, already| InstallProgress::Done { found: found.into(), already };
         if let Ok(found) = self.find(framework, None).await {
             return Ok(done(found, true));
         }

@@ -2,24 +2,24 @@
 
 use async_trait::async_trait;
 use muster_core::cluster::Framework;
-use muster_engine::ports::frameworks::{Found, Frameworks, Installation, Lacking};
+use muster_engine::ports::frameworks::{FrameworkEnvironment, Frameworks, Installation, MissingFramework};
 
 use super::require::Unmet;
 use super::{Environment, Environments, Missing};
 
-impl From<Environment> for Found {
+impl From<Environment> for FrameworkEnvironment {
     fn from(Environment { python, version, source, .. }: Environment) -> Self {
         Self { version, interpreter: python.to_string_lossy().into_owned(), source: source.as_str() }
     }
 }
 
-impl From<Missing> for Lacking {
+impl From<Missing> for MissingFramework {
     fn from(missing: Missing) -> Self {
         Self { what: missing.what(), command: Some(missing.command()) }
     }
 }
 
-impl From<Unmet> for Lacking {
+impl From<Unmet> for MissingFramework {
     fn from(unmet: Unmet) -> Self {
         Self { what: unmet.to_string(), command: None }
     }
@@ -31,9 +31,9 @@ fn not_local(framework: Framework) -> String {
 
 #[async_trait]
 impl Frameworks for Environments {
-    async fn look(&self, framework: Framework) -> Result<Found, Lacking> {
+    async fn look(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework> {
         let Some(local) = muster_frameworks::local(framework) else {
-            return Err(Lacking { what: not_local(framework), command: None });
+            return Err(MissingFramework { what: not_local(framework), command: None });
         };
         // Whoever looks wants to know how it is now: packages may have been upgraded or removed since.
         self.forget(local);

@@ -22,7 +22,7 @@ pub(super) fn ended(folder: &NodeFolder, outcome: io::Result<Outcome>) -> Provid
                 ProviderError::permanent("PortInUse", message)
             } else {
                 // It may have been killed, or have met what is gone by now: how often it is tried is not ours to say.
-                ProviderError::died(message)
+                ProviderError::node_exited(message)
             }
         }
         Ok(Outcome::Lost) => ProviderError::transient("ShimLost", "its shim was killed while it started"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use muster_core::ids::NodeId;
-use muster_engine::ports::provider::Change;
+use muster_engine::ports::provider::WorldChange;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
@@ -18,7 +18,7 @@ const BACKLOG: usize = 1024;
 #[derive(Clone)]
 pub(super) struct Exits {
     shims: Shims,
-    told: broadcast::Sender<Change>,
+    told: broadcast::Sender<WorldChange>,
     /// By the shim's process, so that a node that is started again is waited for again.
     watched: Arc<Mutex<HashSet<(NodeId, i32)>>>,
 }
@@ -47,12 +47,12 @@ impl Exits {
             tracing::info!(node = %key.0, ?outcome, "a node ended");
             exits.watched.lock().remove(&key);
             // Nobody listening is fine.
-            drop(exits.told.send(Change::Node(key.0)));
+            drop(exits.told.send(WorldChange::Node(key.0)));
         });
     }
 
     /// Begins with everything: nobody knows what ended while nobody listened.
-    pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.told.subscribe())
+    pub(super) fn changes(&self) -> BoxStream<'static, WorldChange> {
+        WorldChange::stream(self.told.subscribe())
     }
 }

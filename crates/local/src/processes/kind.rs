@@ -100,7 +100,7 @@ impl Kind {
     /// Whether a profile says what it must and nothing else.
     pub(super) fn check(self, profile: &Profile) -> Result<(), String> {
         match self {
-            Self::Framework(_) => ClusterRecipe::asked_for(&profile.properties)
+            Self::Framework(_) => ClusterRecipe::from_request(&profile.properties)
                 .map(drop)
                 .map_err(|error| format!("properties of {}: {error}", profile.kind)),
             Self::Process => ProcessRecipe::of(profile).map(drop),

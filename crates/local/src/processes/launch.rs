@@ -114,7 +114,7 @@ impl Inner {
     /// Says so if the framework of a profile is not installed.
     pub(super) async fn has_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
         let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
-        let recipe = ClusterRecipe::of(&profile.properties).map_err(invalid)?;
+        let recipe = ClusterRecipe::from_stored(&profile.properties).map_err(invalid)?;
         self.installed(framework, &recipe.head()).await.map(drop)
     }
 

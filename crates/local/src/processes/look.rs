@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::node::{Node, NodeRole, Observation};
 use muster_engine::ports::provider::{ClusterTarget, Observed, ProviderError};
 
 use super::ending::with_log;
@@ -29,7 +29,7 @@ impl Inner {
             seen.insert(node.id, state);
         }
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
-        let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Seen::Running { .. })));
+        let up = head.is_some_and(|head| matches!(seen.get(&head.id), Some(Observation::Running { .. })));
         let endpoints: BTreeMap<String, String> = Head::of(&self.places, target.cluster.id)
             .filter(|_| up)
             .map(|head| head.endpoints().into())
@@ -39,25 +39,25 @@ impl Inner {
 }
 
 /// One that was stopped and has left something: that goes when the node does.
-fn stopped() -> Seen {
-    Seen::Exited { reason: "it was stopped".to_owned() }
+fn stopped() -> Observation {
+    Observation::Exited { reason: "it was stopped".to_owned() }
 }
 
-fn state(folder: &NodeFolder, found: Found) -> Seen {
+fn state(folder: &NodeFolder, found: Found) -> Observation {
     match found {
         Found::Running(running) => {
             let pid = running.process().map(|process| process.pid.to_string());
             match pid.clone().filter(|_| Seat::of(folder).is_some_and(|seat| seat.works)) {
-                Some(physical_id) => Seen::Running { physical_id },
-                None => Seen::Starting { physical_id: pid },
+                Some(physical_id) => Observation::Running { physical_id },
+                None => Observation::Starting { physical_id: pid },
             }
         }
-        Found::Ended(end) => Seen::Exited { reason: with_log(folder, &format!("it {end}")) },
+        Found::Ended(end) => Observation::Exited { reason: with_log(folder, &format!("it {end}")) },
         Found::Lost => {
             let sentence = "it ended with its supervisor, how is unknown (shim lost)";
-            Seen::Exited { reason: with_log(folder, sentence) }
+            Observation::Exited { reason: with_log(folder, sentence) }
         }
-        Found::AnotherBoot(_) => Seen::HostRestarted,
-        Found::NeverStarted => Seen::Absent,
+        Found::AnotherBoot(_) => Observation::HostRestarted,
+        Found::NeverStarted => Observation::Absent,
     }
 }

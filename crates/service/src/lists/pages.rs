@@ -1,7 +1,7 @@
 //! Pages by opaque tokens. A token is good for its own list only, on every replica and after a restart, for as long as
 //! history is kept.
 
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Cursor;
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ struct PageTokens<'s> {
     signer: &'s TokenSigner,
     scope: String,
     now: Timestamp,
-    retention: Span,
+    retention: TimeSpan,
 }
 
 impl PageTokens<'_> {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn tokens<'s>(signer: &'s TokenSigner, list: &str, now: i64) -> PageTokens<'s> {
-        let (now, retention) = (Timestamp::from_micros(now), Span::from_secs(60));
+        let (now, retention) = (Timestamp::from_micros(now), TimeSpan::from_secs(60));
         PageTokens { signer, scope: list.to_owned(), now, retention }
     }
 

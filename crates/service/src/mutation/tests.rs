@@ -13,7 +13,7 @@ fn checked(milestone: Milestone, status: ActionStatus, applied: bool) -> Result<
         applied_at: applied.then_some(Timestamp::from_micros(1)),
         ..sample::action(2, ActionKind::ClusterResize, cluster)
     };
-    let refused = Wait { milestone, at_most: Span::from_secs(30) }.check(&action);
+    let refused = Wait { milestone, at_most: TimeSpan::from_secs(30) }.check(&action);
     refused.map_err(|refusal| {
         assert_eq!(refusal.action, Some(action.id), "{refusal}");
         refusal.kind

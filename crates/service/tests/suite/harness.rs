@@ -8,10 +8,10 @@ use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::principal::{Door, Principal, Role};
 use muster_core::profile::Profile;
 use muster_core::sample;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::SystemClock;
-use muster_engine::ports::webhook::Nowhere;
+use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_service::{Access, Caller, Case, Recipe, Service, Settings, Subject, Verb, Wait};
 use muster_testkit::fake::{FAKE_NODE, Fake, World};
@@ -19,7 +19,7 @@ use muster_testkit::{DatabaseKind, FreshStore};
 use uuid::Uuid;
 
 /// Longer than anything here takes; only a hang reaches it.
-const PATIENCE: Span = Span::from_secs(30);
+const PATIENCE: TimeSpan = TimeSpan::from_secs(30);
 
 pub(crate) const REACHED: Wait = Wait { milestone: Milestone::Reached, at_most: PATIENCE };
 
@@ -33,7 +33,7 @@ impl Harness {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
         let parts = Parts {
             store: database.store.clone(),
-            hooks: Arc::new(Nowhere),
+            hooks: Arc::new(NoWebhooks),
             providers: vec![Arc::new(Fake::new(&Arc::new(World::default())))],
             policies: Policies::default(),
             clock: Arc::new(SystemClock),

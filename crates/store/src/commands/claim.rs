@@ -247,7 +247,7 @@ async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreEr
     let wanted: Vec<(String, bool)> = match (action.target, action.cluster_id) {
         (Target::Cluster(cluster), _) => vec![(cluster.to_string(), true)],
         (Target::Node(node), Some(cluster)) => {
-            let alone = action.kind.takes_cluster();
+            let alone = action.kind.locks_cluster();
             vec![(cluster.to_string(), alone), (node.to_string(), true)]
         }
         (Target::Node(node), None) => vec![(node.to_string(), true)],

@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use muster_core::ids::{EngineId, InstanceId};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 
 use super::claim::RUNNING;
 use crate::connection::Dialect;
@@ -22,7 +22,7 @@ pub struct Register {
     /// What it can execute for.
     pub instances: Vec<InstanceId>,
     /// How long it counts as alive without another word.
-    pub lease: Span,
+    pub lease: TimeSpan,
 }
 
 impl Command for Register {
@@ -56,7 +56,7 @@ pub struct Heartbeat {
     /// What it can execute for.
     pub instances: Vec<InstanceId>,
     /// How long it counts as alive without another word.
-    pub lease: Span,
+    pub lease: TimeSpan,
 }
 
 impl Command for Heartbeat {
@@ -81,16 +81,16 @@ impl Command for Heartbeat {
 }
 
 /// How long a dead engine stays listed: until then, and until others have taken what it had.
-const FORGET: Span = Span::from_secs(24 * 3600);
+const FORGET: TimeSpan = TimeSpan::from_secs(24 * 3600);
 
 /// An engine ends; its actions may be taken at once.
 #[derive(Debug, Clone)]
-pub struct Retire {
+pub struct Deregister {
     /// The engine.
     pub engine: EngineId,
 }
 
-impl Command for Retire {
+impl Command for Deregister {
     type Output = ();
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {

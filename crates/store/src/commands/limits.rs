@@ -4,8 +4,8 @@ use futures::future::BoxFuture;
 use muster_core::action::Action;
 use muster_core::event::Event;
 use muster_core::ids::{ClusterId, EngineId};
-use muster_core::limits::{Limits, Watched};
-use muster_core::time::{Span, Timestamp};
+use muster_core::limits::{ExpiryState, Limits};
+use muster_core::time::{TimeSpan, Timestamp};
 
 use super::{Accept, duty};
 use crate::error::StoreError;
@@ -15,18 +15,18 @@ use crate::value::args;
 
 /// Writes what was noted of clusters with limits.
 #[derive(Debug, Clone)]
-pub struct NoteWatched {
+pub struct RecordExpiryState {
     /// The duty that the writer has to have still.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
     /// What was noted.
-    pub notes: Vec<(ClusterId, Watched)>,
+    pub states: Vec<(ClusterId, ExpiryState)>,
     /// What is worth telling.
     pub events: Vec<Event>,
 }
 
-impl Command for NoteWatched {
+impl Command for RecordExpiryState {
     /// Whether it was written: false if the duty is another engine's by now.
     type Output = bool;
 
@@ -38,7 +38,7 @@ impl Command for NoteWatched {
                 return Ok(false);
             }
             let change = tx.change().await?;
-            for (id, Watched { idle_since, idle_warned_at, lifetime_warned_at }) in &self.notes {
+            for (id, ExpiryState { idle_since, idle_warned_at, lifetime_warned_at }) in &self.states {
                 let row = args![id.to_string(), *idle_since, *idle_warned_at, *lifetime_warned_at, change];
                 tx.execute(NOTE, row).await?;
                 tx.touch(Touched::Cluster(*id));
@@ -105,8 +105,8 @@ impl Expire {
         );
         let Some(row) = tx.row(present, args![&id]).await? else { return Ok(false) };
         let limits = Limits {
-            idle_timeout: row.opt_int(0)?.map(Span::from_micros),
-            max_lifetime: row.opt_int(1)?.map(Span::from_micros),
+            idle_timeout: row.opt_int(0)?.map(TimeSpan::from_micros),
+            max_lifetime: row.opt_int(1)?.map(TimeSpan::from_micros),
         };
         if limits != self.limits {
             return Ok(false);

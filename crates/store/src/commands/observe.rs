@@ -23,7 +23,7 @@ pub struct Observe {
     /// The writer.
     pub engine: EngineId,
     /// What was seen.
-    pub clusters: Vec<SeenCluster>,
+    pub clusters: Vec<ObservedCluster>,
     /// Nodes in no cluster that are other than their rows said; not written while an action has them.
     pub orphans: Vec<Node>,
     /// What is worth telling.
@@ -37,7 +37,7 @@ pub struct Observe {
 
 /// What was seen of one cluster.
 #[derive(Debug, Clone)]
-pub struct SeenCluster {
+pub struct ObservedCluster {
     /// The cluster.
     pub id: ClusterId,
     /// The summary.
@@ -90,7 +90,11 @@ impl Command for Observe {
 
 impl Observe {
     /// While an action has the cluster it alone writes how the nodes are: it sees the same world.
-    async fn write_unlocked(&self, tx: &mut Transaction<'_>, seen: &SeenCluster) -> Result<(), StoreError> {
+    async fn write_unlocked(
+        &self,
+        tx: &mut Transaction<'_>,
+        seen: &ObservedCluster,
+    ) -> Result<(), StoreError> {
         const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 AND exclusive = 1 LIMIT 1";
         const STATUS: &str = "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 \
                               WHERE id = $1 AND deleted_at IS NULL";
@@ -122,7 +126,7 @@ impl Observe {
     async fn still_as_read(
         &self,
         tx: &mut Transaction<'_>,
-        seen: &SeenCluster,
+        seen: &ObservedCluster,
     ) -> Result<Vec<Node>, StoreError> {
         const PRESENT: &str = "SELECT id, updated_at FROM nodes WHERE cluster_id = $1";
         let mut present = HashMap::new();

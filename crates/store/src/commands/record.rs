@@ -236,7 +236,7 @@ pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) 
 
 /// Gives an action back, to be claimed again: after a transient failure, or because the engine stops.
 #[derive(Debug, Clone)]
-pub struct PutBack {
+pub struct Requeue {
     /// Proof that the action is ours.
     pub ticket: Ticket,
     /// Not to be claimed before.
@@ -251,7 +251,7 @@ pub struct PutBack {
     pub now: Timestamp,
 }
 
-impl Command for PutBack {
+impl Command for Requeue {
     type Output = ();
 
     fn rows(&self) -> usize {
@@ -261,7 +261,7 @@ impl Command for PutBack {
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
         // Only the signal that is obeyed here is taken away: one to cancel that came meanwhile stays.
-        const PUT_BACK: &str = "UPDATE actions SET status = CASE WHEN control = $5 AND $6 = 1 THEN $7 ELSE $8 END, \
+        const REQUEUE: &str = "UPDATE actions SET status = CASE WHEN control = $5 AND $6 = 1 THEN $7 ELSE $8 END, \
                                 control = CASE WHEN control = $5 AND $6 = 1 THEN NULL ELSE control END, \
                                 suspended_at = CASE WHEN control = $5 AND $6 = 1 THEN $9 ELSE NULL END, \
                                 status_reason = $10, not_before = CASE WHEN control IS NULL THEN $11 ELSE NULL END, \
@@ -283,7 +283,7 @@ impl Command for PutBack {
                 self.not_before,
                 i64::from(self.count),
             ];
-            let written = tx.update(PUT_BACK, row).await?.ok_or(StoreError::Fenced(action))?;
+            let written = tx.update(REQUEUE, row).await?.ok_or(StoreError::Fenced(action))?;
             if written.word::<ActionStatus>(0)? == ActionStatus::Suspended {
                 let (running, suspended) = (ActionStatus::Running, ActionStatus::Suspended);
                 super::signal::show_children(tx, action, running, suspended, self.now).await?;

@@ -107,13 +107,13 @@ pub struct ActionQuery {
 
 /// What an action was told and has not obeyed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct ActionSignals {
     /// Who may obey: the one that has this.
     pub fence: Fence,
     /// What it was told itself.
     pub control: Option<Control>,
     /// Parts of it that shall be left out.
-    pub cancelled_parts: Vec<ActionId>,
+    pub cancelled_children: Vec<ActionId>,
 }
 
 /// What an action waits for (its parts), and what waits for it (the action that it is a part of).
@@ -130,15 +130,19 @@ impl Store {
     }
 
     /// What an action and its parts were told; none if there is no such action.
-    pub async fn told(&self, id: ActionId) -> Result<Option<Told>, StoreError> {
+    pub async fn signals(&self, id: ActionId) -> Result<Option<ActionSignals>, StoreError> {
         const OWN: &str = "SELECT fence, control FROM actions WHERE id = $1";
         const PARTS: &str =
             "SELECT id FROM actions WHERE parent_id = $1 AND control = $2 AND ended_at IS NULL ORDER BY id";
         self.read(async |tx| {
             let Some(own) = tx.row(OWN, args![id.to_string()]).await? else { return Ok(None) };
             let parts = tx.rows(PARTS, args![id.to_string(), Control::Cancel.as_str()]).await?;
-            let cancelled_parts = parts.iter().map(|row| row.parse(0)).collect::<Result<_, _>>()?;
-            Ok(Some(Told { fence: Fence(own.int(0)?), control: own.opt_word(1)?, cancelled_parts }))
+            let cancelled_children = parts.iter().map(|row| row.parse(0)).collect::<Result<_, _>>()?;
+            Ok(Some(ActionSignals {
+                fence: Fence(own.int(0)?),
+                control: own.opt_word(1)?,
+                cancelled_children,
+            }))
         })
         .await
     }

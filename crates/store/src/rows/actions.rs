@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use muster_core::action::{Action, Fence, Target};
 use muster_core::principal::Principal;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 
 use crate::bulk;
 use crate::error::StoreError;
@@ -107,8 +107,8 @@ pub(crate) fn read(row: &Row) -> Result<Action, StoreError> {
         fence: Fence(row.int(21)?),
         tries: row.number(22)?,
         not_before: row.opt_time(23)?,
-        timeout: Span::from_micros(row.int(24)?),
-        suspended_for: Span::from_micros(row.int(25)?),
+        timeout: TimeSpan::from_micros(row.int(24)?),
+        suspended_for: TimeSpan::from_micros(row.int(25)?),
         created_at: row.time(26)?,
         started_at: row.opt_time(27)?,
         applied_at: row.opt_time(28)?,

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{ClusterId, ProfileId};
-use muster_core::limits::{Limits, Watched};
+use muster_core::limits::{ExpiryState, Limits};
 use muster_core::principal::Owner;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 
 use crate::bulk;
 use crate::error::StoreError;
@@ -105,11 +105,11 @@ fn values(cluster: &Cluster) -> Vec<Value> {
         cluster.created_at,
         cluster.updated_at,
         cluster.deleted_at,
-        cluster.limits.idle_timeout.map(Span::micros),
-        cluster.limits.max_lifetime.map(Span::micros),
-        cluster.watched.idle_since,
-        cluster.watched.idle_warned_at,
-        cluster.watched.lifetime_warned_at,
+        cluster.limits.idle_timeout.map(TimeSpan::micros),
+        cluster.limits.max_lifetime.map(TimeSpan::micros),
+        cluster.expiry_state.idle_since,
+        cluster.expiry_state.idle_warned_at,
+        cluster.expiry_state.lifetime_warned_at,
     ]
 }
 
@@ -132,12 +132,12 @@ pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
         groups: Vec::new(),
         status: row.word(16)?,
         status_reason: row.text(17)?,
-        timeout: Span::from_micros(row.int(18)?),
+        timeout: TimeSpan::from_micros(row.int(18)?),
         limits: Limits {
-            idle_timeout: row.opt_int(34)?.map(Span::from_micros),
-            max_lifetime: row.opt_int(35)?.map(Span::from_micros),
+            idle_timeout: row.opt_int(34)?.map(TimeSpan::from_micros),
+            max_lifetime: row.opt_int(35)?.map(TimeSpan::from_micros),
         },
-        watched: Watched {
+        expiry_state: ExpiryState {
             idle_since: row.opt_time(36)?,
             idle_warned_at: row.opt_time(37)?,
             lifetime_warned_at: row.opt_time(38)?,

@@ -79,7 +79,7 @@ fn touched(number: i64) -> Touched {
 struct Heard(Mutex<Vec<Touched>>);
 
 impl Listener for Heard {
-    fn told(&self, touched: &[Touched]) {
+    fn on_commit(&self, touched: &[Touched]) {
         self.0.lock().extend(touched);
     }
 }

@@ -4,7 +4,7 @@ use crate::harness::{self, Harness, Kind, action_id, claim, living, record, tick
 use muster_core::action::{Action, ActionKind, ActionStatus, Control, OnConflict, Target};
 use muster_core::ids::NodeId;
 use muster_core::sample;
-use muster_store::commands::{Claimed, PutBack, Record, Signal, SignalKind};
+use muster_store::commands::{Claimed, Record, Requeue, Signal, SignalKind};
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 use uuid::Uuid;
@@ -28,8 +28,8 @@ async fn signal(store: &Store, number: u128, kind: SignalKind) -> Result<Action,
     store.signal(Signal { id: action_id(number), kind, now: harness::now(3_000) }).await
 }
 
-async fn put_back(store: &Store, parent: &Claimed, suspend: bool) {
-    let back = PutBack {
+async fn requeue(store: &Store, parent: &Claimed, suspend: bool) {
+    let back = Requeue {
         ticket: ticket(parent),
         not_before: Some(harness::now(i64::MAX)),
         suspend,
@@ -37,7 +37,7 @@ async fn put_back(store: &Store, parent: &Claimed, suspend: bool) {
         reason: "for a while".to_owned(),
         now: harness::now(4_000),
     };
-    store.put_back(back).await.expect("it is put back");
+    store.requeue(back).await.expect("it is put back");
 }
 
 async fn status(store: &Store, number: u128) -> ActionStatus {
@@ -49,8 +49,8 @@ async fn a_part_can_be_cancelled_and_its_parent_is_told(harness: Harness) {
     let parent = begun(&harness).await;
     let child = signal(&harness.store, 2, SignalKind::Cancel).await.unwrap();
     assert_eq!((child.status, child.control), (ActionStatus::Running, Some(Control::Cancel)));
-    let told = harness.store.told(parent.action.id).await.unwrap().unwrap();
-    assert_eq!((told.control, told.cancelled_parts), (None, vec![action_id(2)]));
+    let told = harness.store.signals(parent.action.id).await.unwrap().unwrap();
+    assert_eq!((told.control, told.cancelled_children), (None, vec![action_id(2)]));
 }
 
 #[database_test]
@@ -73,7 +73,7 @@ async fn parts_are_suspended_and_resumed_with_their_parent(harness: Harness) {
     let parent = begun(&harness).await;
     signal(store, 1, SignalKind::Suspend).await.unwrap();
     assert_eq!(status(store, 2).await, ActionStatus::Running, "its parent still runs");
-    put_back(store, &parent, true).await;
+    requeue(store, &parent, true).await;
     assert_eq!(
         (status(store, 1).await, status(store, 2).await),
         (ActionStatus::Suspended, ActionStatus::Suspended)
@@ -89,7 +89,7 @@ async fn parts_are_suspended_and_resumed_with_their_parent(harness: Harness) {
 async fn what_was_begun_is_taken_up_before_a_more_urgent_action(harness: Harness) {
     let store = &harness.store;
     let parent = begun(&harness).await;
-    put_back(store, &parent, false).await;
+    requeue(store, &parent, false).await;
     let cluster = harness::cluster(1).id;
     let engine = parent.action.owner.unwrap();
     let delete = harness::request(3, ActionKind::ClusterDelete, cluster, OnConflict::Preempt);
@@ -104,6 +104,6 @@ async fn what_was_begun_is_taken_up_before_a_more_urgent_action(harness: Harness
 async fn one_that_was_told_to_end_is_put_back_without_a_pause(harness: Harness) {
     let parent = begun(&harness).await;
     signal(&harness.store, 1, SignalKind::Cancel).await.unwrap();
-    put_back(&harness.store, &parent, false).await;
+    requeue(&harness.store, &parent, false).await;
     assert_eq!(harness.store.action(action_id(1)).await.unwrap().unwrap().not_before, None);
 }

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{InstanceId, NodeId};
-use muster_core::time::Span;
-use muster_store::commands::{Claim, End, Heartbeat, PutBack, Record, Retire};
+use muster_core::time::TimeSpan;
+use muster_store::commands::{Claim, Deregister, End, Heartbeat, Record, Requeue};
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 use uuid::Uuid;
@@ -109,16 +109,16 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(kind: Kin
     let store = &harness.store;
     harness.create(1).await;
     let dead = engine(8);
-    store.register(registration(dead, Span::from_secs(3600))).await.unwrap();
+    store.register(registration(dead, TimeSpan::from_secs(3600))).await.unwrap();
     let before = store.claim(claim(dead)).await.unwrap().remove(0);
     let heir = living(store, 9).await;
     if kind == Kind::Postgres {
         assert!(store.claim(claim(heir)).await.unwrap().is_empty(), "its lease still holds");
     }
-    store.retire(Retire { engine: dead }).await.unwrap();
+    store.deregister(Deregister { engine: dead }).await.unwrap();
     assert!(store.claim(claim(dead)).await.unwrap().is_empty(), "the dead took it over");
     // Nobody forgets the dead before what they had is taken.
-    let alive = Heartbeat { engine: heir, instances: Vec::new(), lease: Span::from_secs(3600) };
+    let alive = Heartbeat { engine: heir, instances: Vec::new(), lease: TimeSpan::from_secs(3600) };
     assert!(store.heartbeat(alive).await.unwrap());
     let after = store.claim(claim(heir)).await.unwrap().remove(0);
     assert!(after.taken_over);
@@ -145,7 +145,7 @@ async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(harness: 
     let others = harness::cluster(2).id;
     assert_eq!(store.held(&[cluster, others]).await.unwrap(), HashSet::from([cluster]));
     assert!(store.held(&[others]).await.unwrap().is_empty());
-    let back = PutBack {
+    let back = Requeue {
         ticket: ticket(&deletion),
         not_before: Some(harness::now(5_000)),
         suspend: false,
@@ -153,7 +153,7 @@ async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(harness: 
         reason: "later".to_owned(),
         now: harness::now(2_000),
     };
-    store.put_back(back).await.unwrap();
+    store.requeue(back).await.unwrap();
     assert!(store.claim(claim(engine)).await.unwrap().is_empty(), "too early, and still locked");
     let later = store.claim(Claim { now: harness::now(5_000), ..claim(engine) }).await.unwrap();
     assert_eq!((later[0].action.id, later[0].action.tries), (action_id(2), 1));

@@ -4,7 +4,7 @@ use muster_core::action::{Action, ActionKind, OnConflict};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, ClusterId, EngineId};
 use muster_core::sample;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Store;
 use muster_store::commands::{Accept, Claim, Claimed, NewCluster, Record, Register, Ticket};
 use muster_testkit::FreshStore;
@@ -98,7 +98,7 @@ pub(crate) fn claim(by: EngineId) -> Claim {
     }
 }
 
-pub(crate) fn registration(engine: EngineId, lease: Span) -> Register {
+pub(crate) fn registration(engine: EngineId, lease: TimeSpan) -> Register {
     Register {
         engine,
         host: "here".to_owned(),
@@ -111,7 +111,7 @@ pub(crate) fn registration(engine: EngineId, lease: Span) -> Register {
 /// An engine that stays alive for the whole test.
 pub(crate) async fn living(store: &Store, number: u128) -> EngineId {
     let engine = engine(number);
-    store.register(registration(engine, Span::from_secs(3600))).await.expect("a registration");
+    store.register(registration(engine, TimeSpan::from_secs(3600))).await.expect("a registration");
     engine
 }
 

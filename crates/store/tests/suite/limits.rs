@@ -3,10 +3,10 @@
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, EngineId, InstanceId};
-use muster_core::limits::{Limits, Watched};
+use muster_core::limits::{ExpiryState, Limits};
 use muster_core::sample;
-use muster_core::time::Span;
-use muster_store::commands::{End, Expire, Expired, NewCluster, NoteWatched, TakeDuty};
+use muster_core::time::TimeSpan;
+use muster_store::commands::{End, Expire, Expired, NewCluster, RecordExpiryState, TakeDuty};
 use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, claim, creation, living, now, record, request};
@@ -14,7 +14,7 @@ use crate::harness::{self, Harness, claim, creation, living, now, record, reques
 const DUTY: &str = "limits";
 
 fn limits() -> Limits {
-    Limits { idle_timeout: Some(Span::from_secs(5)), max_lifetime: None }
+    Limits { idle_timeout: Some(TimeSpan::from_secs(5)), max_lifetime: None }
 }
 
 /// Stores a cluster with limits, or without, that this engine created and that last changed at 2000.
@@ -56,7 +56,7 @@ fn expire(cluster: &Cluster, number: u128, engine: EngineId) -> Expire {
 #[database_test]
 async fn those_with_a_limit_are_found_with_their_recipes(harness: Harness) {
     let engine = living(&harness.store, 9).await;
-    let lifetime = Limits { idle_timeout: None, max_lifetime: Some(Span::from_secs(7)) };
+    let lifetime = Limits { idle_timeout: None, max_lifetime: Some(TimeSpan::from_secs(7)) };
     for (number, limits) in [(1, limits()), (2, Limits::default()), (3, lifetime)] {
         let stored = created(&harness, engine, number, limits).await;
         assert_eq!(stored.limits, limits, "they are kept");
@@ -77,24 +77,27 @@ async fn those_with_a_limit_are_found_with_their_recipes(harness: Harness) {
 async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(harness: Harness) {
     let engine = living(&harness.store, 9).await;
     let cluster = created(&harness, engine, 1, limits()).await;
-    let watched =
-        Watched { idle_since: Some(now(5)), idle_warned_at: Some(now(6)), lifetime_warned_at: Some(now(7)) };
-    let note = |engine| NoteWatched {
+    let expiry_state = ExpiryState {
+        idle_since: Some(now(5)),
+        idle_warned_at: Some(now(6)),
+        lifetime_warned_at: Some(now(7)),
+    };
+    let note = |engine| RecordExpiryState {
         duty: DUTY.into(),
         engine,
-        notes: vec![(cluster.id, watched)],
+        states: vec![(cluster.id, expiry_state)],
         events: Vec::new(),
     };
-    assert!(!harness.store.note_watched(note(engine)).await.unwrap(), "the duty is nobody's yet");
+    assert!(!harness.store.record_expiry_state(note(engine)).await.unwrap(), "the duty is nobody's yet");
     take_duty(&harness, engine).await;
-    assert!(harness.store.note_watched(note(engine)).await.unwrap());
+    assert!(harness.store.record_expiry_state(note(engine)).await.unwrap());
     harness.store.accept(request(5, ActionKind::ClusterUpdate, cluster.id, OnConflict::Queue)).await.unwrap();
     let claimed = harness.store.claim(claim(engine)).await.unwrap().remove(0);
     let mut update = record(&claimed);
     update.cluster = Some(Cluster { limits: Limits::default(), ..cluster.clone() });
     harness.store.record(update).await.unwrap();
     let row = harness.store.cluster(cluster.id).await.unwrap().unwrap();
-    assert_eq!((row.watched, row.limits), (watched, Limits::default()));
+    assert_eq!((row.expiry_state, row.limits), (expiry_state, Limits::default()));
 }
 
 #[database_test]

@@ -76,7 +76,7 @@ impl Heard {
 }
 
 impl Listener for Heard {
-    fn told(&self, touched: &[Touched]) {
+    fn on_commit(&self, touched: &[Touched]) {
         self.0.lock().extend(touched);
     }
 }

@@ -5,7 +5,7 @@ use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::sample;
 use muster_store::Store;
-use muster_store::commands::{Accept, End, Observe, RequestKey, SeenCluster, TakeDuty};
+use muster_store::commands::{Accept, End, Observe, ObservedCluster, RequestKey, TakeDuty};
 use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, Kind, claim, creation, living, record, request};
@@ -64,7 +64,7 @@ async fn what_was_seen_too_late_brings_nothing_back(harness: Harness) {
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();
     store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap();
-    let seen = SeenCluster {
+    let seen = ObservedCluster {
         id: harness::cluster(1).id,
         observed: ObservedSummary::default(),
         status: Some((ClusterStatus::Warning, "late".into())),

@@ -7,9 +7,9 @@ use muster_core::action::Fence;
 use muster_core::capacity::Capacity;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
-use muster_core::node::{Node, Seen};
-use muster_core::placement::Place;
-use muster_engine::ports::provider::{Change, ClusterTarget, FencedCall, Observed, ProviderError};
+use muster_core::node::{Node, Observation};
+use muster_core::placement::Placement;
+use muster_engine::ports::provider::{ClusterTarget, FencedCall, Observed, ProviderError, WorldChange};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -52,7 +52,7 @@ pub struct Entry {
 /// Processes that only exist in memory, and what is to go wrong with them.
 pub struct World {
     state: Mutex<State>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
     gate: watch::Sender<Option<(Verb, usize)>>,
 }
 
@@ -78,7 +78,7 @@ struct Running {
     cluster: ClusterId,
     physical_id: String,
     /// Where it was told to run.
-    place: Place,
+    place: Placement,
 }
 
 impl Default for World {
@@ -140,7 +140,7 @@ impl World {
         };
         if ran {
             // Nobody may be listening; whoever looks will see.
-            drop(self.changes.send(Change::Node(node)));
+            drop(self.changes.send(WorldChange::Node(node)));
         }
     }
 
@@ -149,7 +149,7 @@ impl World {
         let mut state = self.state.lock();
         let ended: Vec<NodeId> = state.running.drain().map(|(node, _)| node).collect();
         state.rebooted.extend(ended);
-        drop(self.changes.send(Change::Everything));
+        drop(self.changes.send(WorldChange::Everything));
     }
 
     /// Whether a recipe is refused.
@@ -269,7 +269,7 @@ impl World {
         }
         state.made += 1;
         let physical_id = format!("fake-{}", state.made);
-        let new = Running { cluster: call.cluster.id, physical_id, place: Place::of(node) };
+        let new = Running { cluster: call.cluster.id, physical_id, place: Placement::of(node) };
         Ok(Some(state.running.entry(node.id).or_insert(new).physical_id.clone()))
     }
 
@@ -284,7 +284,7 @@ impl World {
     }
 
     /// Where a node that runs was told to.
-    pub fn place(&self, node: NodeId) -> Option<Place> {
+    pub fn place(&self, node: NodeId) -> Option<Placement> {
         self.state.lock().running.get(&node).map(|running| running.place.clone())
     }
 
@@ -303,17 +303,17 @@ impl World {
         }
         let look = |node: &Node| {
             let seen = match (state.running.get(&node.id), state.exited.get(&node.id)) {
-                (Some(running), _) => Seen::Running { physical_id: running.physical_id.clone() },
-                (None, _) if state.rebooted.contains(&node.id) => Seen::HostRestarted,
-                (None, Some(reason)) => Seen::Exited { reason: reason.clone() },
-                (None, None) => Seen::Absent,
+                (Some(running), _) => Observation::Running { physical_id: running.physical_id.clone() },
+                (None, _) if state.rebooted.contains(&node.id) => Observation::HostRestarted,
+                (None, Some(reason)) => Observation::Exited { reason: reason.clone() },
+                (None, None) => Observation::Absent,
             };
             (node.id, seen)
         };
         Ok(Observed { nodes: nodes.iter().map(look).collect(), ..Observed::default() })
     }
 
-    pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
+    pub(super) fn changes(&self) -> BoxStream<'static, WorldChange> {
+        WorldChange::stream(self.changes.subscribe())
     }
 }

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::node::{Node, NodeRole, Observation};
 use muster_engine::ports::provider::{
-    Bounds, FencedCall, MemberId, Object, Observed, ProviderError, SeenGroup, SeenMember, Spec,
+    Bounds, FencedCall, MemberId, ObjectSpec, ObjectState, Observed, ObservedGroup, ObservedMember,
+    ProviderError,
 };
 
 /// What a provider is told to do.
@@ -56,8 +57,8 @@ pub(super) struct State {
 
 /// An object with its members.
 pub(super) struct Thing {
-    pub(super) spec: Spec,
-    pub(super) members: Vec<SeenMember>,
+    pub(super) spec: ObjectSpec,
+    pub(super) members: Vec<ObservedMember>,
     pub(super) victims: Vec<String>,
     has_head: bool,
     recipe: u64,
@@ -69,18 +70,18 @@ impl State {
             return false;
         }
         self.made += 1;
-        let groups = cluster.groups.iter().map(|group| SeenGroup {
+        let groups = cluster.groups.iter().map(|group| ObservedGroup {
             name: group.name.clone(),
             desired: group.desired,
             bounds: Some(Bounds { min: group.min, max: group.max }),
             autoscaled: false,
-            made: None,
+            template: None,
         });
-        let spec = Spec {
+        let spec = ObjectSpec {
             identity: format!("object-{}", self.made),
             groups: groups.collect(),
             fence,
-            ..Spec::default()
+            ..ObjectSpec::default()
         };
         let thing =
             Thing { spec, members: Vec::new(), victims: Vec::new(), has_head: cluster.has_head, recipe: 1 };
@@ -175,11 +176,11 @@ impl State {
 
     pub(super) fn observe(&self, id: ClusterId) -> Observed {
         let Some(thing) = self.objects.get(&id) else {
-            return Observed { object: Object::Absent, ..Observed::default() };
+            return Observed { object: ObjectState::Absent, ..Observed::default() };
         };
         Observed {
             members: thing.members.clone(),
-            object: Object::Present(thing.spec.clone()),
+            object: ObjectState::Present(thing.spec.clone()),
             endpoints: [("head".to_owned(), format!("tcp://{}", thing.spec.identity))].into(),
             ..Observed::default()
         }
@@ -192,16 +193,16 @@ impl Thing {
         if self.spec.leaving {
             return self.members.clear();
         }
-        let head = |member: &SeenMember| member.role == NodeRole::Head;
+        let head = |member: &ObservedMember| member.role == NodeRole::Head;
         if self.has_head && !self.members.iter().any(head) {
             self.members.push(member("head", NodeRole::Head, None, made));
         }
         for group in self.spec.groups.clone() {
             let wanted = usize::try_from(group.desired.min(limit)).unwrap_or(usize::MAX);
-            let own = |member: &SeenMember| member.group.as_ref() == Some(&group.name);
+            let own = |member: &ObservedMember| member.group.as_ref() == Some(&group.name);
             while self.members.iter().filter(|member| own(member)).count() > wanted {
                 // The victims, and then whoever comes first.
-                let victim = |member: &SeenMember| own(member) && self.victims.contains(&member.name);
+                let victim = |member: &ObservedMember| own(member) && self.victims.contains(&member.name);
                 let place =
                     self.members.iter().position(victim).or_else(|| self.members.iter().position(own));
                 if let Some(place) = place {
@@ -213,22 +214,22 @@ impl Thing {
             }
         }
         for member in &mut self.members {
-            if matches!(member.seen, Seen::Starting { .. }) && member.reason.is_empty() {
-                member.seen = Seen::Running { physical_id: format!("demo/{}", member.name) };
+            if matches!(member.observation, Observation::Starting { .. }) && member.reason.is_empty() {
+                member.observation = Observation::Running { physical_id: format!("demo/{}", member.name) };
             }
         }
     }
 }
 
-fn member(prefix: &str, role: NodeRole, group: Option<String>, made: &mut u64) -> SeenMember {
+fn member(prefix: &str, role: NodeRole, group: Option<String>, made: &mut u64) -> ObservedMember {
     *made += 1;
     let name = format!("{prefix}-{made:04}");
-    SeenMember {
+    ObservedMember {
         id: MemberId { identity: format!("uid-{made}"), uid: format!("uid-{made}") },
         name,
         role,
         group,
-        seen: Seen::Starting { physical_id: None },
+        observation: Observation::Starting { physical_id: None },
         reason: String::new(),
         leaving: false,
         outdated: false,

@@ -6,9 +6,10 @@ use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_core::node::{NodeRole, Seen};
+use muster_core::node::{NodeRole, Observation};
 use muster_engine::ports::provider::{
-    Change, ClusterTarget, FencedCall, Object, Observed, ProviderError, SeenGroup, SeenMember,
+    ClusterTarget, FencedCall, ObjectState, Observed, ObservedGroup, ObservedMember, ProviderError,
+    WorldChange,
 };
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
@@ -29,7 +30,7 @@ pub enum Lie {
 pub struct OperatorWorld {
     state: Mutex<State>,
     faults: Mutex<Faults>,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<WorldChange>,
     gate: watch::Sender<Gate>,
 }
 
@@ -107,7 +108,7 @@ impl OperatorWorld {
     /// From now on it lies about how things are, or does not any more.
     pub fn lie(&self, lie: Option<Lie>) {
         self.faults.lock().lie = lie;
-        drop(self.changes.send(Change::Everything));
+        drop(self.changes.send(WorldChange::Everything));
     }
 
     /// The operator stops: objects are written, and nothing comes of it.
@@ -139,7 +140,7 @@ impl OperatorWorld {
 /// What others do.
 impl OperatorWorld {
     /// Somebody else changes a group.
-    pub fn edit(&self, id: ClusterId, change: impl FnOnce(&mut SeenGroup)) {
+    pub fn edit(&self, id: ClusterId, change: impl FnOnce(&mut ObservedGroup)) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
                 change(&mut thing.spec.groups[0]);
@@ -177,7 +178,7 @@ impl OperatorWorld {
     }
 
     /// Changes a member.
-    pub fn with_member(&self, id: ClusterId, name: &str, change: impl FnOnce(&mut SeenMember)) {
+    pub fn with_member(&self, id: ClusterId, name: &str, change: impl FnOnce(&mut ObservedMember)) {
         self.change(Some(id), |state| {
             let members = state.objects.get_mut(&id).into_iter().flat_map(|thing| &mut thing.members);
             members.filter(|member| member.name == name).take(1).for_each(change_once(change));
@@ -194,7 +195,7 @@ impl OperatorWorld {
     }
 }
 
-fn change_once(change: impl FnOnce(&mut SeenMember)) -> impl FnMut(&mut SeenMember) {
+fn change_once(change: impl FnOnce(&mut ObservedMember)) -> impl FnMut(&mut ObservedMember) {
     let mut change = Some(change);
     move |member| {
         if let Some(change) = change.take() {
@@ -216,7 +217,7 @@ impl OperatorWorld {
     }
 
     /// What an object says of its first group.
-    pub fn group(&self, id: ClusterId) -> Option<SeenGroup> {
+    pub fn group(&self, id: ClusterId) -> Option<ObservedGroup> {
         self.state.lock().objects.get(&id)?.spec.groups.first().cloned()
     }
 
@@ -261,7 +262,7 @@ impl OperatorWorld {
             result
         };
         // Nobody may be listening; whoever looks will see.
-        drop(self.changes.send(id.map_or(Change::Everything, Change::Cluster)));
+        drop(self.changes.send(id.map_or(WorldChange::Everything, WorldChange::Cluster)));
         result
     }
 
@@ -331,15 +332,15 @@ impl OperatorWorld {
             None => {}
             Some(Lie::Blind) => return Err(ProviderError::transient("Blind", "the server does not answer")),
             Some(Lie::Unknown) => {
-                let unknown = Seen::Unknown { reason: "the server does not answer".to_owned() };
-                seen.members.iter_mut().for_each(|member| member.seen = unknown.clone());
-                seen.object = Object::Unknown;
+                let unknown = Observation::Unknown { reason: "the server does not answer".to_owned() };
+                seen.members.iter_mut().for_each(|member| member.observation = unknown.clone());
+                seen.object = ObjectState::Unknown;
             }
         }
         Ok(seen)
     }
 
-    pub(super) fn changes(&self) -> BoxStream<'static, Change> {
-        Change::told(self.changes.subscribe())
+    pub(super) fn changes(&self) -> BoxStream<'static, WorldChange> {
+        WorldChange::stream(self.changes.subscribe())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::SystemClock;
 use muster_engine::{Config, Engine, Metrics, Parts};
@@ -73,12 +73,12 @@ impl Args {
             store: store.context("the database does not open")?,
             providers: vec![Arc::new(WorldProvider::new(&world))],
             policies: Policies::standard(),
-            hooks: Arc::new(muster_engine::ports::webhook::Nowhere),
+            hooks: Arc::new(muster_engine::ports::webhook::NoWebhooks),
             clock: Arc::new(SystemClock),
             config: Config {
-                lease: Span::from_millis(lease),
-                heartbeat: Span::from_millis(heartbeat),
-                safety_period: Span::from_millis(safety),
+                lease: TimeSpan::from_millis(lease),
+                heartbeat: TimeSpan::from_millis(heartbeat),
+                safety_period: TimeSpan::from_millis(safety),
                 host: "test".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 ..Config::default()

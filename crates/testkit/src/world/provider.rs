@@ -11,8 +11,8 @@ use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, Change, ClusterTarget, FencedCall, NodeProvider, NodeResult, Observed, Operation, Provider,
-    ProviderError, Updated,
+    Capabilities, ClusterTarget, FencedCall, NodeProvider, NodeResult, Observed, Operation, Provider,
+    ProviderError, UpdateOutcome, WorldChange,
 };
 
 use super::lines;
@@ -108,20 +108,20 @@ impl Provider for WorldProvider {
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let ids = nodes.iter().map(|node| node.id).collect();
         match self.ask(&Request::Observe(target.cluster.id, ids)).await? {
-            Answer::Seen(nodes) => Ok(Observed { nodes, ..Observed::default() }),
+            Answer::Observation(nodes) => Ok(Observed { nodes, ..Observed::default() }),
             other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
         }
     }
 
-    fn changes(&self) -> BoxStream<'static, Change> {
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
         let socket = self.socket.clone();
         let open = async move { lines::open(&socket, &Request::Changes).await.ok() };
         // What happened before the connection was there is not told: everything may have.
         let follow = |opened: Option<_>| match opened {
             None => stream::empty().boxed(),
-            Some(answers) => stream::once(async { Change::Everything })
+            Some(answers) => stream::once(async { WorldChange::Everything })
                 .chain(stream::unfold(answers, async |mut answers| match lines::next(&mut answers).await {
-                    Ok(Some(Answer::Changed(cluster))) => Some((Change::Cluster(cluster), answers)),
+                    Ok(Some(Answer::Changed(cluster))) => Some((WorldChange::Cluster(cluster), answers)),
                     _ => None,
                 }))
                 .boxed(),
@@ -145,9 +145,9 @@ impl NodeProvider for WorldProvider {
         call: FencedCall<'_>,
         _: &Node,
         before: &Profile,
-    ) -> Result<Updated, ProviderError> {
+    ) -> Result<UpdateOutcome, ProviderError> {
         // As real ones do: what does not differ needs nothing.
-        Ok(if before.id == call.profile.id { Updated::InPlace } else { Updated::MakeAnew })
+        Ok(if before.id == call.profile.id { UpdateOutcome::InPlace } else { UpdateOutcome::MustRecreate })
     }
 
     async fn operate(

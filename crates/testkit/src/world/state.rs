@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::Seen;
+use muster_core::node::Observation;
 
 use super::wire::{Answer, Call, Control, Lie, Outcome, Verb};
 
@@ -146,12 +146,12 @@ impl State {
             return Answer::Refused { transient: true, reason: "Blind".to_owned(), message: reason };
         }
         let seen = |node: &NodeId| match (self.lie, self.running.get(node), self.exited.get(node)) {
-            (Some(Lie::Unknown), ..) => Seen::Unknown { reason: reason.clone() },
-            (Some(Lie::Absent), ..) | (_, None, None) => Seen::Absent,
-            (_, Some(running), _) => Seen::Running { physical_id: running.physical_id.clone() },
-            (_, None, Some(reason)) => Seen::Exited { reason: reason.clone() },
+            (Some(Lie::Unknown), ..) => Observation::Unknown { reason: reason.clone() },
+            (Some(Lie::Absent), ..) | (_, None, None) => Observation::Absent,
+            (_, Some(running), _) => Observation::Running { physical_id: running.physical_id.clone() },
+            (_, None, Some(reason)) => Observation::Exited { reason: reason.clone() },
         };
-        Answer::Seen(nodes.iter().map(|node| (*node, seen(node))).collect())
+        Answer::Observation(nodes.iter().map(|node| (*node, seen(node))).collect())
     }
 
     /// What runs of a cluster.

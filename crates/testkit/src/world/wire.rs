@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::Seen;
+use muster_core::node::Observation;
 use serde::{Deserialize, Serialize};
 
 /// What the world can be told to do.
@@ -139,7 +139,7 @@ pub(super) enum Request {
 pub(super) enum Answer {
     Done(Option<String>),
     Refused { transient: bool, reason: String, message: String },
-    Seen(HashMap<NodeId, Seen>),
+    Observation(HashMap<NodeId, Observation>),
     Changed(ClusterId),
     Running(HashMap<NodeId, String>),
 }

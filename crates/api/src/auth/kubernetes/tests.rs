@@ -2,8 +2,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use http::{HeaderMap, HeaderValue, header};
-use muster_core::time::{Span, Timestamp};
-use muster_service::ports::identity::CannotTell;
+use muster_core::time::{TimeSpan, Timestamp};
+use muster_service::ports::identity::IdentityError;
 use rstest::rstest;
 
 use super::*;
@@ -13,19 +13,19 @@ use crate::error::ApiError;
 /// A Kubernetes with a scripted answer that counts requests.
 #[derive(Default)]
 struct FakeIdentity {
-    answer: Mutex<Option<Result<Option<Vouched>, CannotTell>>>,
+    answer: Mutex<Option<Result<Option<TokenIdentity>, IdentityError>>>,
     asked: AtomicUsize,
 }
 
 impl FakeIdentity {
-    fn answers(&self, answer: Result<Option<Vouched>, CannotTell>) {
+    fn answers(&self, answer: Result<Option<TokenIdentity>, IdentityError>) {
         *self.answer.lock().expect("no other test panicked") = Some(answer);
     }
 }
 
 #[async_trait]
 impl Identity for FakeIdentity {
-    async fn of_token(&self, _: &str) -> Result<Option<Vouched>, CannotTell> {
+    async fn identify_token(&self, _: &str) -> Result<Option<TokenIdentity>, IdentityError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.answer.lock().expect("no other test panicked").clone().expect("an answer")
     }
@@ -36,7 +36,7 @@ impl Identity for FakeIdentity {
 struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    fn advance(&self, span: Span) {
+    fn advance(&self, span: TimeSpan) {
         self.0.fetch_add(Timestamp::from_micros(0).after(span).micros(), Ordering::Relaxed);
     }
 }
@@ -67,9 +67,9 @@ fn harness() -> Harness {
     Harness { identity, clock, chain: Authenticators::new().with(tokens) }
 }
 
-fn vouched(user: &str, groups: &[&str]) -> Vouched {
+fn vouched(user: &str, groups: &[&str]) -> TokenIdentity {
     let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-    Vouched { user: user.to_owned(), groups }
+    TokenIdentity { user: user.to_owned(), groups }
 }
 
 async fn call(harness: &Harness, token: &str) -> Result<Principal, AuthError> {
@@ -125,12 +125,12 @@ async fn good_and_bad_answers_hold_for_a_moment_and_none_does_not() {
     call(&harness, "bad").await.unwrap_err();
     assert_eq!(asked(), 2, "a bad one too");
 
-    harness.clock.advance(Span::from_secs(5));
+    harness.clock.advance(TimeSpan::from_secs(5));
     call(&harness, "good").await.unwrap_err();
     assert_eq!(asked(), 3, "it was taken back meanwhile");
 
     for (error, status) in
-        [(CannotTell::ForNow as fn(String) -> CannotTell, 503), (CannotTell::NotAllowed, 500)]
+        [(IdentityError::Unavailable as fn(String) -> IdentityError, 503), (IdentityError::NotAllowed, 500)]
     {
         harness.identity.answers(Err(error("Kubernetes does not say".to_owned())));
         let error = ApiError::from(call(&harness, "new").await.unwrap_err());

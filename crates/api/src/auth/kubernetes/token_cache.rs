@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_service::ports::clock::Clock;
-use muster_service::ports::identity::Vouched;
+use muster_service::ports::identity::TokenIdentity;
 use parking_lot::Mutex;
 
 /// How long a result is cached, and thus how long a revoked token may still be accepted.
-pub(super) const LIFETIME: Span = Span::from_secs(5);
+pub(super) const LIFETIME: TimeSpan = TimeSpan::from_secs(5);
 
 /// The most entries; tokens beyond that are reviewed each time.
 pub(super) const CAPACITY: usize = 10_000;
@@ -22,7 +22,7 @@ pub(super) struct TokenCache {
 
 /// The user of a token; none if the token is invalid.
 #[derive(Clone)]
-pub(super) struct CachedUser(pub(super) Option<Vouched>);
+pub(super) struct CachedUser(pub(super) Option<TokenIdentity>);
 
 struct Entry {
     until: Timestamp,

@@ -7,7 +7,7 @@ use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::Sizes;
 use muster_core::shape::Shape;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_service::placement::framework_of;
 use muster_service::{Recipe, new_id};
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ const LONGEST_OBJECT_NAME: usize = 44;
 struct Wanted<'b> {
     name: &'b str,
     sizes: Sizes,
-    timeout: Span,
+    timeout: TimeSpan,
     metadata: Map<String, Value>,
     config: Map<String, Value>,
     dependents: Map<String, Value>,
@@ -52,7 +52,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
     let wanted = Wanted {
         name: name.unwrap_or_default(),
         sizes,
-        timeout: timeout.map_or(DEFAULT_TIMEOUT, Span::from_secs),
+        timeout: timeout.map_or(DEFAULT_TIMEOUT, TimeSpan::from_secs),
         metadata,
         config,
         dependents,
@@ -69,7 +69,7 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Se
     let principal = call.principal()?;
     let framework = framework_of(&profile.kind);
     let recipe = match framework {
-        Some(_) => ClusterRecipe::of(&profile.properties).map_err(SenlinError::bad)?,
+        Some(_) => ClusterRecipe::from_stored(&profile.properties).map_err(SenlinError::bad)?,
         None => ClusterRecipe::default(),
     };
     let provider = recipe.provider.as_deref().unwrap_or_default();
@@ -110,9 +110,9 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Se
 
 /// Limits that differ between two profiles of a framework.
 pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitsChange, SenlinError> {
-    let read = |profile: &Profile| ClusterRecipe::of(&profile.properties).map_err(SenlinError::bad);
+    let read = |profile: &Profile| ClusterRecipe::from_stored(&profile.properties).map_err(SenlinError::bad);
     let (before, after) = (read(before)?.limits(), read(after)?.limits());
-    let changed = |before: Option<Span>, after: Option<Span>| (before != after).then_some(after);
+    let changed = |before: Option<TimeSpan>, after: Option<TimeSpan>| (before != after).then_some(after);
     Ok(LimitsChange {
         idle_timeout: changed(before.idle_timeout, after.idle_timeout),
         max_lifetime: changed(before.max_lifetime, after.max_lifetime),

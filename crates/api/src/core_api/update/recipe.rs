@@ -46,7 +46,7 @@ pub(super) fn spec_changes(
     let mut made = ClusterRecipe::of_cluster(cluster, properties).map_err(wrong)?;
     // What the cluster was created with applies again where an update removes what came over it.
     let own = shown.profile_properties.clone().map(Map::from).unwrap_or_default();
-    let own = ClusterRecipe::of(&own).unwrap_or_default();
+    let own = ClusterRecipe::from_stored(&own).unwrap_or_default();
     made.worker.env = replaced(made.worker.env, &[&shown.envs], &[&own.worker.env, new_envs]);
     let new = [&own.head.env, new_envs, &new_head.environment];
     made.head.env = replaced(made.head.env, &[&shown.envs, &head.environment], &new);

@@ -1,9 +1,9 @@
-//! Hooks: whoever has to say that a node may go is told by a POST.
+//! Webhooks: whoever has to say that a node may go is told by a POST.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use muster_engine::ports::webhook::Hooks;
+use muster_engine::ports::webhook::Webhooks;
 use serde_json::Value;
 
 use super::destination::{admit, place};
@@ -13,7 +13,7 @@ use super::{Egress, reason, refusal};
 const WITHIN: Duration = Duration::from_secs(10);
 
 #[async_trait]
-impl Hooks for Egress {
+impl Webhooks for Egress {
     fn check_hook(&self, url: &str) -> Result<(), String> {
         admit(&self.rule, url).map(drop).map_err(|refused| refused.to_string())
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_core::policy::health::PollUrl;
-use muster_engine::ports::probe::{Polled, Probe};
+use muster_engine::ports::probe::{PollResult, Probe};
 use regex::bytes::{Regex, RegexBuilder};
 use reqwest::Response;
 
@@ -30,7 +30,7 @@ impl Probe for Egress {
         admit(&self.rule, url).map(drop).map_err(|refused| refused.to_string())
     }
 
-    async fn poll(&self, url: &str, options: &PollUrl) -> Polled {
+    async fn poll(&self, url: &str, options: &PollUrl) -> PollResult {
         let url = match admit(&self.rule, url) {
             Ok(url) => url,
             Err(refused) => return not_asked(&refused.to_string()),
@@ -44,14 +44,16 @@ impl Probe for Egress {
         let answered = client.get(url).timeout(within(options)).send().await;
         let polled = match answered {
             Ok(answer) if answer.status().is_success() => match read(answer).await {
-                Ok(answer) if pattern.is_match(&answer) => Polled::Well,
-                Ok(_) => Polled::Unwell("it answers something else than its policy expects".to_owned()),
-                Err(error) => Polled::Unreachable(reason(&error)),
+                Ok(answer) if pattern.is_match(&answer) => PollResult::Healthy,
+                Ok(_) => {
+                    PollResult::Unhealthy("it answers something else than its policy expects".to_owned())
+                }
+                Err(error) => PollResult::Unreachable(reason(&error)),
             },
-            Ok(answer) => Polled::Unwell(format!("it answers {}", answer.status())),
+            Ok(answer) => PollResult::Unhealthy(format!("it answers {}", answer.status())),
             Err(error) => match refusal(&error) {
                 Some(refused) => return not_asked(&refused.to_string()),
-                None => Polled::Unreachable(reason(&error)),
+                None => PollResult::Unreachable(reason(&error)),
             },
         };
         tracing::debug!(place, ?polled, "polled");
@@ -60,9 +62,9 @@ impl Probe for Egress {
 }
 
 /// Nobody knows how the node is.
-fn not_asked(why: &str) -> Polled {
+fn not_asked(why: &str) -> PollResult {
     tracing::warn!(why, "a poll URL is not asked, so its nodes count as well");
-    Polled::NotAsked
+    PollResult::NotAllowed
 }
 
 /// Nothing expected is found in every answer.

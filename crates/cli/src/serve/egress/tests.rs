@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 
 use muster_core::policy::health::PollUrl;
-use muster_engine::ports::probe::{Polled, Probe as _};
-use muster_engine::ports::webhook::Hooks as _;
+use muster_engine::ports::probe::{PollResult, Probe as _};
+use muster_engine::ports::webhook::Webhooks as _;
 use rstest::rstest;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -73,8 +73,8 @@ async fn a_node_is_well_that_answers_so(
     let listener = Listener::start(|_| answer(status, "", body)).await;
     let url = format!("http://127.0.0.1:{}/health", listener.port);
     let polled = egress().poll(&url, &options(pattern)).await;
-    assert_eq!(polled == Polled::Well, well, "{polled:?}");
-    assert!(well || matches!(polled, Polled::Unwell(_)), "{polled:?}");
+    assert_eq!(polled == PollResult::Healthy, well, "{polled:?}");
+    assert!(well || matches!(polled, PollResult::Unhealthy(_)), "{polled:?}");
     assert_eq!(listener.asked(), ["GET /health HTTP/1.1"]);
 }
 
@@ -84,7 +84,7 @@ async fn nobody_there_is_unreachable() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
     let polled = egress().poll(&url, &options("")).await;
-    assert!(matches!(polled, Polled::Unreachable(_)), "{polled:?}");
+    assert!(matches!(polled, PollResult::Unreachable(_)), "{polled:?}");
 }
 
 #[tokio::test]
@@ -101,11 +101,11 @@ async fn a_question_is_sent_on_but_not_where_the_rule_forbids_it() {
     let poll = async |listener: &Listener| {
         egress.poll(&format!("http://127.0.0.1:{}/", listener.port), &options("well")).await
     };
-    assert_eq!(poll(&open).await, Polled::Well);
+    assert_eq!(poll(&open).await, PollResult::Healthy);
     assert_eq!(there.asked(), ["GET /there HTTP/1.1"]);
-    assert_eq!(poll(&literal).await, Polled::NotAsked);
+    assert_eq!(poll(&literal).await, PollResult::NotAllowed);
     assert_eq!(there.asked().len(), 1, "it went where it may not");
-    assert!(matches!(poll(&around).await, Polled::Unreachable(_)), "it goes round for ever");
+    assert!(matches!(poll(&around).await, PollResult::Unreachable(_)), "it goes round for ever");
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_name_is_refused_when_it_is_connected_to() {
     let listener = Listener::start(|_| answer("200 OK", "", "")).await;
     let strict = Egress::new(Rule::new(&[], &[], false)).unwrap();
     let url = format!("http://localhost:{}/secret", listener.port);
-    assert_eq!(strict.poll(&url, &options("")).await, Polled::NotAsked);
+    assert_eq!(strict.poll(&url, &options("")).await, PollResult::NotAllowed);
     let refused = strict.post(&url, &json!({})).await.unwrap_err();
     assert!(refused.starts_with("this server does not connect to localhost ("), "{refused}");
     assert_eq!(listener.asked(), [""; 0]);

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{policy, refused};
 use crate::placement::{Affinity, Axis, Share};
-use crate::policy::{Refused, affinity, placement};
+use crate::policy::{InvalidPolicy, affinity, placement};
 
 const REGION: &str = "senlin.policy.region_placement-1.0";
 const ZONE: &str = "senlin.policy.zone_placement-1.0";
@@ -29,7 +29,7 @@ fn shares_are_read_with_their_defaults() {
 #[case(ZONE, json!({"zones": [{"name": "a"}, {"name": "a"}]}), "the zone 'a' is in 'zones' more than once")]
 #[case(REGION, json!({"regions": [{"name": "r", "cap": -2}]}), "the 'cap' of region 'r' must be >= 0, or -1 for no bound")]
 fn what_cannot_be_spread_over_is_refused(#[case] kind: &str, #[case] properties: Value, #[case] words: &str) {
-    assert_eq!(refused(kind, &properties), Refused::Invalid(words.to_owned()));
+    assert_eq!(refused(kind, &properties), InvalidPolicy::Invalid(words.to_owned()));
 }
 
 #[rstest]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::policy;
 use crate::policy::scaling::Settings;
 use crate::resize::Sizes;
-use crate::time::{Span, Timestamp};
+use crate::time::{TimeSpan, Timestamp};
 
 const IN: &str = "CLUSTER_SCALE_IN";
 const OUT: &str = "CLUSTER_SCALE_OUT";
@@ -66,7 +66,7 @@ fn at_its_bound_a_best_effort_changes_nothing() {
 fn a_cluster_rests_until_its_cooldown_is_over() {
     let settings = settings(OUT, &json!({"cooldown": 60}));
     let last = Timestamp::from_micros(1_000_000);
-    assert!(settings.is_cooling(Some(last), last.after(Span::from_secs(59))));
-    assert!(!settings.is_cooling(Some(last), last.after(Span::from_secs(60))));
+    assert!(settings.is_cooling(Some(last), last.after(TimeSpan::from_secs(59))));
+    assert!(!settings.is_cooling(Some(last), last.after(TimeSpan::from_secs(60))));
     assert!(!settings.is_cooling(None, last));
 }

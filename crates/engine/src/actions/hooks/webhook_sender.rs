@@ -13,23 +13,23 @@ use tokio::time::Instant;
 use crate::context::Context;
 
 /// Limits concurrent requests: the receiver of a thousand messages must not get a thousand requests at once.
-const AT_ONCE: usize = 8;
+const MAX_IN_FLIGHT: usize = 8;
 
 /// The most distinct failures of one action that become events.
-const COMPLAINTS: usize = 8;
+const MAX_REPORTED: usize = 8;
 
 /// Posts the messages of waiting members to one URL.
 pub(crate) struct WebhookSender {
     context: Arc<Context>,
     url: String,
-    under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<(), String>)>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, (ActionId, Result<(), String>)>>,
     /// Messages that were sent and are not due for a retry.
     sent: HashSet<ActionId>,
-    told: HashSet<ActionId>,
+    delivered: HashSet<ActionId>,
     /// When undelivered messages are retried.
-    again: Option<Instant>,
-    tries: u32,
-    complaints: HashSet<String>,
+    retry_at: Option<Instant>,
+    failures: u32,
+    reported: HashSet<String>,
 }
 
 impl WebhookSender {
@@ -37,12 +37,12 @@ impl WebhookSender {
         Self {
             context: Arc::clone(context),
             url,
-            under_way: FuturesUnordered::new(),
+            in_flight: FuturesUnordered::new(),
             sent: HashSet::new(),
-            told: HashSet::new(),
-            again: None,
-            tries: 0,
-            complaints: HashSet::new(),
+            delivered: HashSet::new(),
+            retry_at: None,
+            failures: 0,
+            reported: HashSet::new(),
         }
     }
 
@@ -51,24 +51,24 @@ impl WebhookSender {
     pub(crate) async fn send(&mut self, messages: &[(ActionId, Value)]) -> String {
         loop {
             self.post_pending(messages);
-            match self.under_way.next().await {
+            match self.in_flight.next().await {
                 Some((token, Ok(()))) => {
-                    self.told.insert(token);
-                    self.tries = 0;
+                    self.delivered.insert(token);
+                    self.failures = 0;
                 }
                 Some((token, Err(why))) => {
                     tracing::warn!(%token, why, "a hook was not told");
-                    self.put_off();
-                    if self.complaints.len() < COMPLAINTS && self.complaints.insert(why.clone()) {
+                    self.schedule_retry();
+                    if self.reported.len() < MAX_REPORTED && self.reported.insert(why.clone()) {
                         return why;
                     }
                 }
-                None => match self.again {
+                None => match self.retry_at {
                     None => return std::future::pending().await,
-                    Some(again) => {
-                        tokio::time::sleep_until(again).await;
-                        self.again = None;
-                        self.sent.clone_from(&self.told);
+                    Some(retry_at) => {
+                        tokio::time::sleep_until(retry_at).await;
+                        self.retry_at = None;
+                        self.sent.clone_from(&self.delivered);
                     }
                 },
             }
@@ -78,22 +78,22 @@ impl WebhookSender {
     /// Sends as many messages as the limit allows.
     fn post_pending(&mut self, messages: &[(ActionId, Value)]) {
         for (token, message) in messages {
-            if self.under_way.len() >= AT_ONCE {
+            if self.in_flight.len() >= MAX_IN_FLIGHT {
                 return;
             }
             if self.sent.insert(*token) {
                 let (hooks, url) = (Arc::clone(&self.context.hooks), self.url.clone());
                 let (token, message) = (*token, message.clone());
-                self.under_way.push(Box::pin(async move { (token, hooks.post(&url, &message).await) }));
+                self.in_flight.push(Box::pin(async move { (token, hooks.post(&url, &message).await) }));
             }
         }
     }
 
     /// Undelivered messages are retried with back-off.
-    fn put_off(&mut self) {
-        if self.again.is_none() {
-            self.tries = self.tries.saturating_add(1);
-            self.again = Some(Instant::now() + self.context.config.retry_delay(self.tries).into());
+    fn schedule_retry(&mut self) {
+        if self.retry_at.is_none() {
+            self.failures = self.failures.saturating_add(1);
+            self.retry_at = Some(Instant::now() + self.context.config.retry_delay(self.failures).into());
         }
     }
 }

@@ -7,7 +7,7 @@ use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::{End, Record};
 
@@ -16,27 +16,27 @@ use crate::run::succeeded;
 use crate::run::{ActionRun, Stop};
 
 /// How often a node that another action holds is checked again.
-const LOOK_AGAIN: Span = Span::from_millis(200);
+const POLL_INTERVAL: TimeSpan = TimeSpan::from_millis(200);
 
 /// A node that joins, perhaps in place of a member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Join {
     pub(crate) node: NodeId,
-    pub(crate) instead_of: Option<NodeId>,
+    pub(crate) replaces: Option<NodeId>,
 }
 
 /// Whether a node can join now.
-enum Turn {
+enum Availability {
     /// It can join.
     Free(Box<Node>),
     /// Another action holds it.
     Busy,
     /// It cannot join any more.
-    Never(String),
+    Impossible(String),
 }
 
 /// Joins all of them, waiting for busy ones; returns why some could not join.
-pub(crate) async fn all(
+pub(crate) async fn join_all(
     run: &mut ActionRun,
     joins: Vec<Join>,
     group: &str,
@@ -55,11 +55,15 @@ pub(crate) async fn all(
         let mut rows: HashMap<NodeId, Node> = rows.into_iter().map(|node| (node.id, node)).collect();
         let (mut free, mut later) = (Vec::new(), Vec::new());
         for join in waiting {
-            let turn = if busy.contains(&join.node) { Turn::Busy } else { turn(rows.remove(&join.node)) };
-            match turn {
-                Turn::Free(node) => free.push((join, *node)),
-                Turn::Busy => later.push(join),
-                Turn::Never(why) => failed.push(give_up(run, join.node, &why)),
+            let availability = if busy.contains(&join.node) {
+                Availability::Busy
+            } else {
+                availability(rows.remove(&join.node))
+            };
+            match availability {
+                Availability::Free(node) => free.push((join, *node)),
+                Availability::Busy => later.push(join),
+                Availability::Impossible(why) => failed.push(give_up(run, join.node, &why)),
             }
         }
         busy.clear();
@@ -74,7 +78,7 @@ pub(crate) async fn all(
         waiting = later;
         if !waiting.is_empty() && waiting.iter().all(|join| busy.contains(&join.node)) {
             busy.clear();
-            run.pause_until(run.now().after(LOOK_AGAIN)).await?;
+            run.pause_until(run.now().after(POLL_INTERVAL)).await?;
         }
     }
     Ok(failed)
@@ -94,15 +98,15 @@ async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), 
     run.commit_with(children, true).await
 }
 
-fn turn(row: Option<Node>) -> Turn {
-    let Some(node) = row else { return Turn::Never("it is not there any more".to_owned()) };
+fn availability(row: Option<Node>) -> Availability {
+    let Some(node) = row else { return Availability::Impossible("it is not there any more".to_owned()) };
     match (node.cluster_id, node.status) {
-        (Some(cluster), _) => Turn::Never(format!("it is in cluster {cluster} by now")),
-        (None, NodeStatus::Active) => Turn::Free(Box::new(node)),
+        (Some(cluster), _) => Availability::Impossible(format!("it is in cluster {cluster} by now")),
+        (None, NodeStatus::Active) => Availability::Free(Box::new(node)),
         (None, NodeStatus::Error | NodeStatus::Warning) => {
-            Turn::Never(format!("it does not run: {}", node.status_reason))
+            Availability::Impossible(format!("it does not run: {}", node.status_reason))
         }
-        (None, _) => Turn::Busy,
+        (None, _) => Availability::Busy,
     }
 }
 
@@ -120,12 +124,15 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
     let now = run.now();
     let mut cluster: Cluster = run.subject.cluster.clone();
     let (mut members, mut leavers, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
-    for (Join { instead_of, .. }, node) in joins {
-        let old = instead_of.and_then(|old| run.node(old).cloned());
+    for (Join { replaces, .. }, node) in joins {
+        let old = replaces.and_then(|old| run.node(old).cloned());
         let group = old.as_ref().and_then(|old| old.group.clone()).unwrap_or_else(|| group.to_owned());
         let index = cluster.next_index;
         cluster.next_index = index.saturating_add(1);
-        members.push(Node { updated_at: Some(now), ..naming::seated(&cluster, node.clone(), &group, index) });
+        members.push(Node {
+            updated_at: Some(now),
+            ..naming::with_place(&cluster, node.clone(), &group, index)
+        });
         if let Some(old) = old {
             leaves.push(old.id);
             leavers.push(Node { updated_at: Some(now), ..old.orphaned() });

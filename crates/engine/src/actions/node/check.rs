@@ -3,7 +3,7 @@
 use muster_core::change::{Change, Check};
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::node::{Node, NodeStatus, Observation};
 use muster_store::commands::ForgetChecks;
 
 use crate::actions::node::{target, target_id};
@@ -20,11 +20,11 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
             "Node check failed. It was never made, or is not there any more.".to_owned(),
         ));
     }
-    let seen = checked(run, Some(node.id)).await?;
-    if let Seen::Unknown { reason } = seen.of(node.id) {
+    let observed = check_health(run, Some(node.id)).await?;
+    if let Observation::Unknown { reason } = observed.of(node.id) {
         return Err(Stop::Requeue(reason));
     }
-    note(run, node.id, &seen);
+    record_observation(run, node.id, &observed);
     Ok(())
 }
 
@@ -38,63 +38,63 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
     if !children.is_empty() {
         run.commit_with(children, false).await?;
     }
-    let seen = look_at_all(run).await?;
+    let observed = observe_all(run).await?;
     for id in ids {
-        let words = match seen.of(id) {
-            Seen::Unknown { reason } => {
+        let message = match observed.of(id) {
+            Observation::Unknown { reason } => {
                 format!("It is left as it was, since its state is unknown: {reason}")
             }
-            Seen::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
+            Observation::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
             _ => "Node check succeeded.".to_owned(),
         };
-        run.end_child(id, succeeded(&words));
+        run.end_child(id, succeeded(&message));
     }
     Ok(())
 }
 
 /// Checks all members as a step of another action.
-pub(crate) async fn look_at_all(run: &mut ActionRun) -> Result<Observed, Stop> {
-    let seen = checked(run, None).await?;
+pub(crate) async fn observe_all(run: &mut ActionRun) -> Result<Observed, Stop> {
+    let observed = check_health(run, None).await?;
     let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
     for id in ids {
-        note(run, id, &seen);
+        record_observation(run, id, &observed);
     }
-    run.subject.cluster.observed.endpoints.clone_from(&seen.endpoints);
-    Ok(seen)
+    run.subject.cluster.observed.endpoints.clone_from(&observed.endpoints);
+    Ok(observed)
 }
 
 /// Checks the health of nodes; the action is requeued if the provider cannot answer.
-pub(crate) async fn checked(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
-    let seen = run.call_provider(run.ask_whether_well(only)).await?;
-    seen.map_err(|error| Stop::Requeue(error.message))
+pub(crate) async fn check_health(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
+    let observed = run.call_provider(run.check_health(only)).await?;
+    observed.map_err(|error| Stop::Requeue(error.message))
 }
 
 /// Observes nodes; the action is requeued if the provider cannot answer.
-pub(crate) async fn sighted(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
+pub(crate) async fn observe_now(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
     debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action observes one");
-    let seen = run.call_provider(run.look(only)).await?;
-    seen.map_err(|error| Stop::Requeue(error.message))
+    let observed = run.call_provider(run.observe(only)).await?;
+    observed.map_err(|error| Stop::Requeue(error.message))
 }
 
 /// Records a node's status. A node that is starting or unknown stays unchanged.
-fn note(run: &mut ActionRun, id: NodeId, seen: &Observed) {
+fn record_observation(run: &mut ActionRun, id: NodeId, observed: &Observed) {
     let now = run.now();
-    let observation = seen.of(id);
+    let observation = observed.of(id);
     let why = observation.loss().map(str::to_owned);
-    if why.is_none() && !matches!(observation, Seen::Running { .. }) {
+    if why.is_none() && !matches!(observation, Observation::Running { .. }) {
         return;
     }
-    let (status, words) = match why {
+    let (status, message) = match why {
         None => (NodeStatus::Active, "Check: Node is ACTIVE."),
         Some(_) => (NodeStatus::Error, "Check: Node is not ACTIVE."),
     };
-    let absent = observation == Seen::Absent;
+    let absent = observation == Observation::Absent;
     let Some(node) = run.node_mut(id) else { return };
     let worked = node.was_working();
     if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
         node.status = status;
     }
-    words.clone_into(&mut node.status_reason);
+    message.clone_into(&mut node.status_reason);
     node.updated_at = Some(now);
     if absent {
         node.physical_id = None;

@@ -18,18 +18,18 @@ pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
         return Err(Stop::Failed("Node must be in INIT status".to_owned()));
     }
     if node.is_candidate() {
-        take_in(run, node.clone()).await?;
+        admit_member(run, node.clone()).await?;
     }
-    run.reach(&Goal { start: true, only: Some(node.id), ..Goal::default() }).await
+    run.reconcile(&Goal { start: true, only: Some(node.id), ..Goal::default() }).await
 }
 
 /// Gives a node its place if the cluster's bounds allow it; otherwise the node is rejected.
-async fn take_in(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
+async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     let group = run.changed_group()?;
     let larger = match run.intent().after(&run.change, &run.data) {
         Ok(larger) => larger,
         Err(refused) => {
-            turn_away(run, &refused);
+            reject_candidate(run, &refused);
             return Err(Stop::Failed(refused));
         }
     };
@@ -39,14 +39,14 @@ async fn take_in(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     run.subject.cluster.generation += 1;
     let id = node.id;
     let place = placements::unused(&run.data).next();
-    let node = placements::put(node, place);
-    run.relocate(naming::placed(&run.subject.cluster, node, &group, index));
+    let node = placements::assign(node, place);
+    run.relocate(naming::with_place_and_name(&run.subject.cluster, node, &group, index));
     run.record_added(&[id]);
     run.commit(true).await
 }
 
 /// A node that gets no place in its cluster becomes an orphan in ERROR.
-pub(crate) fn turn_away(run: &mut ActionRun, why: &str) {
+pub(crate) fn reject_candidate(run: &mut ActionRun, why: &str) {
     if let Ok(node) = target(run)
         && node.is_candidate()
     {

@@ -24,7 +24,7 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     }
     let leaving = HashSet::from([node.id]);
     deletion::prepare(run, &leaving, false).await?;
-    let gone = run.reach(&Goal { leaving, only: Some(node.id), ..Goal::default() }).await;
+    let gone = run.reconcile(&Goal { leaving, only: Some(node.id), ..Goal::default() }).await;
     gone.map_err(failed)?;
     if reduces(&run.data) {
         reduce(run, &node);

@@ -18,7 +18,7 @@ use crate::run::{ActionRun, Stop};
 use crate::run::{succeeded, summarize};
 
 /// Concurrent operations.
-const AT_ONCE: usize = 32;
+const MAX_CONCURRENT: usize = 32;
 
 /// An operation that runs on nodes, or recovers them.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct OperationRequest {
 
 impl OperationRequest {
     /// The status of nodes meanwhile, and the change of their child actions.
-    fn part(&self) -> (NodeStatus, Change) {
+    fn child(&self) -> (NodeStatus, Change) {
         if self.recovers {
             return (NodeStatus::Recovering, Change::RecoverNode(Recovery::default()));
         }
@@ -41,7 +41,7 @@ impl OperationRequest {
         (NodeStatus::Operating, Change::OperateNode(OperateNodes { operation, params, nodes: None }))
     }
 
-    fn words(&self, how: &str) -> String {
+    fn message(&self, how: &str) -> String {
         if self.recovers {
             format!("Recovery {how}")
         } else {
@@ -71,26 +71,30 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
             && !run.children.given_up.contains_key(&node.id)
     };
     let nodes: Vec<NodeId> = run.subject.nodes.iter().filter(chosen).map(|node| node.id).collect();
-    let (status, part) = request.part();
-    let children = run.children_for(&part, &nodes);
+    let (status, child) = request.child();
+    let children = run.children_for(&child, &nodes);
     for id in &nodes {
-        run.set_status(*id, status, &request.words("in progress"));
+        run.set_status(*id, status, &request.message("in progress"));
     }
     run.commit_with(children, false).await?;
-    let failures = act(run, &request, &nodes).await?;
+    let failures = call_each(run, &request, &nodes).await?;
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(summarize(&failures))) }
 }
 
 /// Runs the operation concurrently and flushes results periodically; returns who failed, and why.
-async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
+async fn call_each(
+    run: &mut ActionRun,
+    request: &OperationRequest,
+    nodes: &[NodeId],
+) -> Result<Vec<String>, Stop> {
     let fence = run.action.fence;
     let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), request.clone()));
-    let mut each: Vec<BoxFuture<'static, (NodeId, Result<(), ProviderError>)>> = Vec::new();
+    let mut calls: Vec<BoxFuture<'static, (NodeId, Result<(), ProviderError>)>> = Vec::new();
     for (profile, nodes) in run.subject.by_profile(nodes) {
         let profile = Arc::new(profile);
         for node in nodes {
             let (shared, profile) = (Arc::clone(&shared), Arc::clone(&profile));
-            each.push(Box::pin(async move {
+            calls.push(Box::pin(async move {
                 let (provider, cluster, request) = shared.as_ref();
                 let call = FencedCall { cluster, profile: &profile, fence };
                 let parameters = request.params.clone().unwrap_or_default();
@@ -98,7 +102,7 @@ async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) 
             }));
         }
     }
-    let mut results = futures::stream::iter(each).buffer_unordered(AT_ONCE);
+    let mut results = futures::stream::iter(calls).buffer_unordered(MAX_CONCURRENT);
     let mut failures: Vec<String> = run.children.given_up.values().cloned().collect();
     let mut flush = tokio::time::interval(run.context.config.flush_period.into());
     flush.reset();
@@ -106,7 +110,7 @@ async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) 
         tokio::select! {
             biased;
             next = results.next() => match next {
-                Some((id, done)) => failures.extend(take_in(run, request, id, done)),
+                Some((id, done)) => failures.extend(record_result(run, request, id, done)),
                 None => return Ok(failures),
             },
             stop = run.interrupted() => return Err(stop),
@@ -115,7 +119,7 @@ async fn act(run: &mut ActionRun, request: &OperationRequest, nodes: &[NodeId]) 
     }
 }
 
-fn take_in(
+fn record_result(
     run: &mut ActionRun,
     request: &OperationRequest,
     id: NodeId,
@@ -124,15 +128,15 @@ fn take_in(
     let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
     match done {
         Ok(()) => {
-            let words = request.words("succeeded");
-            run.set_status(id, NodeStatus::Active, &words);
-            run.end_child(id, succeeded(&words));
+            let message = request.message("succeeded");
+            run.set_status(id, NodeStatus::Active, &message);
+            run.end_child(id, succeeded(&message));
             None
         }
         Err(error) => {
-            let words = format!("{}: {}", request.words("failed"), error.message);
-            run.set_status(id, NodeStatus::Error, &words);
-            run.end_child(id, End { status: ActionStatus::Failed, reason: words });
+            let message = format!("{}: {}", request.message("failed"), error.message);
+            run.set_status(id, NodeStatus::Error, &message);
+            run.end_child(id, End { status: ActionStatus::Failed, reason: message });
             Some(format!("{name}: {}", error.message))
         }
     }

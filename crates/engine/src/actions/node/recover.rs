@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use muster_core::change::Recovery;
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
+use muster_core::node::{Node, NodeRole, NodeStatus, Observation};
 use serde_json::{Map, Value};
 
-use crate::actions::node::check::{checked, look_at_all};
+use crate::actions::node::check::{check_health, observe_all};
 use crate::actions::node::operate::{self, OperationRequest};
-use crate::actions::node::recreate::{self, Patience};
+use crate::actions::node::recreate::{self, StopOptions};
 use crate::actions::node::target;
 use crate::actions::resize::surplus;
 use crate::actions::restart;
@@ -25,64 +25,66 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
     }
     let Recovery { operation, operation_params, check, check_capacity: _, delete_timeout, force_recreate } =
         recovery;
-    let patience = Patience { delete_timeout, force_recreate };
+    let stop_options = StopOptions { delete_timeout, force_recreate };
     let begun = run.action.applied_at.is_some();
-    if check == Some(true) && !begun && works(run, &node).await? {
+    if check == Some(true) && !begun && is_healthy(run, &node).await? {
         return Ok(());
     }
-    let Some(word) = self::operation(run, operation.as_deref())? else {
-        return recreate::recreate(run, &node, patience).await;
+    let Some(name) = self::operation(run, operation.as_deref())? else {
+        return recreate::recreate(run, &node, stop_options).await;
     };
     if node.physical_id.is_none() {
         run.set_status(node.id, NodeStatus::Error, "Recovery failed");
-        return Err(Stop::Failed(format!("the node was never made, and {word} makes none: use {RECREATE}")));
+        return Err(Stop::Failed(format!("the node was never made, and {name} makes none: use {RECREATE}")));
     }
-    by_operation(run, vec![node.id], &word, operation_params).await
+    recover_by_operation(run, vec![node.id], &name, operation_params).await
 }
 
 /// Whether the node works after all; then it is marked ACTIVE.
-async fn works(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
-    let seen = checked(run, Some(node.id)).await?;
-    let Seen::Running { .. } = seen.of(node.id) else { return Ok(false) };
+async fn is_healthy(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
+    let observed = check_health(run, Some(node.id)).await?;
+    let Observation::Running { .. } = observed.of(node.id) else { return Ok(false) };
     run.set_status(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.");
     Ok(true)
 }
 
 /// The requested recovery operation, other than recreating; refused where the type does not support it.
-fn operation(run: &ActionRun, asked: Option<&str>) -> Result<Option<String>, Stop> {
-    let Some(word) = asked.map(str::to_uppercase).filter(|word| word != RECREATE) else { return Ok(None) };
+fn operation(run: &ActionRun, requested: Option<&str>) -> Result<Option<String>, Stop> {
+    let Some(name) = requested.map(str::to_uppercase).filter(|name| name != RECREATE) else {
+        return Ok(None);
+    };
     let known = run.provider.recoveries(&run.subject.profile.kind);
-    if known.contains(&word.as_str()) {
-        return Ok(Some(word));
+    if known.contains(&name.as_str()) {
+        return Ok(Some(name));
     }
     let (kind, known) = (&run.subject.profile.kind, known.join(", "));
-    Err(Stop::Failed(format!("nodes of type {kind} cannot be recovered by {word}: use {known}")))
+    Err(Stop::Failed(format!("nodes of type {kind} cannot be recovered by {name}: use {known}")))
 }
 
-async fn by_operation(
+async fn recover_by_operation(
     run: &mut ActionRun,
     nodes: Vec<NodeId>,
-    word: &str,
+    name: &str,
     params: Option<Map<String, Value>>,
 ) -> Result<(), Stop> {
-    let operation = word.to_lowercase();
+    let operation = name.to_lowercase();
     operate::operate_nodes(run, OperationRequest { operation, params, nodes: Some(nodes), recovers: true })
         .await
 }
 
 /// Recovers lost members of a cluster and, unless the request says otherwise, restores its size.
 pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
-    let asked = operation(run, recovery.operation.as_deref())?;
+    let requested = operation(run, recovery.operation.as_deref())?;
     if recovery.check == Some(true) && run.action.applied_at.is_none() {
-        look_at_all(run).await?;
+        observe_all(run).await?;
     }
-    if let Some(word) = asked {
-        let bad = |node: &&Node| node.status != NodeStatus::Active && node.physical_id.is_some();
-        let bad = run.subject.nodes.iter().filter(bad).map(|node| node.id).collect();
-        by_operation(run, bad, &word, recovery.operation_params).await?;
+    if let Some(name) = requested {
+        let unhealthy = |node: &&Node| node.status != NodeStatus::Active && node.physical_id.is_some();
+        let unhealthy = run.subject.nodes.iter().filter(unhealthy).map(|node| node.id).collect();
+        recover_by_operation(run, unhealthy, &name, recovery.operation_params).await?;
     }
     let keep_size = recovery.check_capacity == Some(false);
     // Members that an earlier action left half removed are not restored beyond the size.
     let leaving = if keep_size { HashSet::new() } else { surplus(run) };
-    run.reach(&Goal { leaving, start: true, keep_size, ..Goal::default() }).await
+    run.reconcile(&Goal { leaving, start: true, keep_size, ..Goal::default() }).await
 }

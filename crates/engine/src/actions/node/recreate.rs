@@ -1,19 +1,19 @@
 //! Recreating a node: the old instance is stopped, and a new one is started in its place.
 
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeStatus, Seen};
-use muster_core::time::{Span, Timestamp};
+use muster_core::node::{Node, NodeStatus, Observation};
+use muster_core::time::{TimeSpan, Timestamp};
 use serde_json::json;
 
 use crate::action_data::Recreation;
-use crate::actions::node::check::sighted;
+use crate::actions::node::check::observe_now;
 use crate::ports::provider::RECREATE;
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
 /// How long to wait until the old instance is gone, and whether it is written off if it does not stop.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Patience {
+pub(crate) struct StopOptions {
     /// Seconds; none is the timeout of the action.
     pub(crate) delete_timeout: Option<u32>,
     pub(crate) force_recreate: Option<bool>,
@@ -21,102 +21,112 @@ pub(crate) struct Patience {
 
 /// Stops the old instance and starts a new one. The old instance is recorded, so that an engine that takes over stops
 /// only that one.
-pub(crate) async fn recreate(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<(), Stop> {
-    let kept = match run.data.recovery.clone() {
-        Some(kept) => kept,
-        None => begin(run, node, patience).await?,
+pub(crate) async fn recreate(
+    run: &mut ActionRun,
+    node: &Node,
+    stop_options: StopOptions,
+) -> Result<(), Stop> {
+    let recreation = match run.data.recovery.clone() {
+        Some(recreation) => recreation,
+        None => begin(run, node, stop_options).await?,
     };
-    let made = match reach(run, node.id, &kept, kept.until).await {
-        Err(stop @ (Stop::TimedOut | Stop::Failed(_))) if is_there(run, node.id, &kept).await? => {
-            stuck(run, node.id, &kept, patience, stop).await
+    let result = match stop_and_start(run, node.id, &recreation, recreation.until).await {
+        Err(stop @ (Stop::TimedOut | Stop::Failed(_)))
+            if old_instance_exists(run, node.id, &recreation).await? =>
+        {
+            handle_stuck(run, node.id, &recreation, stop_options, stop).await
         }
         // The old instance is gone in time: starting the new one may take as long as the action.
-        Err(Stop::TimedOut) if run.time_left() > Span::default() => {
+        Err(Stop::TimedOut) if run.time_left() > TimeSpan::default() => {
             run.leave_starts_unconfirmed([node.id]);
-            reach(run, node.id, &kept, None).await
+            stop_and_start(run, node.id, &recreation, None).await
         }
-        made => made,
+        result => result,
     };
-    made?;
-    if kept.old.is_some() && run.node(node.id).is_some_and(|made| made.physical_id == kept.old) {
+    result?;
+    if recreation.old.is_some()
+        && run.node(node.id).is_some_and(|result| result.physical_id == recreation.old)
+    {
         let why = "what it was cannot be stopped, and nothing can take its place before".to_owned();
         return Err(failed(run, node.id, why));
     }
-    if let Some(made) = run.node_mut(node.id) {
-        made.data.insert("recovery".to_owned(), json!(RECREATE));
+    if let Some(result) = run.node_mut(node.id) {
+        result.data.insert("recovery".to_owned(), json!(RECREATE));
     }
     Ok(())
 }
 
 /// Stops the old instance and starts a new one, before the deadline if there is one.
-async fn reach(
+async fn stop_and_start(
     run: &mut ActionRun,
     id: NodeId,
-    kept: &Recreation,
+    recreation: &Recreation,
     until: Option<Timestamp>,
 ) -> Result<(), Stop> {
-    let again = kept.old.iter().filter(|_| !kept.written_off).map(|old| (id, old.clone())).collect();
-    let deadline = until.filter(|_| kept.old.is_some());
-    run.reach(&Goal { start: true, only: Some(id), again, deadline, ..Goal::default() }).await
+    let recreate_ids =
+        recreation.old.iter().filter(|_| !recreation.written_off).map(|old| (id, old.clone())).collect();
+    let deadline = until.filter(|_| recreation.old.is_some());
+    run.reconcile(&Goal { start: true, only: Some(id), recreate: recreate_ids, deadline, ..Goal::default() })
+        .await
 }
 
 /// Whether the old instance still runs.
-async fn is_there(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result<bool, Stop> {
-    let Some(old) = &kept.old else { return Ok(false) };
-    let seen = sighted(run, Some(id)).await?;
-    Ok(matches!(seen.of(id), Seen::Running { physical_id } if physical_id == *old))
+async fn old_instance_exists(run: &mut ActionRun, id: NodeId, recreation: &Recreation) -> Result<bool, Stop> {
+    let Some(old) = &recreation.old else { return Ok(false) };
+    let observed = observe_now(run, Some(id)).await?;
+    Ok(matches!(observed.of(id), Observation::Running { physical_id } if physical_id == *old))
 }
 
 /// The old instance does not stop.
-async fn stuck(
+async fn handle_stuck(
     run: &mut ActionRun,
     id: NodeId,
-    kept: &Recreation,
-    patience: Patience,
+    recreation: &Recreation,
+    stop_options: StopOptions,
     stop: Stop,
 ) -> Result<(), Stop> {
-    let force = patience.force_recreate == Some(true);
+    let force = stop_options.force_recreate == Some(true);
     match stop {
-        Stop::TimedOut if run.time_left() == Span::default() => Err(stop),
+        Stop::TimedOut if run.time_left() == TimeSpan::default() => Err(stop),
         // Keep stopping it.
-        Stop::TimedOut if force => reach(run, id, kept, None).await,
+        Stop::TimedOut if force => stop_and_start(run, id, recreation, None).await,
         Stop::TimedOut => {
-            let seconds = patience.delete_timeout.unwrap_or_default();
+            let seconds = stop_options.delete_timeout.unwrap_or_default();
             Err(failed(run, id, format!("it was not gone within {seconds} s (delete_timeout)")))
         }
         Stop::Failed(why) if !force => Err(failed(run, id, why)),
         _ => {
-            let kept = Recreation { written_off: true, ..kept.clone() };
-            write_off(run, id, &kept).await?;
-            reach(run, id, &kept, None).await
+            let recreation = Recreation { written_off: true, ..recreation.clone() };
+            write_off(run, id, &recreation).await?;
+            stop_and_start(run, id, &recreation, None).await
         }
     }
 }
 
-async fn begin(run: &mut ActionRun, node: &Node, patience: Patience) -> Result<Recreation, Stop> {
-    let seen = sighted(run, Some(node.id)).await?;
-    let old = match seen.of(node.id) {
-        Seen::Running { physical_id } => Some(physical_id),
+async fn begin(run: &mut ActionRun, node: &Node, stop_options: StopOptions) -> Result<Recreation, Stop> {
+    let observed = observe_now(run, Some(node.id)).await?;
+    let old = match observed.of(node.id) {
+        Observation::Running { physical_id } => Some(physical_id),
         _ => None,
     };
     if let Some(node) = run.node_mut(node.id) {
         // Requested restarts do not count as crashes.
         node.starts.clear();
     }
-    let until = patience.delete_timeout.map(|seconds| run.now().after(Span::from_secs(seconds)));
-    let kept = Recreation { old, until, ..Recreation::default() };
-    run.data.recovery = Some(kept.clone());
+    let until = stop_options.delete_timeout.map(|seconds| run.now().after(TimeSpan::from_secs(seconds)));
+    let recreation = Recreation { old, until, ..Recreation::default() };
+    run.data.recovery = Some(recreation.clone());
     run.commit(true).await?;
-    Ok(kept)
+    Ok(recreation)
 }
 
 /// Forgets the old instance, whatever is left of it.
-async fn write_off(run: &mut ActionRun, id: NodeId, kept: &Recreation) -> Result<(), Stop> {
+async fn write_off(run: &mut ActionRun, id: NodeId, recreation: &Recreation) -> Result<(), Stop> {
     if let Some(node) = run.node_mut(id) {
         node.physical_id = None;
     }
     run.set_status(id, NodeStatus::Recovering, "Recovery in progress");
-    run.data.recovery = Some(kept.clone());
+    run.data.recovery = Some(recreation.clone());
     run.commit(false).await
 }
 

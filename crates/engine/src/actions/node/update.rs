@@ -9,7 +9,7 @@ use muster_core::profile::Profile;
 
 use crate::actions::node::target;
 use crate::intent::merge;
-use crate::ports::provider::{FencedCall, Updated};
+use crate::ports::provider::{FencedCall, UpdateOutcome};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
@@ -25,7 +25,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<()
     change(run, &before, update);
     let new = |profile: &ProfileId| *profile != before.profile_id || run.data.update.is_some();
     if let Some(profile) = profile.filter(new) {
-        follow(run, &before, profile).await?;
+        apply_profile(run, &before, profile).await?;
     }
     run.set_status(before.id, NodeStatus::Active, "Update succeeded");
     Ok(())
@@ -41,7 +41,7 @@ fn change(run: &mut ActionRun, node: &Node, update: NodeUpdate) {
 }
 
 /// Moves a node to another profile: in place where that is possible, else by recreating it.
-async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), Stop> {
+async fn apply_profile(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
     let before = run.subject.profile_of(node).clone();
@@ -52,7 +52,7 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
     if run.data.update.is_some() {
         // An earlier engine decided to recreate it: the row names the new profile already, so a comparison would find
         // no difference.
-        return make_anew(run, node, profile).await;
+        return recreate_node(run, node, profile).await;
     }
     run.set_status(node.id, NodeStatus::Updating, "Update in progress");
     run.commit(false).await?;
@@ -61,11 +61,11 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
         run.call_provider(run.node_provider()?.update_node(call, node, &before)).await?
     };
     match updated {
-        Ok(Updated::InPlace) => {
+        Ok(UpdateOutcome::InPlace) => {
             run.follow_profile(node.id, profile);
             Ok(())
         }
-        Ok(Updated::MakeAnew) => make_anew(run, node, profile).await,
+        Ok(UpdateOutcome::MustRecreate) => recreate_node(run, node, profile).await,
         Err(error) => {
             if !error.transient {
                 run.set_status(node.id, NodeStatus::Error, &format!("Update failed: {}", error.message));
@@ -75,7 +75,7 @@ async fn follow(run: &mut ActionRun, node: &Node, id: ProfileId) -> Result<(), S
     }
 }
 
-async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
+async fn recreate_node(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
     run.follow_profile(node.id, profile);
     if run.data.update.is_none() {
         if let Some(node) = run.node_mut(node.id) {
@@ -85,6 +85,6 @@ async fn make_anew(run: &mut ActionRun, node: &Node, profile: Profile) -> Result
         run.commit(false).await?;
     }
     let old = run.data.update().old.clone();
-    let again: HashMap<_, _> = old.map(|old| (node.id, old)).into_iter().collect();
-    run.reach(&Goal { start: true, only: Some(node.id), again, ..Goal::default() }).await
+    let recreate: HashMap<_, _> = old.map(|old| (node.id, old)).into_iter().collect();
+    run.reconcile(&Goal { start: true, only: Some(node.id), recreate, ..Goal::default() }).await
 }

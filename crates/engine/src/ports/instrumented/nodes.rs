@@ -12,7 +12,7 @@ use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
 use super::timer::Timers;
-use crate::ports::provider::{FencedCall, NodeProvider, NodeResult, ProviderError, Updated};
+use crate::ports::provider::{FencedCall, NodeProvider, NodeResult, ProviderError, UpdateOutcome};
 
 /// A node provider whose calls are logged and counted.
 pub(super) struct InstrumentedNodes {
@@ -47,7 +47,7 @@ impl NodeProvider for InstrumentedNodes {
         call: FencedCall<'_>,
         node: &Node,
         before: &Profile,
-    ) -> Result<Updated, ProviderError> {
+    ) -> Result<UpdateOutcome, ProviderError> {
         let timer = self.timers.begin("update_node", call.cluster, 1);
         timer.end(self.nodes.update_node(call, node, before).await)
     }

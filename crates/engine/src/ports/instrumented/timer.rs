@@ -89,7 +89,7 @@ impl Drop for CallTimer {
             (false, true) => "done",
             (false, false) => "left",
         };
-        self.metrics.called(&self.provider, verb, outcome, took);
+        self.metrics.provider_called(&self.provider, verb, outcome, took);
         match &self.first {
             Some(ProviderError { transient, reason, message }) => {
                 tracing::warn!(verb, %cluster, nodes, answered, failed, ms, transient, reason, %message, "provider call failed");

@@ -5,18 +5,18 @@ use futures::stream::{self, BoxStream};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::ports::provider::Change;
+use crate::ports::provider::WorldChange;
 
-impl Change {
+impl WorldChange {
     /// The changes of a channel; missed ones, before or meanwhile, count as everything.
-    pub fn told(changes: broadcast::Receiver<Self>) -> BoxStream<'static, Self> {
-        let told = stream::unfold(changes, |mut changes| async {
+    pub fn stream(changes: broadcast::Receiver<Self>) -> BoxStream<'static, Self> {
+        let sent = stream::unfold(changes, |mut changes| async {
             match changes.recv().await {
                 Ok(change) => Some((change, changes)),
                 Err(RecvError::Lagged(_)) => Some((Self::Everything, changes)),
                 Err(RecvError::Closed) => None,
             }
         });
-        stream::iter([Self::Everything]).chain(told).boxed()
+        stream::iter([Self::Everything]).chain(sent).boxed()
     }
 }

@@ -10,7 +10,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
-use crate::ports::provider::{FencedCall, ProviderError, Updated};
+use crate::ports::provider::{FencedCall, ProviderError, UpdateOutcome};
 
 /// The result of one node of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub trait NodeProvider: Send + Sync {
         _: FencedCall<'_>,
         _node: &Node,
         _before: &Profile,
-    ) -> Result<Updated, ProviderError> {
-        Ok(Updated::MakeAnew)
+    ) -> Result<UpdateOutcome, ProviderError> {
+        Ok(UpdateOutcome::MustRecreate)
     }
 
     /// Performs an operation on a node. It may be performed twice, if the result of the first time was lost.

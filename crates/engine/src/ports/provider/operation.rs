@@ -15,9 +15,9 @@ pub struct Operation {
 
 /// The result of moving a node to a new profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Updated {
+pub enum UpdateOutcome {
     /// The node was updated in place.
     InPlace,
     /// The node has to be recreated.
-    MakeAnew,
+    MustRecreate,
 }

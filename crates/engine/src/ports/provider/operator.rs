@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use muster_core::action::Fence;
-use muster_core::cluster::{Cluster, Made};
+use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::ids::ClusterId;
-use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::node::{Node, NodeRole, Observation};
 use serde::{Deserialize, Serialize};
 
 use crate::ports::provider::{DiscoveredCluster, FencedCall, ProviderError};
@@ -54,7 +54,7 @@ pub trait OperatorProvider: Send + Sync {
 
 /// The capabilities of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operator {
+pub struct OperatorCapabilities {
     /// The head can be replaced on request.
     pub replaces_head: bool,
     /// Running members are recreated when their recipe changes; otherwise only new ones have the new recipe.
@@ -63,7 +63,7 @@ pub struct Operator {
 
 /// The state of the object that holds a cluster's intent: the spec of record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Object {
+pub enum ObjectState {
     /// Unknown now; changes nothing. Also the value of types without such an object.
     #[default]
     Unknown,
@@ -71,19 +71,19 @@ pub enum Object {
     /// name does not count.
     Absent,
     /// It exists.
-    Present(Spec),
+    Present(ObjectSpec),
 }
 
 /// The content of the object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
-pub struct Spec {
+pub struct ObjectSpec {
     /// The identity of the object: another one of the same name has another identity.
     pub identity: String,
     /// The fence of Muster's last write to it; zero if there was none.
     pub fence: Fence,
     /// Its groups of workers.
-    pub groups: Vec<SeenGroup>,
+    pub groups: Vec<ObservedGroup>,
     /// It was deleted and is not gone yet.
     pub leaving: bool,
     /// It is suspended.
@@ -102,7 +102,7 @@ pub struct Spec {
 
 /// One group of the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenGroup {
+pub struct ObservedGroup {
     /// Its name.
     pub name: String,
     /// Its desired number of workers.
@@ -112,7 +112,7 @@ pub struct SeenGroup {
     /// An autoscaler decides the size between the bounds: Muster writes only the bounds.
     pub autoscaled: bool,
     /// The template of its workers, if known.
-    pub made: Option<Made>,
+    pub template: Option<WorkerTemplate>,
 }
 
 /// The bounds of a group.
@@ -126,7 +126,7 @@ pub struct Bounds {
 
 /// A member that an operator created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenMember {
+pub struct ObservedMember {
     /// Its identity and incarnation.
     pub id: MemberId,
     /// Its name.
@@ -136,7 +136,7 @@ pub struct SeenMember {
     /// The group it is in.
     pub group: Option<String>,
     /// Its observed state.
-    pub seen: Seen,
+    pub observation: Observation,
     /// Why it does not run yet, if known: unschedulable, an image that cannot be pulled.
     pub reason: String,
     /// It is being removed.

@@ -12,15 +12,15 @@ use crate::action_data::{DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::choose_victims;
 use crate::intent::{Baseline, Intent, apply_update, find_group};
-use crate::ports::provider::{Bounds, MemberId, Membership, Object, Observed, Operator};
+use crate::ports::provider::{Bounds, MemberId, Membership, ObjectState, Observed, OperatorCapabilities};
 use crate::reconcile::delegated::mirror;
-use crate::reconcile::delegated::plan::{Complete, Goal, Write};
+use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
 use crate::run::{ActionRun, Stop};
 
 /// The decision of an action.
 #[derive(Debug, Clone)]
-pub(crate) struct Task {
-    pub(crate) goal: Goal,
+pub(crate) struct WriteDecision {
+    pub(crate) goal: WriteGoal,
     /// Members that are removed first.
     pub(crate) victims: Vec<NodeId>,
     /// Incarnations of members that existed before their recipe changed.
@@ -35,7 +35,7 @@ impl ActionRun {
         self.action.applied_at.is_some() || self.data.delegated.is_some()
     }
 
-    fn operator(&self) -> Option<Operator> {
+    fn operator(&self) -> Option<OperatorCapabilities> {
         match self.subject.capabilities.membership {
             Membership::Delegated(operator) => Some(operator),
             Membership::Individual => None,
@@ -43,18 +43,18 @@ impl ActionRun {
     }
 }
 
-impl Task {
+impl WriteDecision {
     /// Loads the decision of an earlier engine.
-    pub(crate) fn kept(run: &ActionRun) -> Option<Self> {
+    pub(crate) fn load(run: &ActionRun) -> Option<Self> {
         Some(Self::new(run, run.data.delegated.clone()?))
     }
 
     /// Decides by the current observation; the rows mirror it already.
-    pub(crate) fn decide(run: &ActionRun, seen: &Observed) -> Result<Self, Stop> {
+    pub(crate) fn decide(run: &ActionRun, observed: &Observed) -> Result<Self, Stop> {
         let decided = match &run.change {
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(run)?,
-            Change::UpdateCluster(_) => updated(run, seen)?,
-            Change::RecoverNode(_) => restarted(run, seen)?,
+            Change::UpdateCluster(_) => updated(run, observed)?,
+            Change::RecoverNode(_) => restarted(run, observed)?,
             Change::CreateCluster
             | Change::DeleteCluster(_)
             | Change::CheckCluster(_)
@@ -67,34 +67,34 @@ impl Task {
     fn new(run: &ActionRun, decided: DelegatedDecision) -> Self {
         let DelegatedDecision { wanted, groups, recipe, head, victims, old, before, called, .. } = decided;
         let unmade = run.subject.cluster.observed.object.is_none();
-        let can = |what: fn(Operator) -> bool| run.operator().is_some_and(what);
+        let can = |what: fn(OperatorCapabilities) -> bool| run.operator().is_some_and(what);
         let (write, complete) = match &run.change {
-            Change::CreateCluster => (Write::Create, Complete::All),
+            Change::CreateCluster => (Write::Create, WaitScope::All),
             // A cluster that was never created cannot be recovered, but the cause of the failure may be gone.
-            Change::RecoverNode(_) | Change::RecoverCluster(_) if unmade => (Write::Create, Complete::All),
-            Change::DeleteCluster(_) => (Write::Delete, Complete::All),
+            Change::RecoverNode(_) | Change::RecoverCluster(_) if unmade => (Write::Create, WaitScope::All),
+            Change::DeleteCluster(_) => (Write::Delete, WaitScope::All),
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) | Change::UpdateCluster(_) => {
-                (Write::Update, Complete::Groups(groups))
+                (Write::Update, WaitScope::Groups(groups))
             }
-            Change::RecoverNode(_) => (Write::RestartHead, Complete::All),
+            Change::RecoverNode(_) => (Write::RestartHead, WaitScope::All),
             // Its operator replaces lost members; only a head may have to be replaced on request.
             Change::RecoverCluster(_) if can(|operator| operator.replaces_head) => {
-                (Write::RestartHead, Complete::All)
+                (Write::RestartHead, WaitScope::All)
             }
-            Change::RecoverCluster(_) => (Write::Nothing, Complete::All),
-            _ => (Write::Nothing, Complete::Groups(Vec::new())),
+            Change::RecoverCluster(_) => (Write::Nothing, WaitScope::All),
+            _ => (Write::Nothing, WaitScope::Groups(Vec::new())),
         };
         let rolled = recipe && can(|operator| operator.rolls);
         let has_head = run.subject.cluster.has_head;
-        let goal = Goal { write, wanted, recipe, head, complete, old, rolled, has_head, unmade };
+        let goal = WriteGoal { write, wanted, recipe, head, complete, old, rolled, has_head, unmade };
         Self { goal, victims, before, called }
     }
 
     /// Stores the decision with the action.
-    pub(crate) fn keep(&self, run: &mut ActionRun) {
+    pub(crate) fn save(&self, run: &mut ActionRun) {
         let groups = match &self.goal.complete {
-            Complete::All => Vec::new(),
-            Complete::Groups(groups) => groups.clone(),
+            WaitScope::All => Vec::new(),
+            WaitScope::Groups(groups) => groups.clone(),
         };
         run.data.delegated = Some(DelegatedDecision {
             wanted: self.goal.wanted.clone(),
@@ -110,7 +110,7 @@ impl Task {
     }
 
     /// Whether the loss of a node is expected, and needs no event.
-    pub(crate) fn expects(&self, node: &Node) -> bool {
+    pub(crate) fn expects_loss_of(&self, node: &Node) -> bool {
         self.goal.write == Write::Delete
             || self.goal.rolled
             || self.victims.contains(&node.id)
@@ -119,7 +119,7 @@ impl Task {
 
     /// The cluster once the write is acknowledged: based on the current mirror, so that external changes are not
     /// undone.
-    pub(crate) fn intend(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
+    pub(crate) fn intended_cluster(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
         let mut intent = match change {
             Change::UpdateCluster(update) => apply_update(mirror, update).map_err(Stop::Failed)?,
             _ => mirror.clone(),
@@ -166,19 +166,19 @@ fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
     })
 }
 
-fn updated(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop> {
+fn updated(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, Stop> {
     let intent = after(run)?;
     let wanted = differences(&run.subject.cluster, &intent);
     let victims = victims(run, &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
     let (before, after) = (&run.subject.cluster, &intent);
-    let recipe = !after.is_made_like(before)
+    let recipe = !after.has_same_recipe(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
     // Members that are made from something else from now on.
     let profile = &run.subject.profile;
     let change = RecipeChange::between((before, profile), (after, profile));
-    let old = seen.members.iter().filter(|member| change.concerns(member.role, member.group.as_deref()));
+    let old = observed.members.iter().filter(|member| change.concerns(member.role, member.group.as_deref()));
     let before = old.map(|member| member.id.clone()).collect();
     let head = change.concerns_head();
     Ok(DelegatedDecision { wanted, groups, recipe, head, victims, before, ..DelegatedDecision::default() })
@@ -225,7 +225,7 @@ fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> 
 }
 
 /// The current head, and the workers that cannot rejoin another.
-fn restarted(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop> {
+fn restarted(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, Stop> {
     let Target::Node(id) = run.action.target else {
         return Err(Stop::Failed("its target is no node".to_owned()));
     };
@@ -236,10 +236,10 @@ fn restarted(run: &ActionRun, seen: &Observed) -> Result<DelegatedDecision, Stop
         }
         None => return Err(Stop::Failed("its node is not there any more".to_owned())),
     }
-    let said = matches!(&seen.object, Object::Present(spec) if spec.workers_outlive_head);
+    let said = matches!(&observed.object, ObjectState::Present(spec) if spec.workers_outlive_head);
     let alone = said || run.subject.capabilities.workers_outlive_head;
     let goes = |role| role == NodeRole::Head || !alone;
-    let old = seen.members.iter().filter(|member| !member.leaving && goes(member.role));
+    let old = observed.members.iter().filter(|member| !member.leaving && goes(member.role));
     Ok(DelegatedDecision {
         old: old.map(|member| member.id.clone()).collect(),
         ..DelegatedDecision::default()

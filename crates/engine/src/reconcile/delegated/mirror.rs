@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use muster_core::cluster::{Cluster, Made, WorkerGroup};
+use muster_core::cluster::{Cluster, WorkerGroup, WorkerTemplate};
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeRole, NodeStatus, Seen};
+use muster_core::node::{Node, NodeRole, NodeStatus, Observation};
 use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
 use muster_core::status::Counts;
@@ -12,7 +12,9 @@ use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::intent::naming;
-use crate::ports::provider::{Bounds, ExternalEvent, MemberId, Observed, SeenGroup, SeenMember, Spec};
+use crate::ports::provider::{
+    Bounds, ExternalEvent, MemberId, ObjectSpec, Observed, ObservedGroup, ObservedMember,
+};
 
 /// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,12 +28,12 @@ pub(crate) struct Mirror {
     /// Nodes that are gone.
     pub(crate) gone: Vec<NodeId>,
     /// Events to record.
-    pub(crate) told: Vec<Told>,
+    pub(crate) events: Vec<ObservationEvent>,
 }
 
 /// An event that follows from an observation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum ObservationEvent {
     /// The cluster's intent was changed elsewhere.
     ChangedElsewhere(String),
     /// A member stopped working unexpectedly.
@@ -65,8 +67,8 @@ impl Mirror {
 pub(crate) fn mirror(
     cluster: &Cluster,
     nodes: &[Node],
-    seen: &Observed,
-    spec: Option<&Spec>,
+    observed: &Observed,
+    spec: Option<&ObjectSpec>,
     expected: impl Fn(&Node) -> bool,
     now: Timestamp,
 ) -> Mirror {
@@ -75,18 +77,18 @@ pub(crate) fn mirror(
         new: Vec::new(),
         changed: Vec::new(),
         gone: Vec::new(),
-        told: Vec::new(),
+        events: Vec::new(),
     };
     if let Some(spec) = spec {
-        mirror.record(spec);
+        mirror.copy_spec(spec);
     }
-    mirror.head(nodes, &seen.members, now);
-    mirror.workers(nodes, &seen.members, now);
+    mirror.head(nodes, &observed.members, now);
+    mirror.workers(nodes, &observed.members, now);
     mirror.drop_placeholders(nodes);
-    mirror.tell_losses(nodes, expected);
-    mirror.hear(nodes, &seen.external_events);
+    mirror.collect_losses(nodes, expected);
+    mirror.import_events(nodes, &observed.external_events);
     mirror.counts(nodes).write_to(&mut mirror.cluster);
-    mirror.cluster.observed.endpoints.clone_from(&seen.endpoints);
+    mirror.cluster.observed.endpoints.clone_from(&observed.endpoints);
     if !mirror.is_same_as(cluster) {
         mirror.cluster.observed.at = Some(now);
     }
@@ -95,7 +97,7 @@ pub(crate) fn mirror(
 
 impl Mirror {
     /// Copies sizes and bounds from the spec of record, regardless of their author.
-    fn record(&mut self, spec: &Spec) {
+    fn copy_spec(&mut self, spec: &ObjectSpec) {
         let known = &mut self.cluster.observed;
         // A write of Muster that was not recorded: its engine died, or its action was cancelled in between.
         let ours = spec.fence > known.fence;
@@ -109,17 +111,22 @@ impl Mirror {
         }
         let mut differences = Vec::new();
         let mut groups = Vec::with_capacity(spec.groups.len());
-        let made = spec.groups.iter().filter_map(|seen| Some((seen.name.clone(), seen.made.clone()?)));
-        let made_before = std::mem::replace(&mut known.made, made.collect());
-        for seen in &spec.groups {
-            let present = self.cluster.group(&seen.name).cloned();
+        let template = spec
+            .groups
+            .iter()
+            .filter_map(|observed| Some((observed.name.clone(), observed.template.clone()?)));
+        let templates_before = std::mem::replace(&mut known.templates, template.collect());
+        for observed in &spec.groups {
+            let present = self.cluster.group(&observed.name).cloned();
             if present.is_none() {
-                differences.push(format!("there is a group '{}'", seen.name));
+                differences.push(format!("there is a group '{}'", observed.name));
             }
-            let mut group = present.unwrap_or_else(|| unknown_group(&seen.name));
-            follow(&mut group, seen, &mut differences);
-            if let (Some(before), Some(made), false) = (made_before.get(&seen.name), &seen.made, ours) {
-                follow_made(&mut group, before, made, &mut differences);
+            let mut group = present.unwrap_or_else(|| unknown_group(&observed.name));
+            copy_sizes(&mut group, observed, &mut differences);
+            if let (Some(before), Some(template), false) =
+                (templates_before.get(&observed.name), &observed.template, ours)
+            {
+                copy_template(&mut group, before, template, &mut differences);
             }
             groups.push(group);
         }
@@ -132,13 +139,13 @@ impl Mirror {
         self.cluster.groups = groups;
         self.cluster.generation += 1;
         if !ours {
-            self.told.push(Told::ChangedElsewhere(differences.join("; ")));
+            self.events.push(ObservationEvent::ChangedElsewhere(differences.join("; ")));
         }
     }
 
     /// The head keeps its id when its operator replaces it.
-    fn head(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
-        let heads = || members.iter().filter(|member| member.role == NodeRole::Head && is_there(member));
+    fn head(&mut self, nodes: &[Node], members: &[ObservedMember], now: Timestamp) {
+        let heads = || members.iter().filter(|member| member.role == NodeRole::Head && exists(member));
         let row = nodes.iter().find(|node| node.role == NodeRole::Head);
         // While one is removed and the next exists already, the next one counts.
         let head = heads().find(|member| !member.leaving).or_else(|| heads().next());
@@ -149,7 +156,7 @@ impl Mirror {
                 if known.as_ref() != Some(&head.id) {
                     node.incarnation = self.cluster.incarnation;
                 }
-                take(&mut node, head, now);
+                apply_observation(&mut node, head, now);
                 self.change(row, node, now);
             }
             (Some(row), None) => {
@@ -164,17 +171,17 @@ impl Mirror {
             }
             (None, Some(head)) if self.cluster.has_head => {
                 let mut node = naming::head(&self.cluster, now);
-                take(&mut node, head, now);
+                apply_observation(&mut node, head, now);
                 self.new.push(node);
             }
             (None, _) => {}
         }
     }
 
-    fn workers(&mut self, nodes: &[Node], members: &[SeenMember], now: Timestamp) {
-        let mut unmatched: HashMap<&str, &SeenMember> = members
+    fn workers(&mut self, nodes: &[Node], members: &[ObservedMember], now: Timestamp) {
+        let mut unmatched: HashMap<&str, &ObservedMember> = members
             .iter()
-            .filter(|member| member.role == NodeRole::Worker && is_there(member))
+            .filter(|member| member.role == NodeRole::Worker && exists(member))
             .map(|member| (member.id.identity.as_str(), member))
             .collect();
         let mut placeholders: Vec<&Node> = Vec::new();
@@ -186,7 +193,7 @@ impl Mirror {
             match unmatched.remove(known.identity.as_str()) {
                 Some(member) => {
                     let mut node = row.clone();
-                    take(&mut node, member, now);
+                    apply_observation(&mut node, member, now);
                     self.change(row, node, now);
                 }
                 None => self.gone.push(row.id),
@@ -194,14 +201,15 @@ impl Mirror {
         }
         placeholders.sort_by_key(|node| node.index);
         // A member that is already being removed when first observed needs no row.
-        let mut fresh: Vec<&SeenMember> = unmatched.into_values().filter(|member| !member.leaving).collect();
+        let mut fresh: Vec<&ObservedMember> =
+            unmatched.into_values().filter(|member| !member.leaving).collect();
         fresh.sort_by(|one, other| one.name.cmp(&other.name));
         for member in fresh {
             match placeholders.iter().position(|node| node.group == member.group) {
                 Some(place) => {
                     let row = placeholders.remove(place);
                     let mut node = row.clone();
-                    take(&mut node, member, now);
+                    apply_observation(&mut node, member, now);
                     self.change(row, node, now);
                 }
                 None => self.add_worker(member, now),
@@ -209,13 +217,13 @@ impl Mirror {
         }
     }
 
-    fn add_worker(&mut self, member: &SeenMember, now: Timestamp) {
+    fn add_worker(&mut self, member: &ObservedMember, now: Timestamp) {
         let index = self.cluster.next_index;
         self.cluster.next_index = index.saturating_add(1);
         let group = member.group.as_deref().unwrap_or_default();
         let mut node = naming::worker(&self.cluster, group, index, now);
         node.group.clone_from(&member.group);
-        take(&mut node, member, now);
+        apply_observation(&mut node, member, now);
         self.new.push(node);
     }
 
@@ -244,7 +252,7 @@ impl Mirror {
     }
 
     /// Collects losses: missing members beyond the size are surplus, others are lost.
-    fn tell_losses(&mut self, before: &[Node], expected: impl Fn(&Node) -> bool) {
+    fn collect_losses(&mut self, before: &[Node], expected: impl Fn(&Node) -> bool) {
         let now: HashMap<NodeId, &Node> =
             self.nodes(before).into_iter().map(|node| (node.id, node)).collect();
         let mut present: HashMap<Option<&str>, usize> = HashMap::new();
@@ -261,7 +269,7 @@ impl Mirror {
         let worked = |node: &&Node| matches!(node.status, NodeStatus::Active | NodeStatus::Warning);
         for node in before.iter().filter(worked).filter(|node| !expected(node)) {
             let now = now.get(&node.id).copied();
-            if now.is_some_and(|now| goes_on(node, now)) {
+            if now.is_some_and(|now| still_works(node, now)) {
                 continue;
             }
             let goes = now.is_none_or(|now| now.status == NodeStatus::Deleting);
@@ -276,29 +284,33 @@ impl Mirror {
                 Some(now) if now.status == NodeStatus::Active => "another one is there in its place",
                 Some(now) => &now.status_reason,
             };
-            lost.push(Told::Lost(Box::new(Node { status_reason: reason.to_owned(), ..node.clone() })));
+            lost.push(ObservationEvent::Lost(Box::new(Node {
+                status_reason: reason.to_owned(),
+                ..node.clone()
+            })));
         }
-        self.told.extend(lost);
+        self.events.extend(lost);
     }
 
     /// Imports external events that were not recorded before, with the nodes that they are about.
-    fn hear(&mut self, before: &[Node], heard: &[ExternalEvent]) {
-        let known = self.cluster.observed.heard;
-        let last = heard.iter().map(|heard| heard.version).max().unwrap_or(0);
+    fn import_events(&mut self, before: &[Node], external: &[ExternalEvent]) {
+        let known = self.cluster.observed.last_external_event;
+        let last = external.iter().map(|external| external.version).max().unwrap_or(0);
         if last <= known {
             return;
         }
-        self.cluster.observed.heard = last;
-        let told: Vec<Told> = {
-            let about = |heard: &ExternalEvent| {
-                let named = |node: &&Node| node.name == heard.object;
+        self.cluster.observed.last_external_event = last;
+        let events: Vec<ObservationEvent> = {
+            let about = |external: &ExternalEvent| {
+                let named = |node: &&Node| node.name == external.object;
                 self.changed.iter().chain(&self.new).find(named).or_else(|| before.iter().find(named))
             };
-            let tell =
-                |heard: &ExternalEvent| Told::External(heard.clone(), about(heard).cloned().map(Box::new));
-            heard.iter().filter(|heard| heard.version > known).map(tell).collect()
+            let tell = |external: &ExternalEvent| {
+                ObservationEvent::External(external.clone(), about(external).cloned().map(Box::new))
+            };
+            external.iter().filter(|external| external.version > known).map(tell).collect()
         };
-        self.told.extend(told);
+        self.events.extend(events);
     }
 
     fn change(&mut self, before: &Node, mut after: Node, now: Timestamp) {
@@ -320,19 +332,19 @@ pub(crate) fn stays(node: &Node) -> bool {
 }
 
 /// Whether a node that worked still does, or is restarting. A head that was recreated was lost before.
-fn goes_on(before: &Node, now: &Node) -> bool {
+fn still_works(before: &Node, now: &Node) -> bool {
     if now.role == NodeRole::Head {
         return now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(before);
     }
     !matches!(now.status, NodeStatus::Error | NodeStatus::Deleting)
 }
 
-fn is_there(member: &SeenMember) -> bool {
-    member.seen != Seen::Absent
+fn exists(member: &ObservedMember) -> bool {
+    member.observation != Observation::Absent
 }
 
 /// Applies the observation of a member to its node.
-fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
+fn apply_observation(node: &mut Node, member: &ObservedMember, now: Timestamp) {
     if MemberId::of(node).as_ref() != Some(&member.id) {
         member.id.clone().bind(node);
     }
@@ -342,13 +354,13 @@ fn take(node: &mut Node, member: &SeenMember, now: Timestamp) {
         "it is being removed".clone_into(&mut node.status_reason);
         return;
     }
-    match &member.seen {
+    match &member.observation {
         // Unknown changes nothing, except that a new member is marked as starting.
-        Seen::Unknown { .. } | Seen::Absent if node.status == NodeStatus::Init => {
-            node.observe(&Seen::Starting { physical_id: None }, &member.reason, now);
+        Observation::Unknown { .. } | Observation::Absent if node.status == NodeStatus::Init => {
+            node.observe(&Observation::Starting { physical_id: None }, &member.reason, now);
         }
-        Seen::Absent => {}
-        seen => node.observe(seen, &member.reason, now),
+        Observation::Absent => {}
+        observed => node.observe(observed, &member.reason, now),
     }
 }
 
@@ -363,31 +375,41 @@ fn unknown_group(name: &str) -> WorkerGroup {
     }
 }
 
-fn follow(group: &mut WorkerGroup, seen: &SeenGroup, differences: &mut Vec<String>) {
-    let SeenGroup { name, desired, bounds, autoscaled: _, made: _ } = seen;
+fn copy_sizes(group: &mut WorkerGroup, observed: &ObservedGroup, differences: &mut Vec<String>) {
+    let ObservedGroup { name, desired, bounds, autoscaled: _, template: _ } = observed;
     if group.desired != *desired {
         differences.push(format!("group '{name}' shall have {desired} workers, not {}", group.desired));
         group.desired = *desired;
     }
     let present = Bounds { min: group.min, max: group.max };
     if let Some(bounds) = bounds.filter(|bounds| *bounds != present) {
-        differences.push(format!("group '{name}' has the bounds {}, not {}", words(bounds), words(present)));
+        differences.push(format!(
+            "group '{name}' has the bounds {}, not {}",
+            describe_bounds(bounds),
+            describe_bounds(present)
+        ));
         (group.min, group.max) = (bounds.min, bounds.max);
     }
 }
 
 /// Copies image and shape where they were changed elsewhere since the last observation.
-fn follow_made(group: &mut WorkerGroup, before: &Made, made: &Made, differences: &mut Vec<String>) {
+fn copy_template(
+    group: &mut WorkerGroup,
+    before: &WorkerTemplate,
+    template: &WorkerTemplate,
+    differences: &mut Vec<String>,
+) {
     let name = group.name.clone();
-    if before.image != made.image {
-        differences.push(format!("group '{name}' is made from image {}, not {}", made.image, before.image));
-        NodeRecipe { image: Some(made.image.clone()), ..NodeRecipe::kept(group) }.keep_in(group);
+    if before.image != template.image {
+        differences
+            .push(format!("group '{name}' is made from image {}, not {}", template.image, before.image));
+        NodeRecipe { image: Some(template.image.clone()), ..NodeRecipe::stored_in(group) }.store_in(group);
     }
-    let (now, then) = (amounts(&made.shape), amounts(&before.shape));
+    let (now, then) = (amounts(&template.shape), amounts(&before.shape));
     if now != then {
         differences.push(format!("workers of group '{name}' have {now}, not {then}"));
-        let Shape { cpu, memory, gpu, .. } = made.shape;
-        NodeRecipe { cpu: None, memory: None, gpu: None, ..NodeRecipe::kept(group) }.keep_in(group);
+        let Shape { cpu, memory, gpu, .. } = template.shape;
+        NodeRecipe { cpu: None, memory: None, gpu: None, ..NodeRecipe::stored_in(group) }.store_in(group);
         group.shape = Shape { cpu, memory, gpu, ..group.shape.clone() };
     }
 }
@@ -402,7 +424,7 @@ fn amounts(Shape { cpu, memory, gpu, .. }: &Shape) -> String {
     if amounts.is_empty() { "no amounts".to_owned() } else { amounts.join(", ") }
 }
 
-fn words(bounds: Bounds) -> String {
+fn describe_bounds(bounds: Bounds) -> String {
     let max = bounds.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
     format!("{} to {max}", bounds.min)
 }

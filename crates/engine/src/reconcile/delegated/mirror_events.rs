@@ -9,49 +9,50 @@ use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::events::{self, reason};
-use crate::ports::provider::{ExternalEvent, Object, Observed};
-use crate::reconcile::delegated::mirror::Told;
+use crate::ports::provider::{ExternalEvent, ObjectState, Observed};
+use crate::reconcile::delegated::mirror::ObservationEvent;
 
 /// Treats an object with another identity as absent: another object of the same name is another cluster.
-pub(crate) fn identified(cluster: &Cluster, mut seen: Observed) -> Observed {
-    if let (Some(known), Object::Present(spec)) = (&cluster.observed.object, &seen.object)
+pub(crate) fn ignore_other_objects(cluster: &Cluster, mut observed: Observed) -> Observed {
+    if let (Some(known), ObjectState::Present(spec)) = (&cluster.observed.object, &observed.object)
         && *known != spec.identity
     {
-        seen.object = Object::Absent;
-        seen.members.clear();
+        observed.object = ObjectState::Absent;
+        observed.members.clear();
     }
-    seen
+    observed
 }
 
 /// Events that follow from an observation.
-pub(crate) fn tell(
+pub(crate) fn to_events(
     action: Option<&Action>,
     cluster: &Cluster,
-    told: Vec<Told>,
+    events: Vec<ObservationEvent>,
     now: Timestamp,
 ) -> Vec<Event> {
-    let event = |told| match told {
-        Told::ChangedElsewhere(what) => {
+    let event = |events| match events {
+        ObservationEvent::ChangedElsewhere(what) => {
             events::of_cluster(action, cluster, Level::Info, reason::CHANGED_ELSEWHERE, &what, now)
         }
-        Told::Lost(node) => {
+        ObservationEvent::Lost(node) => {
             events::of_node(action, &node, Level::Warn, reason::NODE_LOST, &node.status_reason, now)
         }
-        Told::External(heard, node) => hearsay(cluster, &heard, node.as_deref()),
+        ObservationEvent::External(external, node) => external_event(cluster, &external, node.as_deref()),
     };
-    told.into_iter().map(event).collect()
+    events.into_iter().map(event).collect()
 }
 
 /// An external event as a Muster event: under its own id, so that it is recorded once.
-fn hearsay(cluster: &Cluster, heard: &ExternalEvent, node: Option<&Node>) -> Event {
-    let level = if heard.is_warning { Level::Warn } else { Level::Info };
-    let (reason, message) = (&heard.reason, &heard.message);
+fn external_event(cluster: &Cluster, external: &ExternalEvent, node: Option<&Node>) -> Event {
+    let level = if external.is_warning { Level::Warn } else { Level::Info };
+    let (reason, message) = (&external.reason, &external.message);
     let event = match node {
-        Some(node) => events::of_node(None, node, level, reason, message, heard.at),
-        None => events::of_cluster(None, cluster, level, reason, message, heard.at),
+        Some(node) => events::of_node(None, node, level, reason, message, external.at),
+        None => events::of_cluster(None, cluster, level, reason, message, external.at),
     };
-    let data = Map::from_iter([("object".to_owned(), format!("{}/{}", heard.kind, heard.object).into())]);
-    Event { id: EventId::from_uuid(heard.id), data, ..event }
+    let data =
+        Map::from_iter([("object".to_owned(), format!("{}/{}", external.kind, external.object).into())]);
+    Event { id: EventId::from_uuid(external.id), data, ..event }
 }
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::ports::provider::Spec;
+    use crate::ports::provider::ObjectSpec;
 
     #[rstest]
     #[case::never_seen(None, true)]
@@ -69,8 +70,8 @@ mod tests {
     fn only_the_object_that_the_row_knows_counts(#[case] known: Option<&str>, #[case] present: bool) {
         let mut cluster = sample::cluster(1, 0, None);
         cluster.observed.object = known.map(str::to_owned);
-        let object = Object::Present(Spec { identity: "one".to_owned(), ..Spec::default() });
-        let seen = identified(&cluster, Observed { object, ..Observed::default() });
-        assert_eq!(matches!(seen.object, Object::Present(_)), present, "{seen:?}");
+        let object = ObjectState::Present(ObjectSpec { identity: "one".to_owned(), ..ObjectSpec::default() });
+        let observed = ignore_other_objects(&cluster, Observed { object, ..Observed::default() });
+        assert_eq!(matches!(observed.object, ObjectState::Present(_)), present, "{observed:?}");
     }
 }

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 
 use muster_core::action::Fence;
-use muster_core::node::{NodeRole, Seen};
+use muster_core::node::{NodeRole, Observation};
 use muster_core::time::Timestamp;
 
 use crate::action_data::GroupSizes;
-use crate::ports::provider::{Bounds, MemberId, Object, Observed, SeenGroup, SeenMember, Spec};
+use crate::ports::provider::{
+    Bounds, MemberId, ObjectSpec, ObjectState, Observed, ObservedGroup, ObservedMember,
+};
 use crate::reconcile::reasons::distinct;
 use crate::run::summarize;
 
@@ -28,7 +30,7 @@ pub(crate) enum Write {
 
 /// Whose members are waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Complete {
+pub(crate) enum WaitScope {
     /// The head and all groups.
     All,
     /// These groups.
@@ -38,7 +40,7 @@ pub(crate) enum Complete {
 /// The goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
-pub(crate) struct Goal {
+pub(crate) struct WriteGoal {
     pub(crate) write: Write,
     /// The wanted sizes.
     pub(crate) wanted: Vec<GroupSizes>,
@@ -47,7 +49,7 @@ pub(crate) struct Goal {
     /// The head's recipe is among that.
     pub(crate) head: bool,
     /// Whose members are waited for.
-    pub(crate) complete: Complete,
+    pub(crate) complete: WaitScope,
     /// Incarnations of members that have to be replaced.
     pub(crate) old: HashSet<MemberId>,
     /// Outdated members have to be replaced.
@@ -58,9 +60,9 @@ pub(crate) struct Goal {
     pub(crate) unmade: bool,
 }
 
-impl Goal {
+impl WriteGoal {
     /// A goal that writes nothing.
-    pub(crate) fn looking(complete: Complete) -> Self {
+    pub(crate) fn observing(complete: WaitScope) -> Self {
         Self {
             write: Write::Nothing,
             wanted: Vec::new(),
@@ -77,7 +79,7 @@ impl Goal {
 
 /// What an action remembers between two observations.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Memory {
+pub(crate) struct WriteProgress {
     /// The fence of the action's first write, recorded before it: every write of this action has this fence or a higher
     /// one.
     pub(crate) called: Option<Fence>,
@@ -103,30 +105,35 @@ pub(crate) enum Verdict {
 }
 
 /// Decides the next step.
-pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp) -> Verdict {
-    let spec = match &seen.object {
-        Object::Unknown => {
+pub(crate) fn plan(
+    goal: &WriteGoal,
+    observed: &Observed,
+    progress: &WriteProgress,
+    now: Timestamp,
+) -> Verdict {
+    let spec = match &observed.object {
+        ObjectState::Unknown => {
             return Verdict::Wait(None, vec!["its state is unknown".to_owned()]);
         }
-        Object::Absent => return without_object(goal, seen, memory, now),
-        Object::Present(spec) => spec,
+        ObjectState::Absent => return without_object(goal, observed, progress, now),
+        ObjectState::Present(spec) => spec,
     };
     if spec.leaving && goal.write != Write::Delete {
         return unreachable("the cluster is being deleted elsewhere");
     }
     let step = match goal.write {
         Write::Nothing => None,
-        Write::Create if (spec.unfinished || !spec.missing.is_empty()) && !memory.acknowledged => {
-            Some(call(memory, now))
+        Write::Create if (spec.unfinished || !spec.missing.is_empty()) && !progress.acknowledged => {
+            Some(call(progress, now))
         }
-        Write::Create => (!memory.acknowledged).then_some(Verdict::Acknowledged),
-        Write::Update | Write::RestartHead if !spec.missing.is_empty() && !memory.acknowledged => {
-            Some(call(memory, now))
+        Write::Create => (!progress.acknowledged).then_some(Verdict::Acknowledged),
+        Write::Update | Write::RestartHead if !spec.missing.is_empty() && !progress.acknowledged => {
+            Some(call(progress, now))
         }
-        Write::Update => update(goal, spec, memory, now),
-        Write::RestartHead => restart(goal, &seen.members, memory, now),
-        Write::Delete if !spec.leaving => Some(call(memory, now)),
-        Write::Delete if memory.acknowledged => {
+        Write::Update => update(goal, spec, progress, now),
+        Write::RestartHead => restart(goal, &observed.members, progress, now),
+        Write::Delete if !spec.leaving => Some(call(progress, now)),
+        Write::Delete if progress.acknowledged => {
             let what = "the object is still there".to_owned();
             Some(Verdict::Wait(None, std::iter::once(what).chain(spec.pending.clone()).collect()))
         }
@@ -135,7 +142,7 @@ pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp
     if let Some(step) = step {
         return step;
     }
-    let missing = missing(goal, spec, &seen.members);
+    let missing = missing(goal, spec, &observed.members);
     if missing.is_empty() {
         Verdict::Reached
     } else if spec.refused.is_empty() {
@@ -145,13 +152,18 @@ pub(crate) fn plan(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp
     }
 }
 
-fn without_object(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp) -> Verdict {
+fn without_object(
+    goal: &WriteGoal,
+    observed: &Observed,
+    progress: &WriteProgress,
+    now: Timestamp,
+) -> Verdict {
     match goal.write {
-        Write::Create if !memory.acknowledged => call(memory, now),
+        Write::Create if !progress.acknowledged => call(progress, now),
         Write::Create => unreachable("the cluster was deleted elsewhere"),
-        Write::Delete if seen.members.is_empty() && seen.left.is_empty() => Verdict::Reached,
-        Write::Delete => Verdict::Wait(None, left(seen)),
-        Write::Nothing if goal.complete == Complete::Groups(Vec::new()) => Verdict::Reached,
+        Write::Delete if observed.members.is_empty() && observed.remaining.is_empty() => Verdict::Reached,
+        Write::Delete => Verdict::Wait(None, left(observed)),
+        Write::Nothing if goal.complete == WaitScope::Groups(Vec::new()) => Verdict::Reached,
         _ if goal.unmade => {
             unreachable("it was never made, because its creation failed: recover or delete it")
         }
@@ -160,26 +172,26 @@ fn without_object(goal: &Goal, seen: &Observed, memory: &Memory, now: Timestamp)
 }
 
 /// Leftovers of a deleted object.
-fn left(seen: &Observed) -> Vec<String> {
-    let members = &seen.members;
+fn left(observed: &Observed) -> Vec<String> {
+    let members = &observed.members;
     let still =
         (!members.is_empty()).then(|| format!("{} is still there{}", names(members), why(members.iter())));
-    still.into_iter().chain(seen.left.clone()).collect()
+    still.into_iter().chain(observed.remaining.clone()).collect()
 }
 
 fn unreachable(why: &str) -> Verdict {
     Verdict::Unreachable(vec![why.to_owned()])
 }
 
-fn call(memory: &Memory, now: Timestamp) -> Verdict {
-    match memory.not_before.filter(|moment| *moment > now) {
+fn call(progress: &WriteProgress, now: Timestamp) -> Verdict {
+    match progress.not_before.filter(|moment| *moment > now) {
         Some(moment) => Verdict::Wait(Some(moment), Vec::new()),
         None => Verdict::Call,
     }
 }
 
 /// Whether the object has to be written, or cannot reach the wanted content.
-fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<Verdict> {
+fn update(goal: &WriteGoal, spec: &ObjectSpec, progress: &WriteProgress, now: Timestamp) -> Option<Verdict> {
     let mut differences = Vec::new();
     for wanted in &goal.wanted {
         let Some(group) = spec.groups.iter().find(|group| group.name == wanted.group) else {
@@ -191,11 +203,11 @@ fn update(goal: &Goal, spec: &Spec, memory: &Memory, now: Timestamp) -> Option<V
         differences.extend(difference(wanted, group));
     }
     // The fence distinguishes a lost write from one that was changed elsewhere since.
-    let landed = memory.called.is_some_and(|fence| spec.fence >= fence);
-    match (memory.acknowledged, landed) {
-        (false, false) if goal.recipe || !differences.is_empty() => Some(call(memory, now)),
+    let landed = progress.called.is_some_and(|fence| spec.fence >= fence);
+    match (progress.acknowledged, landed) {
+        (false, false) if goal.recipe || !differences.is_empty() => Some(call(progress, now)),
         (false, _) => Some(Verdict::Acknowledged),
-        (true, false) if memory.called.is_some() => Some(call(memory, now)),
+        (true, false) if progress.called.is_some() => Some(call(progress, now)),
         (true, _) if differences.is_empty() => None,
         (true, _) => Some(Verdict::Unreachable(
             differences.into_iter().map(|what| format!("changed elsewhere: {what}")).collect(),
@@ -207,7 +219,7 @@ pub(crate) fn scaled_by_autoscaler(group: &str) -> String {
     format!("group '{group}' is scaled by its autoscaler: change its bounds, not its size")
 }
 
-fn difference(wanted: &GroupSizes, group: &SeenGroup) -> Option<String> {
+fn difference(wanted: &GroupSizes, group: &ObservedGroup) -> Option<String> {
     let desired = wanted.desired.is_some_and(|desired| desired != group.desired);
     // An object without bounds cannot differ in them.
     let bounds = wanted.bounds.is_some() && group.bounds.is_some() && wanted.bounds != group.bounds;
@@ -221,22 +233,27 @@ fn difference(wanted: &GroupSizes, group: &SeenGroup) -> Option<String> {
 }
 
 /// Whether an old incarnation exists that is not being removed.
-fn restart(goal: &Goal, members: &[SeenMember], memory: &Memory, now: Timestamp) -> Option<Verdict> {
+fn restart(
+    goal: &WriteGoal,
+    members: &[ObservedMember],
+    progress: &WriteProgress,
+    now: Timestamp,
+) -> Option<Verdict> {
     let stays = members.iter().any(|member| !member.leaving && goal.old.contains(&member.id));
     let no_head = !members.iter().any(|member| member.role == NodeRole::Head);
-    if stays || (no_head && !memory.acknowledged) {
-        Some(call(memory, now))
+    if stays || (no_head && !progress.acknowledged) {
+        Some(call(progress, now))
     } else {
-        (!memory.acknowledged).then_some(Verdict::Acknowledged)
+        (!progress.acknowledged).then_some(Verdict::Acknowledged)
     }
 }
 
 /// Messages about everything that differs from the object.
-fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
+fn missing(goal: &WriteGoal, spec: &ObjectSpec, members: &[ObservedMember]) -> Vec<String> {
     let mut missing = Vec::new();
     // Where the operator replaces the head for its new recipe, the new one has to work.
     let replaces_head = goal.head && goal.rolled;
-    if goal.has_head && (goal.complete == Complete::All || replaces_head) {
+    if goal.has_head && (goal.complete == WaitScope::All || replaces_head) {
         let head = members.iter().find(|member| member.role == NodeRole::Head && !member.leaving);
         match head {
             Some(head) if works(head) => {}
@@ -246,8 +263,8 @@ fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     }
     for group in &spec.groups {
         let concerned = match &goal.complete {
-            Complete::All => true,
-            Complete::Groups(names) => names.contains(&group.name),
+            WaitScope::All => true,
+            WaitScope::Groups(names) => names.contains(&group.name),
         };
         if concerned {
             missing.extend(missing_of(group, members));
@@ -255,7 +272,7 @@ fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
     }
     let old =
         members.iter().filter(|member| goal.old.contains(&member.id) || (goal.rolled && member.outdated));
-    let old: Vec<SeenMember> = old.cloned().collect();
+    let old: Vec<ObservedMember> = old.cloned().collect();
     if !old.is_empty() {
         missing.push(format!("not replaced yet: {}", names(&old)));
     }
@@ -263,19 +280,19 @@ fn missing(goal: &Goal, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
 }
 
 /// Messages about everything that keeps a cluster from its goal.
-pub(crate) fn obstacles(has_head: bool, spec: &Spec, members: &[SeenMember]) -> Vec<String> {
-    let goal = Goal { has_head, ..Goal::looking(Complete::All) };
+pub(crate) fn obstacles(has_head: bool, spec: &ObjectSpec, members: &[ObservedMember]) -> Vec<String> {
+    let goal = WriteGoal { has_head, ..WriteGoal::observing(WaitScope::All) };
     let missing = missing(&goal, spec, members).into_iter();
     missing.chain(taken_away(spec)).chain(spec.refused.clone()).chain(spec.pending.clone()).collect()
 }
 
 /// Parts that were deleted elsewhere, and how to restore them.
-fn taken_away(spec: &Spec) -> Option<String> {
+fn taken_away(spec: &ObjectSpec) -> Option<String> {
     let what = spec.missing.join(", ");
     (!what.is_empty()).then(|| format!("{what} is not there: recover, restart or scale it to make it again"))
 }
 
-fn missing_of(group: &SeenGroup, members: &[SeenMember]) -> Option<String> {
+fn missing_of(group: &ObservedGroup, members: &[ObservedMember]) -> Option<String> {
     let own = || {
         members
             .iter()
@@ -298,23 +315,23 @@ fn missing_of(group: &SeenGroup, members: &[SeenMember]) -> Option<String> {
     }
 }
 
-fn works(member: &SeenMember) -> bool {
-    matches!(member.seen, Seen::Running { .. })
+fn works(member: &ObservedMember) -> bool {
+    matches!(member.observation, Observation::Running { .. })
 }
 
 /// The most members that a message names; there may be thousands.
 const NAMED: usize = 3;
 
-fn why<'m>(members: impl Iterator<Item = &'m SeenMember>) -> String {
-    let reason = |member: &'m SeenMember| match &member.seen {
-        Seen::Exited { reason } | Seen::Unknown { reason } => reason.as_str(),
+fn why<'m>(members: impl Iterator<Item = &'m ObservedMember>) -> String {
+    let reason = |member: &'m ObservedMember| match &member.observation {
+        Observation::Exited { reason } | Observation::Unknown { reason } => reason.as_str(),
         _ => member.reason.as_str(),
     };
     let reasons = distinct(members.map(|member| (member.name.as_str(), reason(member))));
     if reasons.is_empty() { String::new() } else { format!(" ({})", summarize(&reasons)) }
 }
 
-fn names(members: &[SeenMember]) -> String {
+fn names(members: &[ObservedMember]) -> String {
     let mut names: Vec<&str> = members.iter().take(NAMED).map(|member| member.name.as_str()).collect();
     if members.len() > NAMED {
         names.push("…");

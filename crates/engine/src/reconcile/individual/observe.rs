@@ -8,12 +8,12 @@ use crate::run::ActionRun;
 
 /// Observe or check health.
 #[derive(Debug, Clone, Copy)]
-enum Look {
+enum ObserveMode {
     Observe,
     Check,
 }
 
-impl Look {
+impl ObserveMode {
     async fn run(
         self,
         provider: &dyn Provider,
@@ -29,16 +29,16 @@ impl Look {
 
 impl ActionRun {
     /// Observes all members, or one and the head that it may need.
-    pub(crate) async fn look(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
-        self.look_by(only, Look::Observe).await
+    pub(crate) async fn observe(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
+        self.observe_with(only, ObserveMode::Observe).await
     }
 
     /// Checks the health of all members, or of one.
-    pub(crate) async fn ask_whether_well(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
-        self.look_by(only, Look::Check).await
+    pub(crate) async fn check_health(&self, only: Option<NodeId>) -> Result<Observed, ProviderError> {
+        self.observe_with(only, ObserveMode::Check).await
     }
 
-    async fn look_by(&self, only: Option<NodeId>, how: Look) -> Result<Observed, ProviderError> {
+    async fn observe_with(&self, only: Option<NodeId>, how: ObserveMode) -> Result<Observed, ProviderError> {
         if only.is_none() && self.subject.has_one_profile() {
             return how.run(self.provider.as_ref(), self.target(), &self.subject.nodes).await;
         }
@@ -47,9 +47,9 @@ impl ActionRun {
         let mut all = Observed::default();
         for (profile, nodes) in self.subject.by_profile(&ids) {
             let target = ClusterTarget { profile: &profile, ..self.target() };
-            let seen = how.run(self.provider.as_ref(), target, &nodes).await?;
-            all.nodes.extend(seen.nodes);
-            all.endpoints.extend(seen.endpoints);
+            let observed = how.run(self.provider.as_ref(), target, &nodes).await?;
+            all.nodes.extend(observed.nodes);
+            all.endpoints.extend(observed.endpoints);
         }
         Ok(all)
     }

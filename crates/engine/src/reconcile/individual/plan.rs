@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeRole, Seen};
+use muster_core::node::{Node, NodeRole, Observation};
 use muster_core::time::Timestamp;
 
 use crate::ports::provider::Observed;
 
 /// What an action remembers between two observations.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Memory {
+pub(crate) struct RetryState {
     /// Nodes that failed permanently, and why: not retried in this action.
     pub(crate) given_up: HashMap<NodeId, String>,
     /// Nodes that failed transiently: no retry before this moment.
@@ -36,7 +36,7 @@ pub(crate) struct Input<'a> {
     /// No member is added.
     pub(crate) keep_size: bool,
     /// Members to recreate, with their old physical ids.
-    pub(crate) again: &'a HashMap<NodeId, String>,
+    pub(crate) recreate: &'a HashMap<NodeId, String>,
 }
 
 /// The next steps.
@@ -78,13 +78,13 @@ pub(crate) enum Verdict {
 pub(crate) fn plan(
     input: Input<'_>,
     nodes: &[Node],
-    seen: &Observed,
-    memory: &Memory,
+    observed: &Observed,
+    retry_state: &RetryState,
     now: Timestamp,
 ) -> Plan {
     let mut planner = Planner {
         input,
-        memory,
+        retry_state,
         now,
         plan: Plan::default(),
         retries: Vec::new(),
@@ -92,13 +92,13 @@ pub(crate) fn plan(
         failures: Vec::new(),
     };
     if input.only.is_none() {
-        planner.head(nodes, seen);
+        planner.head(nodes, observed);
     }
-    let head_is_up = planner.head_is_up(nodes, seen);
+    let head_is_up = planner.head_is_up(nodes, observed);
     let chosen = |node: &&Node| input.only.is_none_or(|only| node.id == only);
     for node in nodes.iter().filter(chosen) {
         match node.role {
-            NodeRole::Worker => planner.member(node, &seen.of(node.id), head_is_up),
+            NodeRole::Worker => planner.member(node, &observed.of(node.id), head_is_up),
             // It was planned first.
             NodeRole::Head => {}
             NodeRole::Unknown(role) => planner.leave_alone(node, role.as_str()),
@@ -110,7 +110,7 @@ pub(crate) fn plan(
 
 struct Planner<'a> {
     input: Input<'a>,
-    memory: &'a Memory,
+    retry_state: &'a RetryState,
     now: Timestamp,
     plan: Plan,
     /// Moments of retries.
@@ -122,18 +122,20 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn head(&mut self, nodes: &[Node], seen: &Observed) {
+    fn head(&mut self, nodes: &[Node], observed: &Observed) {
         match nodes.iter().find(|node| node.role == NodeRole::Head) {
-            Some(head) => self.member(head, &seen.of(head.id), true),
+            Some(head) => self.member(head, &observed.of(head.id), true),
             None if self.input.cluster.has_head && self.input.start => self.plan.add_head = true,
             None => {}
         }
     }
 
     /// Workers are started once their head runs.
-    fn head_is_up(&self, nodes: &[Node], seen: &Observed) -> bool {
+    fn head_is_up(&self, nodes: &[Node], observed: &Observed) -> bool {
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
-        let up = |node: &Node| matches!(seen.of(node.id), Seen::Running { .. }) && !self.is_outdated(node);
+        let up = |node: &Node| {
+            matches!(observed.of(node.id), Observation::Running { .. }) && !self.is_outdated(node)
+        };
         !self.input.cluster.has_head || head.is_some_and(up)
     }
 
@@ -150,31 +152,34 @@ impl Planner<'_> {
         follows && node.incarnation < self.input.cluster.incarnation
     }
 
-    fn member(&mut self, node: &Node, seen: &Seen, head_is_up: bool) {
+    fn member(&mut self, node: &Node, observed: &Observation, head_is_up: bool) {
         let leaving = self.input.leaving.contains(&node.id);
-        match seen {
-            Seen::Absent if leaving => self.plan.gone.push(node.id),
+        match observed {
+            Observation::Absent if leaving => self.plan.gone.push(node.id),
             // Also an exited node: stopping it removes its leftovers.
             _ if leaving => self.stop(node),
-            Seen::Running { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
-            Seen::Running { physical_id } if self.input.again.get(&node.id) == Some(physical_id) => {
+            Observation::Running { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
+            Observation::Running { physical_id }
+                if self.input.recreate.get(&node.id) == Some(physical_id) =>
+            {
                 self.stop(node);
             }
-            Seen::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
+            Observation::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
             // It waits for a head that is gone: the head is handled first.
-            Seen::Starting { .. } if self.input.start && !head_is_up && node.role == NodeRole::Worker => {}
-            Seen::Starting { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
-            Seen::Starting { .. } if self.input.start => self.start(node),
+            Observation::Starting { .. }
+                if self.input.start && !head_is_up && node.role == NodeRole::Worker => {}
+            Observation::Starting { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
+            Observation::Starting { .. } if self.input.start => self.start(node),
             // Unknown never deletes or recovers anything.
-            Seen::Starting { .. } | Seen::Unknown { .. } => self.hopeful = true,
-            Seen::Absent | Seen::Exited { .. } | Seen::HostRestarted => {
-                self.bring_back(node, seen.loss().unwrap_or_default(), head_is_up);
+            Observation::Starting { .. } | Observation::Unknown { .. } => self.hopeful = true,
+            Observation::Absent | Observation::Exited { .. } | Observation::HostRestarted => {
+                self.bring_back(node, observed.loss().unwrap_or_default(), head_is_up);
             }
         }
     }
 
     fn stop(&mut self, node: &Node) {
-        if let Some(reason) = self.memory.given_up.get(&node.id) {
+        if let Some(reason) = self.retry_state.given_up.get(&node.id) {
             self.failures.push(format!("{}: {reason}", node.name));
         } else if self.may_stop(node) && self.may_try(node) {
             self.plan.stop.push(node.id);
@@ -182,7 +187,8 @@ impl Planner<'_> {
     }
 
     fn may_stop(&mut self, node: &Node) -> bool {
-        let not_before = self.memory.not_stopped_before.get(&node.id).filter(|moment| **moment > self.now);
+        let not_before =
+            self.retry_state.not_stopped_before.get(&node.id).filter(|moment| **moment > self.now);
         self.retries.extend(not_before);
         not_before.is_none()
     }
@@ -201,7 +207,7 @@ impl Planner<'_> {
         }
         // Restarts on request or for a new head do not count as crashes.
         let may_start = node.may_start(self.now) || self.is_outdated(node);
-        if self.memory.given_up.contains_key(&node.id) || may_start {
+        if self.retry_state.given_up.contains_key(&node.id) || may_start {
             self.start(node);
         } else {
             let minutes = node.next_start(self.now).since(self.now).secs() / 60 + 1;
@@ -214,7 +220,7 @@ impl Planner<'_> {
     }
 
     fn start(&mut self, node: &Node) {
-        if let Some(reason) = self.memory.given_up.get(&node.id) {
+        if let Some(reason) = self.retry_state.given_up.get(&node.id) {
             self.failures.push(format!("{}: {reason}", node.name));
         } else if self.may_try(node) {
             self.plan.start.push(node.id);
@@ -222,7 +228,7 @@ impl Planner<'_> {
     }
 
     fn may_try(&mut self, node: &Node) -> bool {
-        match self.memory.not_before.get(&node.id) {
+        match self.retry_state.not_before.get(&node.id) {
             Some(moment) if *moment > self.now => {
                 self.retries.push(*moment);
                 false

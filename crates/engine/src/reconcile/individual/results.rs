@@ -15,7 +15,7 @@ use crate::reconcile::individual::plan::Plan;
 use crate::run::{ActionRun, excluded, succeeded};
 
 impl ActionRun {
-    pub(crate) fn take_in(
+    pub(crate) fn record_result(
         &mut self,
         NodeResult { node: id, result }: NodeResult,
         strategy: &mut Individual<'_>,
@@ -30,8 +30,8 @@ impl ActionRun {
                 let stops = strategy.stops.entry(id).or_default();
                 *stops += 1;
                 // If it still runs, it is not stopped again at once.
-                let again = now.after(self.context.config.retry_delay(*stops));
-                strategy.memory.not_stopped_before.insert(id, again);
+                let recreate = now.after(self.context.config.retry_delay(*stops));
+                strategy.retry_state.not_stopped_before.insert(id, recreate);
                 if let Some(node) = self.node_mut(id) {
                     node.physical_id = None;
                     node.updated_at = Some(now);
@@ -58,9 +58,9 @@ impl ActionRun {
         if error.transient {
             let tries = strategy.failures.entry(id).or_default();
             *tries += 1;
-            strategy.memory.not_before.insert(id, now.after(self.context.config.retry_delay(*tries)));
+            strategy.retry_state.not_before.insert(id, now.after(self.context.config.retry_delay(*tries)));
         } else {
-            strategy.memory.given_up.insert(id, error.message.clone());
+            strategy.retry_state.given_up.insert(id, error.message.clone());
             self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
         }
         let (permanent, level) = (!error.transient, if error.transient { Level::Warn } else { Level::Error });
@@ -71,7 +71,7 @@ impl ActionRun {
             node.status_reason.clone_from(&error.message);
             node.updated_at = Some(now);
             let node = node.clone();
-            if permanent || error.is_death() {
+            if permanent || error.is_node_exit() {
                 let (action, reason) = (Some(&self.action), &error.reason);
                 let event = events::of_node(action, &node, level, reason, &error.message, now);
                 self.journal.events.push(event);
@@ -93,20 +93,20 @@ impl ActionRun {
                 node.status_reason.clone_from(&reason);
                 node.updated_at = Some(now);
             }
-            strategy.memory.given_up.insert(id, reason);
+            strategy.retry_state.given_up.insert(id, reason);
         }
     }
 
     /// Gives up nodes that still run although the provider acknowledged many stops.
     pub(crate) fn give_up_stops(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> bool {
         let now = self.now();
-        let vain = |id: &&NodeId| strategy.stops.get(id).is_some_and(|stops| *stops >= FUTILE_ATTEMPTS);
-        let vain: Vec<NodeId> = plan.stop.iter().filter(vain).copied().collect();
-        for id in &vain {
+        let futile = |id: &&NodeId| strategy.stops.get(id).is_some_and(|stops| *stops >= FUTILE_ATTEMPTS);
+        let futile: Vec<NodeId> = plan.stop.iter().filter(futile).copied().collect();
+        for id in &futile {
             let message =
                 format!("it was stopped {FUTILE_ATTEMPTS} times, each time with success, and is still there");
             self.failed(*id, &ProviderError::permanent("StopIgnored", message), strategy, now);
         }
-        !vain.is_empty()
+        !futile.is_empty()
     }
 }

@@ -2,21 +2,21 @@
 
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::events::{self, reason};
-use crate::watchers::expiry::decide::Ending;
+use crate::watchers::expiry::decide::ExpiryReason;
 
 /// Rounded to whole seconds, for messages.
-fn about(span: Span) -> Span {
-    Span::from_micros((span.micros() + 500_000) / 1_000_000 * 1_000_000)
+fn about(span: TimeSpan) -> TimeSpan {
+    TimeSpan::from_micros((span.micros() + 500_000) / 1_000_000 * 1_000_000)
 }
 
 /// The event that warns of a deletion.
-pub(crate) fn warning(cluster: &Cluster, of: Ending, now: Timestamp) -> Event {
+pub(crate) fn warning(cluster: &Cluster, of: ExpiryReason, now: Timestamp) -> Event {
     let left = |end: Option<Timestamp>| about(end.unwrap_or(now).since(now));
     let (word, message) = match of {
-        Ending::Idle => {
+        ExpiryReason::Idle => {
             let unused = about(now.since(cluster.unused_since().unwrap_or(now)));
             let (left, limit) =
                 (left(cluster.idle_ends_at()), cluster.limits.idle_timeout.unwrap_or_default());
@@ -25,7 +25,7 @@ pub(crate) fn warning(cluster: &Cluster, of: Ending, now: Timestamp) -> Event {
             );
             (reason::IDLE_TIMEOUT_SOON, message)
         }
-        Ending::Lifetime => {
+        ExpiryReason::Lifetime => {
             let (left, limit) =
                 (left(cluster.lifetime_ends_at()), cluster.limits.max_lifetime.unwrap_or_default());
             let message = format!(
@@ -38,16 +38,16 @@ pub(crate) fn warning(cluster: &Cluster, of: Ending, now: Timestamp) -> Event {
 }
 
 /// The reason and the message of a deletion.
-pub(crate) fn end(cluster: &Cluster, by: Ending) -> (&'static str, String) {
+pub(crate) fn end(cluster: &Cluster, by: ExpiryReason) -> (&'static str, String) {
     match by {
-        Ending::Idle => {
+        ExpiryReason::Idle => {
             let limit = cluster.limits.idle_timeout.unwrap_or_default();
             (
                 reason::IDLE_TIMEOUT,
                 format!("nobody has used it for its idle_timeout of {limit}: it is deleted"),
             )
         }
-        Ending::Lifetime => {
+        ExpiryReason::Lifetime => {
             let limit = cluster.limits.max_lifetime.unwrap_or_default();
             (reason::LIFETIME_OVER, format!("its max_lifetime of {limit} is over: it is deleted"))
         }

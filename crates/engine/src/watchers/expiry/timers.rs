@@ -5,27 +5,27 @@ use std::collections::{BTreeSet, HashMap};
 use muster_core::ids::ClusterId;
 use muster_core::time::Timestamp;
 
-use crate::watchers::expiry::decide::Memory;
+use crate::watchers::expiry::decide::WatchState;
 
 /// Clusters by the moment of their next evaluation, with their state.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     queue: BTreeSet<(Timestamp, ClusterId)>,
-    known: HashMap<ClusterId, (Option<Timestamp>, Memory)>,
+    known: HashMap<ClusterId, (Option<Timestamp>, WatchState)>,
 }
 
 impl Timers {
     /// Schedules a cluster for now.
-    pub(crate) fn at_once(&mut self, id: ClusterId) {
-        let memory = self.memory(id);
-        self.set(id, Some(Timestamp::default()), memory);
+    pub(crate) fn schedule_now(&mut self, id: ClusterId) {
+        let watch_state = self.watch_state(id);
+        self.set(id, Some(Timestamp::default()), watch_state);
     }
 
     /// Schedules a cluster for that moment, or only after its next change.
-    pub(crate) fn set(&mut self, id: ClusterId, at: Option<Timestamp>, memory: Memory) {
+    pub(crate) fn set(&mut self, id: ClusterId, at: Option<Timestamp>, watch_state: WatchState) {
         self.forget(id);
         self.queue.extend(at.map(|at| (at, id)));
-        self.known.insert(id, (at, memory));
+        self.known.insert(id, (at, watch_state));
     }
 
     /// Removes a cluster that has no limits, is gone, or belongs to another instance.
@@ -36,8 +36,8 @@ impl Timers {
     }
 
     /// The state of a cluster.
-    pub(crate) fn memory(&self, id: ClusterId) -> Memory {
-        self.known.get(&id).map(|(_, memory)| *memory).unwrap_or_default()
+    pub(crate) fn watch_state(&self, id: ClusterId) -> WatchState {
+        self.known.get(&id).map(|(_, watch_state)| *watch_state).unwrap_or_default()
     }
 
     /// The due clusters, at most `at_most`, the longest waiting first. They stay until they are set or removed.
@@ -67,16 +67,16 @@ mod tests {
     fn each_cluster_has_one_moment_and_keeps_its_memory() {
         let [early, late] = [1, 2].map(|number| ClusterId::from_uuid(Uuid::from_u128(number)));
         let at = |micros| Some(Timestamp::from_micros(micros));
-        let memory = Memory { asked: at(7), tried: None };
+        let watch_state = WatchState { queried_at: at(7), deletion_requested_at: None };
         let mut timers = Timers::default();
-        timers.set(late, at(20), memory);
-        timers.set(early, at(10), Memory::default());
+        timers.set(late, at(20), watch_state);
+        timers.set(early, at(10), WatchState::default());
         assert_eq!(timers.due(Timestamp::from_micros(20), 9), [early, late]);
         assert_eq!(timers.due(Timestamp::from_micros(20), 1), [early]);
-        timers.at_once(late);
+        timers.schedule_now(late);
         assert_eq!(timers.due(Timestamp::from_micros(9), 9), [late]);
-        assert_eq!(timers.memory(late), memory);
-        timers.set(late, None, memory);
+        assert_eq!(timers.watch_state(late), watch_state);
+        timers.set(late, None, watch_state);
         assert_eq!((timers.next(), timers.known().len()), (at(10), 2));
         timers.forget(early);
         assert_eq!((timers.next(), timers.known()), (None, vec![late]));

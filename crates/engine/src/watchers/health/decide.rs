@@ -1,48 +1,49 @@
 //! Whether a node is healthy. Pure: the same inputs give the same answer.
 
-use muster_core::node::{Node, NodeStatus, Seen};
+use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::policy::health::{PollUrl, Settings};
 use muster_core::time::Timestamp;
 
-use crate::ports::probe::Polled;
+use crate::ports::probe::PollResult;
 
 /// The result of one detection mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Health {
     /// It works, or its state is unknown.
-    Well,
+    Healthy,
     /// It does not work; a recent change may be the reason.
-    Unwell,
+    Unhealthy,
     /// It is dead: its provider observed that.
     Dead,
 }
 
 /// Health as the provider observes it.
-pub(crate) fn by_provider(node: &Node, seen: &Seen) -> Found {
-    match seen {
-        Seen::Exited { .. } => Found::Dead,
+pub(crate) fn by_provider(node: &Node, observation: &Observation) -> Health {
+    match observation {
+        Observation::Exited { .. } => Health::Dead,
         // It never worked, or it did and is gone.
-        Seen::Absent if node.created_at.is_some() => Found::Dead,
-        Seen::Absent => Found::Unwell,
+        Observation::Absent if node.created_at.is_some() => Health::Dead,
+        Observation::Absent => Health::Unhealthy,
         // A node that ended with its machine is recovered only on request.
-        Seen::Running { .. } | Seen::Starting { .. } | Seen::Unknown { .. } | Seen::HostRestarted => {
-            Found::Well
-        }
+        Observation::Running { .. }
+        | Observation::Starting { .. }
+        | Observation::Unknown { .. }
+        | Observation::HostRestarted => Health::Healthy,
     }
 }
 
 /// Health of the machine below a node.
-pub(crate) const fn by_machine(unwell: bool) -> Found {
-    if unwell { Found::Dead } else { Found::Well }
+pub(crate) const fn by_machine(unhealthy: bool) -> Health {
+    if unhealthy { Health::Dead } else { Health::Healthy }
 }
 
 /// Health as the node's URL reports it.
-pub(crate) const fn by_url(polled: &Polled, options: &PollUrl) -> Found {
+pub(crate) const fn by_url(polled: &PollResult, options: &PollUrl) -> Health {
     match polled {
         // The health of a node that may not be polled is unknown.
-        Polled::Well | Polled::NotAsked => Found::Well,
-        Polled::Unreachable(_) if !options.poll_url_conn_error_as_unhealthy => Found::Well,
-        Polled::Unwell(_) | Polled::Unreachable(_) => Found::Unwell,
+        PollResult::Healthy | PollResult::NotAllowed => Health::Healthy,
+        PollResult::Unreachable(_) if !options.poll_url_conn_error_as_unhealthy => Health::Healthy,
+        PollResult::Unhealthy(_) | PollResult::Unreachable(_) => Health::Unhealthy,
     }
 }
 
@@ -54,21 +55,21 @@ pub(crate) const fn is_settled(node: &Node) -> bool {
 }
 
 /// Whether a node has to be recovered.
-pub(crate) fn needs_recovery(settings: &Settings, node: &Node, found: &[Found], now: Timestamp) -> bool {
+pub(crate) fn needs_recovery(settings: &Settings, node: &Node, found: &[Health], now: Timestamp) -> bool {
     let changed = node.updated_at.unwrap_or(node.init_at);
     let settling = settings.is_settling(changed, now);
-    let well = |found: &Found| match found {
-        Found::Well => true,
-        Found::Unwell => settling,
-        Found::Dead => false,
+    let healthy = |found: &Health| match found {
+        Health::Healthy => true,
+        Health::Unhealthy => settling,
+        Health::Dead => false,
     };
-    !settings.is_well(found.iter().map(well))
+    !settings.is_healthy(found.iter().map(healthy))
 }
 
 #[cfg(test)]
 mod tests {
     use muster_core::sample;
-    use muster_core::time::Span;
+    use muster_core::time::TimeSpan;
     use rstest::rstest;
     use serde_json::json;
 
@@ -84,33 +85,37 @@ mod tests {
         serde_json::from_value(json!({"detection": detection, "recovery": recovery})).expect("settings")
     }
 
-    fn exited() -> Seen {
-        Seen::Exited { reason: "killed".to_owned() }
+    fn exited() -> Observation {
+        Observation::Exited { reason: "killed".to_owned() }
     }
 
     #[rstest]
-    #[case(exited(), true, Found::Dead)]
-    #[case(Seen::Absent, true, Found::Dead)]
-    #[case(Seen::Absent, false, Found::Unwell)]
-    #[case(Seen::HostRestarted, true, Found::Well)]
-    #[case(Seen::Unknown { reason: String::new() }, true, Found::Well)]
-    #[case(Seen::Running { physical_id: String::new() }, true, Found::Well)]
-    #[case(Seen::Starting { physical_id: None }, true, Found::Well)]
-    fn only_what_is_certainly_gone_is_dead(#[case] seen: Seen, #[case] worked: bool, #[case] found: Found) {
+    #[case(exited(), true, Health::Dead)]
+    #[case(Observation::Absent, true, Health::Dead)]
+    #[case(Observation::Absent, false, Health::Unhealthy)]
+    #[case(Observation::HostRestarted, true, Health::Healthy)]
+    #[case(Observation::Unknown { reason: String::new() }, true, Health::Healthy)]
+    #[case(Observation::Running { physical_id: String::new() }, true, Health::Healthy)]
+    #[case(Observation::Starting { physical_id: None }, true, Health::Healthy)]
+    fn only_what_is_certainly_gone_is_dead(
+        #[case] observation: Observation,
+        #[case] worked: bool,
+        #[case] found: Health,
+    ) {
         let created_at = worked.then(|| Timestamp::from_micros(1));
-        assert_eq!(by_provider(&Node { created_at, ..sample::node(1) }, &seen), found);
+        assert_eq!(by_provider(&Node { created_at, ..sample::node(1) }, &observation), found);
     }
 
     #[rstest]
-    #[case(Polled::Well, true, Found::Well)]
-    #[case(Polled::Unwell(String::new()), false, Found::Unwell)]
-    #[case(Polled::Unreachable(String::new()), true, Found::Unwell)]
-    #[case(Polled::Unreachable(String::new()), false, Found::Well)]
-    #[case(Polled::NotAsked, true, Found::Well)]
+    #[case(PollResult::Healthy, true, Health::Healthy)]
+    #[case(PollResult::Unhealthy(String::new()), false, Health::Unhealthy)]
+    #[case(PollResult::Unreachable(String::new()), true, Health::Unhealthy)]
+    #[case(PollResult::Unreachable(String::new()), false, Health::Healthy)]
+    #[case(PollResult::NotAllowed, true, Health::Healthy)]
     fn a_node_that_may_not_be_asked_is_not_unwell(
-        #[case] polled: Polled,
+        #[case] polled: PollResult,
         #[case] conn_error_as_unhealthy: bool,
-        #[case] found: Found,
+        #[case] found: Health,
     ) {
         let options = PollUrl {
             poll_url: String::new(),
@@ -124,23 +129,23 @@ mod tests {
     }
 
     #[rstest]
-    #[case("ANY_FAILED", &[Found::Dead], 0, true)]
-    #[case("ANY_FAILED", &[Found::Unwell], 299, false)]
-    #[case("ANY_FAILED", &[Found::Unwell], 300, true)]
-    #[case("ANY_FAILED", &[Found::Well, Found::Unwell], 300, true)]
-    #[case("ALL_FAILED", &[Found::Well, Found::Dead], 300, false)]
-    #[case("ALL_FAILED", &[Found::Unwell, Found::Dead], 300, true)]
-    #[case("ALL_FAILED", &[Found::Unwell, Found::Dead], 0, false)]
+    #[case("ANY_FAILED", &[Health::Dead], 0, true)]
+    #[case("ANY_FAILED", &[Health::Unhealthy], 299, false)]
+    #[case("ANY_FAILED", &[Health::Unhealthy], 300, true)]
+    #[case("ANY_FAILED", &[Health::Healthy, Health::Unhealthy], 300, true)]
+    #[case("ALL_FAILED", &[Health::Healthy, Health::Dead], 300, false)]
+    #[case("ALL_FAILED", &[Health::Unhealthy, Health::Dead], 300, true)]
+    #[case("ALL_FAILED", &[Health::Unhealthy, Health::Dead], 0, false)]
     #[case("ANY_FAILED", &[], 300, false)]
     fn a_node_is_recovered_once_it_had_its_time(
         #[case] conditional: &str,
-        #[case] found: &[Found],
+        #[case] found: &[Health],
         #[case] seconds: u32,
         #[case] recovered: bool,
     ) {
         let changed = Timestamp::from_micros(1);
         let node = Node { updated_at: Some(changed), ..sample::node(1) };
-        let now = changed.after(Span::from_secs(seconds));
+        let now = changed.after(TimeSpan::from_secs(seconds));
         assert_eq!(needs_recovery(&settings(conditional), &node, found, now), recovered);
     }
 }

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::events;
 
 /// Submits a recovery; false if another action holds the node or its cluster.
-pub(crate) async fn ask(
+pub(crate) async fn submit(
     context: &Context,
     cluster: &Cluster,
     node: &Node,

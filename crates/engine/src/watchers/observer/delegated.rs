@@ -9,49 +9,49 @@ use muster_store::commands::{Mirror as Command, Mirrored};
 
 use crate::context::Context;
 use crate::events::{self, reason};
-use crate::ports::provider::{Object, Observed, Spec};
+use crate::ports::provider::{ObjectSpec, ObjectState, Observed};
 use crate::reconcile::delegated::mirror::{self, Mirror};
-use crate::reconcile::delegated::mirror_events::{identified, tell};
+use crate::reconcile::delegated::mirror_events::{ignore_other_objects, to_events};
 use crate::reconcile::delegated::plan;
-use crate::watchers::observer::Looked;
+use crate::watchers::observer::ObserveOutcome;
 
 /// Records the observation of one cluster.
-pub(crate) async fn look_at(
+pub(crate) async fn record_observation(
     context: &Context,
     duty: String,
     cluster: Cluster,
     nodes: Vec<Node>,
-    seen: Observed,
-) -> Result<Looked, StoreError> {
-    let seen = identified(&cluster, seen);
+    observed: Observed,
+) -> Result<ObserveOutcome, StoreError> {
+    let observed = ignore_other_objects(&cluster, observed);
     let now = context.clock.now();
-    let mirror = match &seen.object {
-        Object::Unknown => return Ok(Looked::Open),
+    let mirror = match &observed.object {
+        ObjectState::Unknown => return Ok(ObserveOutcome::Pending),
         // Its creation failed or is not that far: there was no object that could be missing.
-        Object::Absent if cluster.observed.object.is_none() => return Ok(Looked::Settled),
-        Object::Absent => return end(context, duty, &cluster, now).await,
-        Object::Present(spec) => {
-            let mut mirror = mirror::mirror(&cluster, &nodes, &seen, Some(spec), |_| false, now);
+        ObjectState::Absent if cluster.observed.object.is_none() => return Ok(ObserveOutcome::InSync),
+        ObjectState::Absent => return end(context, duty, &cluster, now).await,
+        ObjectState::Present(spec) => {
+            let mut mirror = mirror::mirror(&cluster, &nodes, &observed, Some(spec), |_| false, now);
             let resized = mirror.cluster.generation != cluster.generation;
-            evaluate(&mut mirror, &nodes, spec, &seen, resized);
+            evaluate(&mut mirror, &nodes, spec, &observed, resized);
             mirror
         }
     };
     if mirror.is_same_as(&cluster) {
-        return Ok(Looked::Settled);
+        return Ok(ObserveOutcome::InSync);
     }
-    let Mirror { cluster: after, new, changed, gone, told } = mirror;
+    let Mirror { cluster: after, new, changed, gone, events } = mirror;
     let command = Command {
         duty,
         engine: context.lease().id,
         read_at: cluster.updated_at,
-        events: tell(None, &after, told, now),
+        events: to_events(None, &after, events, now),
         cluster: Cluster { updated_at: Some(now), ..after },
         new_nodes: new,
         nodes: changed,
         gone_nodes: gone,
     };
-    Ok(looked(context.store.mirror(command).await?))
+    Ok(outcome(context.store.mirror(command).await?))
 }
 
 /// Marks the row of a cluster deleted that was deleted elsewhere.
@@ -60,7 +60,7 @@ async fn end(
     duty: String,
     cluster: &Cluster,
     now: Timestamp,
-) -> Result<Looked, StoreError> {
+) -> Result<ObserveOutcome, StoreError> {
     let message = "it was deleted elsewhere";
     let event = events::of_cluster(None, cluster, Level::Warn, reason::DELETED_ELSEWHERE, message, now);
     let command = Command {
@@ -79,40 +79,43 @@ async fn end(
         gone_nodes: Vec::new(),
         events: vec![event],
     };
-    Ok(match looked(context.store.mirror(command).await?) {
+    Ok(match outcome(context.store.mirror(command).await?) {
         // Another object of the same name may exist already, restored from a copy.
-        Looked::Settled => Looked::Open,
-        looked => looked,
+        ObserveOutcome::InSync => ObserveOutcome::Pending,
+        outcome => outcome,
     })
 }
 
-fn looked(mirrored: Mirrored) -> Looked {
+fn outcome(mirrored: Mirrored) -> ObserveOutcome {
     match mirrored {
-        Mirrored::Written => Looked::Settled,
+        Mirrored::Written => ObserveOutcome::InSync,
         // The action that holds the cluster observes it itself; it is observed again afterwards.
-        Mirrored::Busy => Looked::Open,
-        Mirrored::NotOurs => Looked::NotOurs,
+        Mirrored::Busy => ObserveOutcome::Pending,
+        Mirrored::NotOurs => ObserveOutcome::NotLeader,
     }
 }
 
 /// Evaluates the status of the cluster, and what keeps it from its goal.
-fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &Spec, seen: &Observed, resized: bool) {
+fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &ObjectSpec, observed: &Observed, resized: bool) {
     let counts = mirror.counts(before);
     let cluster = &mut mirror.cluster;
-    let (word, mut words) = if spec.suspended {
+    let (status, mut reason) = if spec.suspended {
         (ClusterStatus::Suspended, "it is suspended".to_owned())
     } else {
         counts.evaluate(cluster, "NODE_CHECK")
     };
     // All members may work while new clients cannot reach the cluster.
-    let word =
-        if word == ClusterStatus::Active && !spec.missing.is_empty() { ClusterStatus::Warning } else { word };
-    let obstacles = plan::obstacles(cluster.has_head, spec, &seen.members);
-    if !matches!(word, ClusterStatus::Active | ClusterStatus::Suspended) && !obstacles.is_empty() {
-        words = format!("{words} {}", obstacles.join("; "));
+    let status = if status == ClusterStatus::Active && !spec.missing.is_empty() {
+        ClusterStatus::Warning
+    } else {
+        status
+    };
+    let obstacles = plan::obstacles(cluster.has_head, spec, &observed.members);
+    if !matches!(status, ClusterStatus::Active | ClusterStatus::Suspended) && !obstacles.is_empty() {
+        reason = format!("{reason} {}", obstacles.join("; "));
     }
     // The status reason of the last action stays while nothing changes.
-    if word != cluster.status || word != ClusterStatus::Active || resized {
-        (cluster.status, cluster.status_reason) = (word, words);
+    if status != cluster.status || status != ClusterStatus::Active || resized {
+        (cluster.status, cluster.status_reason) = (status, reason);
     }
 }

@@ -24,8 +24,8 @@ pub(crate) async fn discover(
     id: ClusterId,
 ) -> Result<bool, StoreError> {
     let Some(operator) = Arc::clone(provider).operator_provider() else { return Ok(false) };
-    let found = match operator.describe(id).await {
-        Ok(Some(found)) => found,
+    let discovered = match operator.describe(id).await {
+        Ok(Some(discovered)) => discovered,
         Ok(None) => return Ok(false),
         Err(error) if error.is_not_yet() => return Ok(false),
         Err(error) => {
@@ -34,7 +34,8 @@ pub(crate) async fn discover(
         }
     };
     let now = context.clock.now();
-    let Some((cluster, profile)) = rows(provider.as_ref(), &context.config.projects, id, found, now) else {
+    let Some((cluster, profile)) = rows(provider.as_ref(), &context.config.projects, id, discovered, now)
+    else {
         return Ok(false);
     };
     let message = format!("it was found in namespace '{}'", cluster.namespace);
@@ -47,32 +48,32 @@ fn rows(
     provider: &dyn Provider,
     projects: &ProjectNamespaces,
     id: ClusterId,
-    found: DiscoveredCluster,
+    discovered: DiscoveredCluster,
     now: Timestamp,
 ) -> Option<(Cluster, Profile)> {
     // Clusters in namespaces without a project are visible to admins only: no project has an empty name.
-    let project = projects.project_of(&found.namespace).unwrap_or_default().to_owned();
-    let capabilities = provider.capabilities(&found.kind, Some(&found.flavor))?;
+    let project = projects.project_of(&discovered.namespace).unwrap_or_default().to_owned();
+    let capabilities = provider.capabilities(&discovered.kind, Some(&discovered.flavor))?;
     let recipe = ProfileId::from_uuid(new_id());
     let profile = Profile {
-        properties: found.properties,
-        ..Profile::implicit(recipe, &found.name, found.kind, &project, &found.user, now)
+        properties: discovered.properties,
+        ..Profile::implicit(recipe, &discovered.name, discovered.kind, &project, &discovered.user, now)
     };
-    let created_at = found.created_at.or(Some(now));
-    let new = Cluster::new(id, found.name, project, provider.instance().clone(), &profile, now);
+    let created_at = discovered.created_at.or(Some(now));
+    let new = Cluster::new(id, discovered.name, project, provider.instance().clone(), &profile, now);
     let cluster = Cluster {
-        namespace: found.namespace,
-        owner: found.owner,
-        user: found.user,
-        framework: Some(found.framework),
-        flavor: Some(found.flavor),
+        namespace: discovered.namespace,
+        owner: discovered.owner,
+        user: discovered.user,
+        framework: Some(discovered.framework),
+        flavor: Some(discovered.flavor),
         has_head: capabilities.head,
-        groups: found.groups,
+        groups: discovered.groups,
         // The real status is observed in a moment.
         status: ClusterStatus::Warning,
         status_reason: "it was discovered, and has not been observed yet".to_owned(),
-        labels: found.labels,
-        annotations: found.annotations,
+        labels: discovered.labels,
+        annotations: discovered.annotations,
         init_at: created_at.unwrap_or(now),
         created_at,
         ..new

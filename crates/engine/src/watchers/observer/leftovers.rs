@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::Cluster;
-use muster_core::time::{Span, Timestamp};
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::commands::Observe;
 use muster_store::reads::{ActionQuery, ActionSort};
 use muster_store::{Direction, StoreError};
@@ -12,11 +12,11 @@ use muster_store::{Direction, StoreError};
 use crate::admission::submit;
 use crate::context::Context;
 use crate::ports::provider::Provider;
-use crate::watchers::observer::{Looked, duty};
+use crate::watchers::observer::{ObserveOutcome, duty};
 
 /// How long after a collection that failed or was cancelled the next one is submitted. What passes soon, such as an
 /// unreachable server, was retried by the action itself.
-const RETRY_AFTER: Span = Span::from_secs(600);
+const RETRY_AFTER: TimeSpan = TimeSpan::from_secs(600);
 
 /// Submits the deletion of an object whose cluster is history, if Muster created and deleted that cluster. What others
 /// deleted and restored from a backup is another cluster.
@@ -24,13 +24,13 @@ pub(crate) async fn collect(
     context: &Context,
     provider: &Arc<dyn Provider>,
     history: &Cluster,
-) -> Result<Looked, StoreError> {
+) -> Result<ObserveOutcome, StoreError> {
     let operator = Arc::clone(provider).operator_provider();
     let Some(operator) = operator.filter(|operator| operator.discovered().contains(&history.id)) else {
-        return Ok(Looked::Settled);
+        return Ok(ObserveOutcome::InSync);
     };
-    if history.is_found() {
-        return Ok(Looked::Settled);
+    if history.is_external() {
+        return Ok(ObserveOutcome::InSync);
     }
     let (now, last) = (context.clock.now(), last_deletion(context, history, &[]).await?);
     // Older deletions may be purged before the row is; a collection was only submitted where there was one.
@@ -38,17 +38,21 @@ pub(crate) async fn collect(
         || last_deletion(context, history, &[ActionStatus::Succeeded]).await?.is_some();
     if !was_deleted_here {
         operator.disown(history.id);
-        return Ok(Looked::Settled);
+        return Ok(ObserveOutcome::InSync);
     }
     if !last.is_none_or(|last| is_collection_due(&last, now)) {
-        return Ok(Looked::Open);
+        return Ok(ObserveOutcome::Pending);
     }
     let (duty, engine) = (duty(provider), context.lease().id);
     let (clusters, orphans, events) = (Vec::new(), Vec::new(), Vec::new());
     let healing = vec![submit::garbage_collection(context, history)];
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
     // It is open until the object is gone, whatever becomes of the action.
-    Ok(if context.store.observe(command).await? { Looked::Open } else { Looked::NotOurs })
+    Ok(if context.store.observe(command).await? {
+        ObserveOutcome::Pending
+    } else {
+        ObserveOutcome::NotLeader
+    })
 }
 
 /// The last deletion of a cluster, of those in one of these states if any are given.

@@ -5,28 +5,28 @@ use std::sync::Arc;
 
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::{Node, Seen};
+use muster_core::node::{Node, Observation};
 use muster_store::StoreError;
 use muster_store::commands::Observe;
 
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::intent::orphan;
-use crate::ports::provider::{Change, ClusterTarget, Provider};
-use crate::watchers::observer::{Looked, duty, lost_nodes};
+use crate::ports::provider::{ClusterTarget, Provider, WorldChange};
+use crate::watchers::observer::{ObserveOutcome, duty, lost_nodes};
 
 /// The clusters that changes are about; an orphan counts as its own virtual cluster.
 pub(crate) async fn clusters_of(
     context: &Context,
-    changes: &[Change],
+    changes: &[WorldChange],
 ) -> Result<HashSet<ClusterId>, StoreError> {
     let mut clusters = HashSet::new();
     let mut nodes = Vec::new();
     for change in changes {
         match change {
-            Change::Cluster(id) => drop(clusters.insert(*id)),
-            Change::Node(id) => nodes.push(*id),
-            Change::Everything => {}
+            WorldChange::Cluster(id) => drop(clusters.insert(*id)),
+            WorldChange::Node(id) => nodes.push(*id),
+            WorldChange::Everything => {}
         }
     }
     for node in context.store.nodes_of(&nodes).await? {
@@ -36,26 +36,28 @@ pub(crate) async fn clusters_of(
 }
 
 /// Observes the orphan of a virtual cluster, if there is one, and records its loss.
-pub(crate) async fn look_at(
+pub(crate) async fn observe_orphan(
     context: &Context,
     provider: &Arc<dyn Provider>,
     id: ClusterId,
-) -> Result<Looked, StoreError> {
+) -> Result<ObserveOutcome, StoreError> {
     let node = context.store.node(NodeId::from_uuid(*id.as_uuid())).await?;
-    let Some(node) = node.filter(|node| node.cluster_id.is_none()) else { return Ok(Looked::Settled) };
-    let Some(profile) = context.store.profile(node.profile_id).await? else { return Ok(Looked::Settled) };
+    let Some(node) = node.filter(|node| node.cluster_id.is_none()) else { return Ok(ObserveOutcome::InSync) };
+    let Some(profile) = context.store.profile(node.profile_id).await? else {
+        return Ok(ObserveOutcome::InSync);
+    };
     let cluster = orphan::cluster(&node, &profile, &context.config.projects);
     let target = ClusterTarget { cluster: &cluster, profile: &profile };
     let nodes = [node];
-    let look = context.stopping.run_until_cancelled(provider.observe(target, &nodes));
-    let Some(Ok(observed)) = look.await else { return Ok(Looked::Open) };
+    let observation = context.stopping.run_until_cancelled(provider.observe(target, &nodes));
+    let Some(Ok(observed)) = observation.await else { return Ok(ObserveOutcome::Pending) };
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {
-        return Ok(Looked::Settled);
+        return Ok(ObserveOutcome::InSync);
     }
     let now = context.clock.now();
-    let tell = |node: &Node| {
-        let restarted = observed.of(node.id) == Seen::HostRestarted;
+    let loss_event = |node: &Node| {
+        let restarted = observed.of(node.id) == Observation::HostRestarted;
         let reason = if restarted { reason::HOST_RESTARTED } else { reason::NODE_LOST };
         events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
     };
@@ -63,10 +65,10 @@ pub(crate) async fn look_at(
         duty: duty(provider),
         engine: context.lease().id,
         clusters: Vec::new(),
-        events: lost.iter().map(tell).collect(),
+        events: lost.iter().map(loss_event).collect(),
         orphans: lost,
         healing: Vec::new(),
         now,
     };
-    Ok(if context.store.observe(command).await? { Looked::Settled } else { Looked::NotOurs })
+    Ok(if context.store.observe(command).await? { ObserveOutcome::InSync } else { ObserveOutcome::NotLeader })
 }

@@ -3,7 +3,7 @@
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::ClusterStatus;
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
@@ -11,7 +11,7 @@ use muster_testkit::operator::{Lie, OPERATED_CLUSTER, Verb};
 use muster_testkit::{ManualClock, database_test};
 use rstest::rstest;
 
-use super::{created, ids, names, open, operated, soon, told, until, within_a_second, workers};
+use super::{created, ids, names, open, operated, recorded_events, soon, until, within_a_second, workers};
 use crate::harness::{Harness, Kind, exactly, setup};
 
 #[database_test(open)]
@@ -70,7 +70,7 @@ async fn an_operator_that_makes_fewer_in_silence_is_waited_for_until_the_time_is
         nodes.iter().filter(works).count()
     };
     until(&harness, cluster.id, "two workers that work", |_, nodes| active(nodes) == 2).await;
-    clock.advance(Span::from_secs(1));
+    clock.advance(TimeSpan::from_secs(1));
     let resize = harness.ended(resize).await;
     assert_eq!(resize.status, ActionStatus::Failed);
     let words = "TIMEOUT: it did not end within 1 seconds: group 'default': 2 of 4 workers work";
@@ -139,7 +139,7 @@ async fn a_resize_cancelled_after_its_write_leaves_what_was_written_to_the_opera
     .await;
     let after = workers(harness.nodes(cluster.id).await);
     assert_eq!(ids(&after), ids(&asked), "the ids that were given out");
-    assert_eq!(told(&harness, cluster.id, "ChangedElsewhere").await, []);
+    assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await, []);
 }
 
 #[database_test(open)]

@@ -3,14 +3,14 @@
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::principal::Door;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::ActionQuery;
 use muster_testkit::operator::Verb;
 use muster_testkit::{ManualClock, database_test, eventually};
 
 use super::takeover::{replace_by_a_dying_one, take_over};
-use super::{created, open, told, until};
+use super::{created, open, recorded_events, until};
 use crate::harness::{Harness, PATIENCE, setup};
 
 /// A cluster that was deleted, its row, and the action that deleted it.
@@ -64,7 +64,7 @@ async fn an_object_that_comes_after_the_deletion_is_deleted_by_one_action(harnes
     assert_eq!(collection.status_reason, "The object of a deleted cluster was removed.");
     assert_eq!(collection.principal.project, history.project);
     for reason in ["LeftoverFound", "LeftoverRemoved"] {
-        let events = told(&harness, history.id, reason).await;
+        let events = recorded_events(&harness, history.id, reason).await;
         let actions: Vec<_> = events.iter().map(|event| event.action_id).collect();
         assert_eq!(actions, [Some(collection.id)], "{reason}");
     }
@@ -123,7 +123,7 @@ async fn a_collection_that_failed_is_repeated_after_a_while(world: (Harness, Man
     let (harness, clock) = world;
     let (history, _) = deleted(&harness).await;
     // Which deletion is the last one is told by time.
-    clock.advance(Span::from_secs(1));
+    clock.advance(TimeSpan::from_secs(1));
     harness.operators.fail_next(Verb::Delete, ProviderError::permanent("Forbidden", "it may not"));
     harness.operators.write_late(&history);
     let failed = collected(&harness, &history, 1).await;
@@ -131,7 +131,7 @@ async fn a_collection_that_failed_is_repeated_after_a_while(world: (Harness, Man
     assert_eq!(harness.cluster(history.id).await, history, "history does not change");
     observed(&harness).await;
     assert_eq!(collections(&harness, &history).await.len(), 1, "not at once");
-    clock.advance(Span::from_secs(600));
+    clock.advance(TimeSpan::from_secs(600));
     assert_eq!(collected(&harness, &history, 2).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.cluster(history.id).await, history);
 }

@@ -2,18 +2,18 @@
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::change::{Change, Recovery};
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_testkit::database_test;
 use muster_testkit::operator::{OPERATED_CLUSTER, Verb};
 
-use super::{created, engine, names, open, operated, soon, told};
+use super::{created, engine, names, open, operated, recorded_events, soon};
 use crate::harness::{Harness, PATIENCE, exactly};
 
 /// An engine whose heartbeat never comes: to others it is dead after a second.
 pub(super) async fn replace_by_a_dying_one(harness: &mut Harness) {
     harness.engine.stop().await;
-    let config = Config { lease: Span::from_secs(1), heartbeat: Span::from_secs(3600), ..soon() };
+    let config = Config { lease: TimeSpan::from_secs(1), heartbeat: TimeSpan::from_secs(3600), ..soon() };
     harness.engine = engine(harness, harness.store().clone(), config).await;
 }
 
@@ -43,7 +43,7 @@ async fn a_write_whose_response_was_lost_is_not_repeated(mut harness: Harness) {
     assert_eq!(harness.operators.workers(cluster.id).len(), 4);
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.generation), (4, 2));
-    assert_eq!(told(&harness, cluster.id, "ChangedElsewhere").await, []);
+    assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await, []);
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
 }
 

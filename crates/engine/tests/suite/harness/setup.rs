@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, SystemClock};
-use muster_engine::ports::webhook::{Hooks, Nowhere};
+use muster_engine::ports::webhook::{NoWebhooks, Webhooks};
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_store::Store;
 use muster_testkit::fake::{Fake, World};
@@ -19,7 +19,7 @@ pub(crate) struct Setup {
     config: Config,
     policies: Policies,
     clock: Arc<dyn Clock>,
-    hooks: Arc<dyn Hooks>,
+    hooks: Arc<dyn Webhooks>,
     by_hand: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn setup() -> Setup {
         config: Config::default(),
         policies: Policies::default(),
         clock: Arc::new(SystemClock),
-        hooks: Arc::new(Nowhere),
+        hooks: Arc::new(NoWebhooks),
         by_hand: false,
     }
 }
@@ -46,13 +46,13 @@ impl Setup {
     /// A clock that is set by hand. The lease outlives every test, however far the clock is set, and what the engine
     /// does by its own period it does soon, unless another configuration follows.
     pub(crate) fn clock(self, clock: &ManualClock) -> Self {
-        let config = Config { safety_period: Span::from_millis(50), ..self.config };
+        let config = Config { safety_period: TimeSpan::from_millis(50), ..self.config };
         Self { clock: Arc::new(clock.clone()), by_hand: true, config, ..self }
     }
 
     /// Where messages go before nodes are removed.
-    pub(crate) fn hooks(self, hooks: &Arc<impl Hooks + 'static>) -> Self {
-        Self { hooks: Arc::clone(hooks) as Arc<dyn Hooks>, ..self }
+    pub(crate) fn hooks(self, hooks: &Arc<impl Webhooks + 'static>) -> Self {
+        Self { hooks: Arc::clone(hooks) as Arc<dyn Webhooks>, ..self }
     }
 
     /// Starts it over a fresh database and providers in memory; none where there is no such database.
@@ -71,7 +71,7 @@ impl Setup {
     async fn start_over(self, store: Store, provider: &Arc<World>, operators: &Arc<OperatorWorld>) -> Engine {
         let Self { mut config, policies, clock, hooks, by_hand } = self;
         if by_hand {
-            config.lease = Span::from_secs(u32::MAX);
+            config.lease = TimeSpan::from_secs(u32::MAX);
         }
         let parts = Parts {
             store,

@@ -1,7 +1,7 @@
 //! Beside whom nodes run.
 
 use muster_core::action::{ActionKind, ActionStatus};
-use muster_core::placement::{Affinity, Place, ServerGroup};
+use muster_core::placement::{Affinity, Placement, ServerGroup};
 use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn the_new_nodes_of_a_cluster_are_a_group(
         let binding = harness.store().binding(cluster.id, policy.id).await.unwrap().unwrap();
         let group = ServerGroup { policy: rule, id: binding.id.to_string() };
         for node in harness.nodes(cluster.id).await {
-            let place = Place { servergroup: Some(group.clone()), ..Place::default() };
+            let place = Placement { servergroup: Some(group.clone()), ..Placement::default() };
             assert_eq!(harness.provider.place(node.id), Some(place));
         }
         groups.push(group);
@@ -46,7 +46,8 @@ async fn its_zone_counts_unless_a_placement_policy_has_others(harness: Harness) 
     zoned(&harness, &cluster, &["az1", "az2"]).await;
     scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 2).await;
     assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 1), ("-/az2", 1), ("-/az9", 1)]));
-    let grouped = harness.nodes(cluster.id).await.iter().all(|node| Place::of(node).servergroup.is_some());
+    let grouped =
+        harness.nodes(cluster.id).await.iter().all(|node| Placement::of(node).servergroup.is_some());
     assert!(grouped, "one of them is in no group");
 }
 

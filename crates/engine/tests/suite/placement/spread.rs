@@ -2,7 +2,7 @@
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::ids::NodeId;
-use muster_core::placement::Place;
+use muster_core::placement::Placement;
 use muster_testkit::database_test;
 use serde_json::json;
 
@@ -86,9 +86,10 @@ async fn every_region_has_nodes_in_all_zones(harness: Harness) {
     assert_eq!(inwards.data["deletion"]["zones"], json!({"az1": 1, "az2": 1}));
     let left = harness.nodes(cluster.id).await;
     let of = |name: &str| {
-        let is =
-            |place: &Place| [&place.region_name, &place.zone].iter().any(|at| at.as_deref() == Some(name));
-        left.iter().map(Place::of).filter(is).count()
+        let is = |place: &Placement| {
+            [&place.region_name, &place.zone].iter().any(|at| at.as_deref() == Some(name))
+        };
+        left.iter().map(Placement::of).filter(is).count()
     };
     assert_eq!(["r1", "r2", "az1", "az2"].map(of), [3; 4]);
 }
@@ -96,7 +97,7 @@ async fn every_region_has_nodes_in_all_zones(harness: Harness) {
 /// Ids of a zone's members, oldest first.
 async fn in_zone(harness: &Harness, cluster: &muster_core::cluster::Cluster, zone: &str) -> Vec<NodeId> {
     let mut nodes = harness.nodes(cluster.id).await;
-    nodes.retain(|node| Place::of(node).zone.as_deref() == Some(zone));
+    nodes.retain(|node| Placement::of(node).zone.as_deref() == Some(zone));
     nodes.sort_by_key(|node| (node.created_at, node.index));
     nodes.iter().map(|node| node.id).collect()
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{attach, ended, policy, with_policies};
 use crate::harness::{Harness, Kind};
 
-async fn told(harness: &Harness, cluster: &Cluster, policy: &Policy, enabled: bool) -> Action {
+async fn change_policy(harness: &Harness, cluster: &Cluster, policy: &Policy, enabled: bool) -> Action {
     let inputs = json!({"policy_id": policy.id, "enabled": enabled});
     ended(harness, ActionKind::ClusterUpdatePolicy, cluster, inputs).await
 }
@@ -38,10 +38,10 @@ async fn a_policy_is_attached_enabled_and_detached(harness: Harness) {
     assert_eq!((binding.enabled, binding.priority, binding.last_op), (true, 400, None));
     let again = attach(&harness, &cluster, &deletion).await;
     assert_ended(&again, ActionStatus::Succeeded, "Policy already attached.");
-    let disabled = told(&harness, &cluster, &deletion, false).await;
+    let disabled = change_policy(&harness, &cluster, &deletion, false).await;
     assert_ended(&disabled, ActionStatus::Succeeded, "Policy updated.");
     assert!(!harness.store().binding(cluster.id, deletion.id).await.unwrap().unwrap().enabled);
-    let same = told(&harness, &cluster, &deletion, false).await;
+    let same = change_policy(&harness, &cluster, &deletion, false).await;
     assert_ended(&same, ActionStatus::Succeeded, "No update is needed.");
     let gone = detached(&harness, &cluster, &deletion).await;
     assert_ended(&gone, ActionStatus::Succeeded, "Policy detached.");

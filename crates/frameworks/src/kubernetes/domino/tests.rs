@@ -134,7 +134,7 @@ fn cluster() -> Cluster {
 }
 
 fn remade(properties: &Value, words: &Words) -> Result<Value, String> {
-    let recipe = ClusterRecipe::of(properties.as_object().expect("a map")).expect("a recipe");
+    let recipe = ClusterRecipe::from_stored(properties.as_object().expect("a map")).expect("a recipe");
     let cluster = cluster();
     let plan = Plan { cluster: &cluster, recipe: &recipe };
     let steps = RAY.remake(plan, plan, &[words])?;

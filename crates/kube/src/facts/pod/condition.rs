@@ -1,6 +1,6 @@
 //! How a pod is, and why it does not work yet.
 
-use muster_core::node::Seen;
+use muster_core::node::Observation;
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -75,13 +75,15 @@ impl Status {
     }
 
     /// How the pod that is called so is, and why it does not work yet.
-    pub(super) fn seen(&self, identity: &str) -> (Seen, String) {
+    pub(super) fn seen(&self, identity: &str) -> (Observation, String) {
         let physical_id = identity.to_owned();
         match self.phase.as_str() {
-            "Succeeded" | "Failed" => (Seen::Exited { reason: self.end() }, String::new()),
-            "Unknown" => (Seen::Unknown { reason: self.words("its machine does not answer") }, String::new()),
-            _ if self.is("Ready") => (Seen::Running { physical_id }, String::new()),
-            _ => (Seen::Starting { physical_id: Some(physical_id) }, self.obstacle()),
+            "Succeeded" | "Failed" => (Observation::Exited { reason: self.end() }, String::new()),
+            "Unknown" => {
+                (Observation::Unknown { reason: self.words("its machine does not answer") }, String::new())
+            }
+            _ if self.is("Ready") => (Observation::Running { physical_id }, String::new()),
+            _ => (Observation::Starting { physical_id: Some(physical_id) }, self.obstacle()),
         }
     }
 
@@ -173,16 +175,16 @@ mod tests {
 
     use super::*;
 
-    fn seen(status: &Value) -> (Seen, String) {
+    fn seen(status: &Value) -> (Observation, String) {
         serde_json::from_value::<Status>(status.clone()).expect("a status").seen("demo/p")
     }
 
     #[test]
     fn a_pod_works_when_it_is_ready() {
         let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
-        assert_eq!(seen(&ready).0, Seen::Running { physical_id: "demo/p".into() });
+        assert_eq!(seen(&ready).0, Observation::Running { physical_id: "demo/p".into() });
         let unready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]});
-        assert_eq!(seen(&unready).0, Seen::Starting { physical_id: Some("demo/p".into()) });
+        assert_eq!(seen(&unready).0, Observation::Starting { physical_id: Some("demo/p".into()) });
     }
 
     #[rstest]
@@ -226,11 +228,14 @@ mod tests {
     )]
     #[case(json!({"phase": "Succeeded"}), "it ended")]
     fn how_it_ended_is_told(#[case] status: Value, #[case] words: &str) {
-        assert_eq!(seen(&status).0, Seen::Exited { reason: words.to_owned() });
+        assert_eq!(seen(&status).0, Observation::Exited { reason: words.to_owned() });
     }
 
     #[test]
     fn a_pod_whose_machine_is_lost_is_unknown() {
-        assert!(matches!(seen(&json!({"phase": "Unknown", "reason": "NodeLost"})).0, Seen::Unknown { .. }));
+        assert!(matches!(
+            seen(&json!({"phase": "Unknown", "reason": "NodeLost"})).0,
+            Observation::Unknown { .. }
+        ));
     }
 }

@@ -1,7 +1,7 @@
 //! Installations with a Python that does as told.
 
 use futures::StreamExt as _;
-use muster_engine::ports::frameworks::{Found, Frameworks, Installation, Installing};
+use muster_engine::ports::frameworks::{FrameworkEnvironment, Frameworks, InstallProgress, Installation};
 use rstest::rstest;
 
 use super::*;
@@ -18,12 +18,12 @@ fn environments(folder: &Path, venv: &str, pip: &str) -> Environments {
     Environments::of_base(base, folder.join("made"), Vec::new())
 }
 
-async fn said(mut installation: Installation) -> (Vec<String>, Result<(Found, bool), String>) {
+async fn said(mut installation: Installation) -> (Vec<String>, Result<(FrameworkEnvironment, bool), String>) {
     let mut lines = Vec::new();
     while let Some(told) = installation.next().await {
         match told {
-            Ok(Installing::Doing(line)) => lines.push(line),
-            Ok(Installing::Done { found, already }) => return (lines, Ok((found, already))),
+            Ok(InstallProgress::Doing(line)) => lines.push(line),
+            Ok(InstallProgress::Done { found, already }) => return (lines, Ok((found, already))),
             Err(why) => return (lines, Err(why)),
         }
     }
@@ -34,8 +34,8 @@ async fn said(mut installation: Installation) -> (Vec<String>, Result<(Found, bo
 async fn until(installation: &mut Installation, what: &str) {
     while let Some(told) = installation.next().await {
         match told {
-            Ok(Installing::Doing(line)) if line.contains(what) => return,
-            Ok(Installing::Doing(_)) => {}
+            Ok(InstallProgress::Doing(line)) if line.contains(what) => return,
+            Ok(InstallProgress::Doing(_)) => {}
             other => panic!("it ended before it said '{what}': {other:?}"),
         }
     }
@@ -217,7 +217,7 @@ async fn an_environment_of_the_user_that_has_it_is_enough() {
         vec![(own.clone(), Source::Active)],
     );
     let (lines, done) = said(environments.install(dask())).await;
-    let found = Found {
+    let found = FrameworkEnvironment {
         version: "2.0".to_owned(),
         interpreter: own.to_string_lossy().into_owned(),
         source: "active virtual environment",

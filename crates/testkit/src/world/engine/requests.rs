@@ -9,7 +9,7 @@ use muster_core::ids::{ActionId, ClusterId, EngineId, NodeId, ProfileId};
 use muster_core::principal::Door;
 use muster_core::profile::Profile;
 use muster_core::sample;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::{Caller, ChangeRequest, Engine, NewNode, NodeChangeRequest, SubmitError};
 use muster_store::StoreError;
 use muster_store::commands::Accepted;
@@ -163,7 +163,7 @@ fn caller() -> Caller {
 /// A database that is gone for a while does not end the wait.
 async fn end(engine: &Engine, id: ActionId) -> Action {
     loop {
-        match engine.wait(id, Milestone::Reached, Span::from_secs(3600)).await {
+        match engine.wait(id, Milestone::Reached, TimeSpan::from_secs(3600)).await {
             Ok(action) if action.status.is_final() => return action,
             Ok(_) => {}
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

@@ -13,27 +13,28 @@ fn cluster(desired: u32) -> Cluster {
     cluster
 }
 
-fn spec(desired: u32) -> Spec {
+fn spec(desired: u32) -> ObjectSpec {
     let bounds = Some(Bounds { min: 0, max: None });
-    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, made: None };
-    Spec { identity: "o".to_owned(), fence: Fence(5), groups: vec![group], ..Spec::default() }
+    let group =
+        ObservedGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, template: None };
+    ObjectSpec { identity: "o".to_owned(), fence: Fence(5), groups: vec![group], ..ObjectSpec::default() }
 }
 
-fn member(name: &str) -> SeenMember {
-    SeenMember {
+fn member(name: &str) -> ObservedMember {
+    ObservedMember {
         id: MemberId { identity: name.to_owned(), uid: format!("{name}-1") },
         name: name.to_owned(),
         role: NodeRole::Worker,
         group: Some("default".to_owned()),
-        seen: Seen::Running { physical_id: format!("demo/{name}") },
+        observation: Observation::Running { physical_id: format!("demo/{name}") },
         reason: String::new(),
         leaving: false,
         outdated: false,
     }
 }
 
-fn head(name: &str) -> SeenMember {
-    SeenMember { role: NodeRole::Head, group: None, ..member(name) }
+fn head(name: &str) -> ObservedMember {
+    ObservedMember { role: NodeRole::Head, group: None, ..member(name) }
 }
 
 fn placeholder(index: u32) -> Node {
@@ -43,25 +44,25 @@ fn placeholder(index: u32) -> Node {
 /// A node that stands for a member that works.
 fn bound(index: u32, name: &str) -> Node {
     let mut node = sample::node(index);
-    take(&mut node, &member(name), NOW);
+    apply_observation(&mut node, &member(name), NOW);
     node
 }
 
 fn bound_head(name: &str) -> Node {
     let mut node = Node { role: NodeRole::Head, group: None, index: 0, ..sample::node(0) };
-    take(&mut node, &head(name), NOW);
+    apply_observation(&mut node, &head(name), NOW);
     node
 }
 
-fn look(cluster: &Cluster, nodes: &[Node], members: Vec<SeenMember>, spec: &Spec) -> Mirror {
-    let seen = Observed { members, ..Observed::default() };
-    mirror(cluster, nodes, &seen, Some(spec), |_| false, NOW)
+fn look(cluster: &Cluster, nodes: &[Node], members: Vec<ObservedMember>, spec: &ObjectSpec) -> Mirror {
+    let observed = Observed { members, ..Observed::default() };
+    mirror(cluster, nodes, &observed, Some(spec), |_| false, NOW)
 }
 
 fn lost(mirror: &Mirror) -> Vec<&str> {
-    let lost = mirror.told.iter().filter_map(|told| match told {
-        Told::Lost(node) => Some(node.name.as_str()),
-        Told::ChangedElsewhere(_) | Told::External(..) => None,
+    let lost = mirror.events.iter().filter_map(|events| match events {
+        ObservationEvent::Lost(node) => Some(node.name.as_str()),
+        ObservationEvent::ChangedElsewhere(_) | ObservationEvent::External(..) => None,
     });
     lost.collect()
 }
@@ -98,7 +99,7 @@ fn a_placeholder_keeps_its_id_and_becomes_the_first_new_member_of_its_group() {
     let other = Node { group: Some("gpu".to_owned()), ..placeholder(1) };
     let nodes = [other, placeholder(3), placeholder(2)];
     let mut spec = spec(2);
-    spec.groups.push(SeenGroup { name: "gpu".to_owned(), desired: 1, ..spec.groups[0].clone() });
+    spec.groups.push(ObservedGroup { name: "gpu".to_owned(), desired: 1, ..spec.groups[0].clone() });
     let mirror = look(&cluster(2), &nodes, vec![member("b"), member("a")], &spec);
     let names: Vec<_> = mirror.changed.iter().map(|node| (node.index, node.name.as_str())).collect();
     assert_eq!(names, [(2, "a"), (3, "b")]);
@@ -130,26 +131,31 @@ fn surplus_members_are_removed_without_an_event() {
 #[test]
 fn replaced_members_are_removed_without_an_event() {
     let nodes = [bound_head("h"), bound(1, "a")];
-    let seen = Observed { members: vec![head("h2")], ..Observed::default() };
-    let mirror = mirror(&cluster(1), &nodes, &seen, Some(&spec(1)), |_| true, NOW);
-    assert!(mirror.told.is_empty(), "{:?}", mirror.told);
+    let observed = Observed { members: vec![head("h2")], ..Observed::default() };
+    let mirror = mirror(&cluster(1), &nodes, &observed, Some(&spec(1)), |_| true, NOW);
+    assert!(mirror.events.is_empty(), "{:?}", mirror.events);
 }
 
 #[rstest]
-#[case::starting(Seen::Starting { physical_id: None }, NodeStatus::Recovering, false)]
-#[case::ended(Seen::Exited { reason: "exit status 1".to_owned() }, NodeStatus::Error, true)]
-#[case::unknown(Seen::Unknown { reason: "?".to_owned() }, NodeStatus::Active, false)]
-fn a_node_is_as_its_member_is_seen(#[case] seen: Seen, #[case] status: NodeStatus, #[case] told: bool) {
+#[case::starting(Observation::Starting { physical_id: None }, NodeStatus::Recovering, false)]
+#[case::ended(Observation::Exited { reason: "exit status 1".to_owned() }, NodeStatus::Error, true)]
+#[case::unknown(Observation::Unknown { reason: "?".to_owned() }, NodeStatus::Active, false)]
+fn a_node_is_as_its_member_is_seen(
+    #[case] observed: Observation,
+    #[case] status: NodeStatus,
+    #[case] events: bool,
+) {
     let nodes = [bound(1, "a")];
-    let mirror = look(&cluster(1), &nodes, vec![SeenMember { seen, ..member("a") }], &spec(1));
+    let mirror =
+        look(&cluster(1), &nodes, vec![ObservedMember { observation: observed, ..member("a") }], &spec(1));
     assert_eq!(mirror.nodes(&nodes)[0].status, status);
-    assert_eq!(!lost(&mirror).is_empty(), told);
+    assert_eq!(!lost(&mirror).is_empty(), events);
 }
 
 #[test]
 fn a_member_being_removed_is_lost_once_unless_it_is_surplus() {
     let nodes = [bound(1, "a")];
-    let leaving = SeenMember { leaving: true, ..member("a") };
+    let leaving = ObservedMember { leaving: true, ..member("a") };
     let first = look(&cluster(1), &nodes, vec![leaving.clone()], &spec(1));
     assert_eq!((first.changed[0].status, lost(&first)), (NodeStatus::Deleting, vec!["a"]));
     let second = look(&cluster(1), &first.changed, Vec::new(), &spec(1));
@@ -160,7 +166,7 @@ fn a_member_being_removed_is_lost_once_unless_it_is_surplus() {
 
 #[test]
 fn a_member_that_is_first_seen_on_its_way_out_gets_no_row() {
-    let mirror = look(&cluster(0), &[], vec![SeenMember { leaving: true, ..member("a") }], &spec(0));
+    let mirror = look(&cluster(0), &[], vec![ObservedMember { leaving: true, ..member("a") }], &spec(0));
     assert!(mirror.new.is_empty());
 }
 
@@ -170,7 +176,7 @@ fn the_head_keeps_its_id_when_its_operator_makes_another() {
     let gone = look(&cluster(0), &nodes, Vec::new(), &spec(0));
     assert_eq!((gone.gone.len(), gone.changed[0].status), (0, NodeStatus::Recovering));
     assert_eq!(lost(&gone), ["h"]);
-    let going = SeenMember { leaving: true, ..head("h") };
+    let going = ObservedMember { leaving: true, ..head("h") };
     let back = look(&cluster(0), &gone.changed, vec![going, head("h2")], &spec(0));
     let row = &back.changed[0];
     assert_eq!((row.id, row.name.as_str(), row.status), (nodes[0].id, "h2", NodeStatus::Active));
@@ -196,8 +202,8 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_with_an_event() {
     let group = &mirror.cluster.groups[0];
     assert_eq!((group.desired, group.min, group.max), (4, 1, Some(8)));
     assert_eq!(mirror.cluster.generation, before.generation + 1);
-    let words = "group 'default' shall have 4 workers, not 2; group 'default' has the bounds 1 to 8, not 0 to any number";
-    assert_eq!(mirror.told, [Told::ChangedElsewhere(words.to_owned())]);
+    let message = "group 'default' shall have 4 workers, not 2; group 'default' has the bounds 1 to 8, not 0 to any number";
+    assert_eq!(mirror.events, [ObservationEvent::ChangedElsewhere(message.to_owned())]);
 }
 
 #[rstest]
@@ -208,31 +214,32 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_with_an_event() {
     )
 )]
 #[case::by_ourselves(Fence(6), None)]
-fn templates_changed_elsewhere_are_mirrored(#[case] fence: Fence, #[case] told: Option<&str>) {
-    let made = |image: &str, cpu: &str| {
+fn templates_changed_elsewhere_are_mirrored(#[case] fence: Fence, #[case] events: Option<&str>) {
+    let template = |image: &str, cpu: &str| {
         let shape = Shape { cpu: cpu.parse().ok(), ..Shape::default() };
-        Some(Made { image: image.to_owned(), shape, ..Made::default() })
+        Some(WorkerTemplate { image: image.to_owned(), shape, ..WorkerTemplate::default() })
     };
-    let with = |fence, made| {
-        let mut spec = Spec { fence, ..spec(2) };
-        spec.groups[0].made = made;
+    let with = |fence, template| {
+        let mut spec = ObjectSpec { fence, ..spec(2) };
+        spec.groups[0].template = template;
         spec
     };
-    let first = look(&cluster(2), &[], Vec::new(), &with(Fence(5), made("a:1", "1")));
-    assert_eq!(first.told, [], "a first observation is not a change");
+    let first = look(&cluster(2), &[], Vec::new(), &with(Fence(5), template("a:1", "1")));
+    assert_eq!(first.events, [], "a first observation is not a change");
     assert_eq!(first.cluster.groups, cluster(2).groups);
-    let changed = look(&first.cluster, &[], Vec::new(), &with(fence, made("b:2", "2")));
-    let words: Vec<Told> = told.map(|told| Told::ChangedElsewhere(told.to_owned())).into_iter().collect();
-    assert_eq!(changed.told, words);
+    let changed = look(&first.cluster, &[], Vec::new(), &with(fence, template("b:2", "2")));
+    let describe_bounds: Vec<ObservationEvent> =
+        events.map(|events| ObservationEvent::ChangedElsewhere(events.to_owned())).into_iter().collect();
+    assert_eq!(changed.events, describe_bounds);
     let group = &changed.cluster.groups[0];
-    let image = NodeRecipe::kept(group).image;
-    assert_eq!((image.as_deref(), group.shape.cpu), (told.map(|_| "b:2"), told.and("2".parse().ok())));
+    let image = NodeRecipe::stored_in(group).image;
+    assert_eq!((image.as_deref(), group.shape.cpu), (events.map(|_| "b:2"), events.and("2".parse().ok())));
 }
 
 #[test]
 fn an_unrecorded_write_of_muster_is_not_an_external_change() {
-    let mirror = look(&cluster(2), &[], Vec::new(), &Spec { fence: Fence(6), ..spec(4) });
-    assert_eq!((mirror.cluster.desired(), mirror.told.as_slice()), (4, [].as_slice()));
+    let mirror = look(&cluster(2), &[], Vec::new(), &ObjectSpec { fence: Fence(6), ..spec(4) });
+    assert_eq!((mirror.cluster.desired(), mirror.events.as_slice()), (4, [].as_slice()));
     assert_eq!(mirror.cluster.observed.fence, Fence(6));
 }
 
@@ -243,7 +250,7 @@ fn bounds_that_the_object_does_not_know_stay() {
     let mut spec = spec(2);
     spec.groups[0].bounds = None;
     let mirror = look(&cluster, &[], Vec::new(), &spec);
-    assert_eq!((mirror.cluster.groups[0].max, mirror.told.len()), (Some(9), 0));
+    assert_eq!((mirror.cluster.groups[0].max, mirror.events.len()), (Some(9), 0));
 }
 
 #[test]
@@ -253,13 +260,13 @@ fn groups_come_and_go_as_the_object_says() {
     let mirror = look(&cluster(2), &[placeholder(1)], Vec::new(), &spec);
     let names: Vec<_> = mirror.cluster.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!((names, mirror.gone.len()), (vec!["gpu"], 1));
-    assert_eq!(mirror.told.len(), 1);
+    assert_eq!(mirror.events.len(), 1);
 }
 
 #[test]
 fn external_events_are_imported_once_for_their_nodes() {
     let cluster = sample::cluster(1, 0, None);
-    let heard = |version: u64, object: &str| ExternalEvent {
+    let external = |version: u64, object: &str| ExternalEvent {
         id: uuid::Uuid::from_u128(version.into()),
         version,
         kind: "Pod".to_owned(),
@@ -269,28 +276,28 @@ fn external_events_are_imported_once_for_their_nodes() {
         is_warning: true,
         at: NOW,
     };
-    let told = |cluster: &Cluster, heard: Vec<ExternalEvent>| {
-        let seen = Observed { external_events: heard, ..Observed::default() };
-        mirror(cluster, &[], &seen, None, |_| false, NOW)
+    let events = |cluster: &Cluster, external: Vec<ExternalEvent>| {
+        let observed = Observed { external_events: external, ..Observed::default() };
+        mirror(cluster, &[], &observed, None, |_| false, NOW)
     };
-    let first = told(&cluster, vec![heard(7, "a"), heard(9, "b")]);
+    let first = events(&cluster, vec![external(7, "a"), external(9, "b")]);
     let about: Vec<&str> = first
-        .told
+        .events
         .iter()
-        .filter_map(|told| match told {
-            Told::External(heard, None) => Some(heard.object.as_str()),
+        .filter_map(|events| match events {
+            ObservationEvent::External(external, None) => Some(external.object.as_str()),
             _ => None,
         })
         .collect();
-    assert_eq!((about, first.cluster.observed.heard), (vec!["a", "b"], 9));
-    let again = told(&first.cluster, vec![heard(7, "a"), heard(9, "b"), heard(10, "a")]);
-    assert_eq!(again.told.len(), 1, "{:?}", again.told);
+    assert_eq!((about, first.cluster.observed.last_external_event), (vec!["a", "b"], 9));
+    let again = events(&first.cluster, vec![external(7, "a"), external(9, "b"), external(10, "a")]);
+    assert_eq!(again.events.len(), 1, "{:?}", again.events);
 }
 
 #[test]
 fn an_object_that_is_there_in_part_does_not_say_how_many_there_should_be() {
     let cluster = cluster(3);
-    let part = Spec { unfinished: true, groups: Vec::new(), ..spec(0) };
+    let part = ObjectSpec { unfinished: true, groups: Vec::new(), ..spec(0) };
     let mirror = look(&cluster, &[], Vec::new(), &part);
     assert_eq!(mirror.cluster.groups, cluster.groups);
     assert_eq!(mirror.cluster.observed.object, Some(part.identity));

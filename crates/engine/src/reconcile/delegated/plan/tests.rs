@@ -5,29 +5,30 @@ use super::*;
 const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 const CALLED: Fence = Fence(7);
 
-fn goal(write: Write) -> Goal {
-    Goal { write, complete: Complete::All, has_head: true, ..Goal::looking(Complete::All) }
+fn goal(write: Write) -> WriteGoal {
+    WriteGoal { write, complete: WaitScope::All, has_head: true, ..WriteGoal::observing(WaitScope::All) }
 }
 
 /// A goal that sets the size of group `default`.
-fn sized(desired: u32) -> Goal {
+fn sized(desired: u32) -> WriteGoal {
     let wanted = vec![GroupSizes { group: "default".to_owned(), desired: Some(desired), bounds: None }];
-    Goal { wanted, complete: Complete::Groups(vec!["default".to_owned()]), ..goal(Write::Update) }
+    WriteGoal { wanted, complete: WaitScope::Groups(vec!["default".to_owned()]), ..goal(Write::Update) }
 }
 
-fn object(desired: u32, fence: i64) -> Spec {
+fn object(desired: u32, fence: i64) -> ObjectSpec {
     let bounds = Some(Bounds { min: 0, max: None });
-    let group = SeenGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, made: None };
-    Spec { identity: "o".to_owned(), fence: Fence(fence), groups: vec![group], ..Spec::default() }
+    let group =
+        ObservedGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, template: None };
+    ObjectSpec { identity: "o".to_owned(), fence: Fence(fence), groups: vec![group], ..ObjectSpec::default() }
 }
 
-fn member(name: &str, role: NodeRole) -> SeenMember {
-    SeenMember {
+fn member(name: &str, role: NodeRole) -> ObservedMember {
+    ObservedMember {
         id: MemberId { identity: name.to_owned(), uid: name.to_owned() },
         name: name.to_owned(),
         role,
         group: (role == NodeRole::Worker).then(|| "default".to_owned()),
-        seen: Seen::Running { physical_id: name.to_owned() },
+        observation: Observation::Running { physical_id: name.to_owned() },
         reason: String::new(),
         leaving: false,
         outdated: false,
@@ -35,26 +36,26 @@ fn member(name: &str, role: NodeRole) -> SeenMember {
 }
 
 /// A head and a number of workers.
-fn members(workers: u32) -> Vec<SeenMember> {
+fn members(workers: u32) -> Vec<ObservedMember> {
     let worker = |number| member(&format!("w{number}"), NodeRole::Worker);
     std::iter::once(member("h", NodeRole::Head)).chain((0..workers).map(worker)).collect()
 }
 
-fn seen(object: Object, members: Vec<SeenMember>) -> Observed {
+fn observed(object: ObjectState, members: Vec<ObservedMember>) -> Observed {
     Observed { members, object, ..Observed::default() }
 }
 
-fn there(spec: Spec, members: Vec<SeenMember>) -> Observed {
-    seen(Object::Present(spec), members)
+fn there(spec: ObjectSpec, members: Vec<ObservedMember>) -> Observed {
+    observed(ObjectState::Present(spec), members)
 }
 
-fn fresh() -> Memory {
-    Memory::default()
+fn fresh() -> WriteProgress {
+    WriteProgress::default()
 }
 
 /// Recorded, and perhaps acknowledged.
-fn called(acknowledged: bool) -> Memory {
-    Memory { called: Some(CALLED), acknowledged, not_before: None }
+fn called(acknowledged: bool) -> WriteProgress {
+    WriteProgress { called: Some(CALLED), acknowledged, not_before: None }
 }
 
 fn words(verdict: &Verdict) -> String {
@@ -71,17 +72,21 @@ fn words(verdict: &Verdict) -> String {
 #[case(Write::RestartHead)]
 #[case(Write::Delete)]
 fn unknown_stops_everything(#[case] write: Write) {
-    let verdict = plan(&goal(write), &seen(Object::Unknown, Vec::new()), &fresh(), NOW);
+    let verdict = plan(&goal(write), &observed(ObjectState::Unknown, Vec::new()), &fresh(), NOW);
     assert!(matches!(verdict, Verdict::Wait(..)), "{verdict:?}");
 }
 
 #[rstest]
-#[case::missing(Object::Absent, fresh(), Verdict::Call)]
-#[case::created_by_a_dead_engine(Object::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
-#[case::created_in_part_by_a_dead_engine(Object::Present(Spec { unfinished: true, ..object(0, 7) }), called(false), Verdict::Call)]
-#[case::complete(Object::Present(object(0, 7)), called(true), Verdict::Reached)]
-fn an_object_is_made_once(#[case] object: Object, #[case] memory: Memory, #[case] verdict: Verdict) {
-    assert_eq!(plan(&goal(Write::Create), &seen(object, members(0)), &memory, NOW), verdict);
+#[case::missing(ObjectState::Absent, fresh(), Verdict::Call)]
+#[case::created_by_a_dead_engine(ObjectState::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
+#[case::created_in_part_by_a_dead_engine(ObjectState::Present(ObjectSpec { unfinished: true, ..object(0, 7) }), called(false), Verdict::Call)]
+#[case::complete(ObjectState::Present(object(0, 7)), called(true), Verdict::Reached)]
+fn an_object_is_made_once(
+    #[case] object: ObjectState,
+    #[case] progress: WriteProgress,
+    #[case] verdict: Verdict,
+) {
+    assert_eq!(plan(&goal(Write::Create), &observed(object, members(0)), &progress, NOW), verdict);
 }
 
 #[rstest]
@@ -89,8 +94,8 @@ fn an_object_is_made_once(#[case] object: Object, #[case] memory: Memory, #[case
 #[case::resized(Write::Update, fresh())]
 #[case::restarted(Write::RestartHead, fresh())]
 #[case::recovered(Write::Nothing, fresh())]
-fn objects_deleted_elsewhere_are_not_recreated(#[case] write: Write, #[case] memory: Memory) {
-    let verdict = plan(&goal(write), &seen(Object::Absent, Vec::new()), &memory, NOW);
+fn objects_deleted_elsewhere_are_not_recreated(#[case] write: Write, #[case] progress: WriteProgress) {
+    let verdict = plan(&goal(write), &observed(ObjectState::Absent, Vec::new()), &progress, NOW);
     assert_eq!(verdict, Verdict::Unreachable(vec!["the cluster was deleted elsewhere".to_owned()]));
 }
 
@@ -105,10 +110,10 @@ fn objects_deleted_elsewhere_are_not_recreated(#[case] write: Write, #[case] mem
 fn sizes_are_written_once(
     #[case] holds: u32,
     #[case] fence: i64,
-    #[case] memory: Memory,
+    #[case] progress: WriteProgress,
     #[case] verdict: Verdict,
 ) {
-    assert_eq!(plan(&sized(5), &there(object(holds, fence), members(5)), &memory, NOW), verdict);
+    assert_eq!(plan(&sized(5), &there(object(holds, fence), members(5)), &progress, NOW), verdict);
 }
 
 #[test]
@@ -123,11 +128,11 @@ fn a_size_changed_elsewhere_after_the_write_is_not_overwritten() {
 
 #[test]
 fn a_write_that_keeps_getting_lost_waits_for_its_moment() {
-    let later = NOW.after(muster_core::time::Span::from_secs(1));
-    let memory = Memory { not_before: Some(later), ..called(true) };
+    let later = NOW.after(muster_core::time::TimeSpan::from_secs(1));
+    let progress = WriteProgress { not_before: Some(later), ..called(true) };
     let world = there(object(3, 0), members(3));
-    assert_eq!(plan(&sized(5), &world, &memory, NOW), Verdict::Wait(Some(later), Vec::new()));
-    assert_eq!(plan(&sized(5), &world, &memory, later), Verdict::Call);
+    assert_eq!(plan(&sized(5), &world, &progress, NOW), Verdict::Wait(Some(later), Vec::new()));
+    assert_eq!(plan(&sized(5), &world, &progress, later), Verdict::Call);
 }
 
 #[test]
@@ -159,14 +164,14 @@ fn bounds_that_the_object_does_not_know_are_only_the_rows() {
 
 #[test]
 fn a_group_that_is_not_there_cannot_be_sized() {
-    let verdict = plan(&sized(5), &there(Spec::default(), Vec::new()), &fresh(), NOW);
+    let verdict = plan(&sized(5), &there(ObjectSpec::default(), Vec::new()), &fresh(), NOW);
     assert_eq!(words(&verdict), "there is no group 'default' any more");
 }
 
 #[rstest]
 #[case::too_few(members(4), "group 'default': 4 of 5 workers work")]
 #[case::too_many(members(6), "group 'default': 1 workers more than 5 are there")]
-fn the_number_of_workers_is_counted(#[case] members: Vec<SeenMember>, #[case] why: &str) {
+fn the_number_of_workers_is_counted(#[case] members: Vec<ObservedMember>, #[case] why: &str) {
     let verdict = plan(&sized(5), &there(object(5, 7), members), &called(true), NOW);
     assert!(matches!(verdict, Verdict::Wait(None, _)));
     assert_eq!(words(&verdict), why);
@@ -175,9 +180,9 @@ fn the_number_of_workers_is_counted(#[case] members: Vec<SeenMember>, #[case] wh
 #[test]
 fn workers_that_do_not_work_say_why() {
     let mut present = members(5);
-    present[2].seen = Seen::Starting { physical_id: None };
+    present[2].observation = Observation::Starting { physical_id: None };
     present[2].reason = "unschedulable: 0/3 nodes have 8 cpus".to_owned();
-    present[3].seen = Seen::Exited { reason: "exit status 137".to_owned() };
+    present[3].observation = Observation::Exited { reason: "exit status 137".to_owned() };
     let verdict = plan(&sized(5), &there(object(5, 7), present), &called(true), NOW);
     assert_eq!(
         words(&verdict),
@@ -195,7 +200,8 @@ fn a_worker_on_its_way_out_is_waited_for() {
 
 #[test]
 fn what_an_operator_refuses_ends_it_with_its_words() {
-    let spec = Spec { refused: vec!["minReplicas 9 is more than maxReplicas 3".to_owned()], ..object(5, 7) };
+    let spec =
+        ObjectSpec { refused: vec!["minReplicas 9 is more than maxReplicas 3".to_owned()], ..object(5, 7) };
     let verdict = plan(&sized(5), &there(spec, members(2)), &called(true), NOW);
     assert_eq!(verdict, Verdict::Unreachable(vec!["minReplicas 9 is more than maxReplicas 3".to_owned()]));
 }
@@ -203,32 +209,33 @@ fn what_an_operator_refuses_ends_it_with_its_words() {
 #[test]
 fn a_resize_does_not_wait_for_the_head_or_other_groups() {
     let mut spec = object(5, 7);
-    spec.groups.push(SeenGroup { name: "gpu".to_owned(), desired: 3, ..spec.groups[0].clone() });
+    spec.groups.push(ObservedGroup { name: "gpu".to_owned(), desired: 3, ..spec.groups[0].clone() });
     let workers = members(5).split_off(1);
     assert_eq!(plan(&sized(5), &there(spec, workers), &called(true), NOW), Verdict::Reached);
 }
 
 #[test]
 fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_rolls() {
-    let recipe = Goal { recipe: true, complete: Complete::Groups(Vec::new()), ..goal(Write::Update) };
+    let recipe = WriteGoal { recipe: true, complete: WaitScope::Groups(Vec::new()), ..goal(Write::Update) };
     let mut present = members(2);
     present[1].outdated = true;
     let world = |fence| there(object(2, fence), present.clone());
     assert_eq!(plan(&recipe, &world(0), &fresh(), NOW), Verdict::Call);
     assert_eq!(plan(&recipe, &world(7), &called(true), NOW), Verdict::Reached);
-    let rolled = Goal { rolled: true, ..recipe };
+    let rolled = WriteGoal { rolled: true, ..recipe };
     assert_eq!(words(&plan(&rolled, &world(7), &called(true), NOW)), "not replaced yet: w0");
     let verdict = plan(&rolled, &there(object(2, 7), members(2)), &called(true), NOW);
     assert_eq!(verdict, Verdict::Reached);
-    let without_head: Vec<SeenMember> = members(2).into_iter().filter(|m| m.role != NodeRole::Head).collect();
+    let without_head: Vec<ObservedMember> =
+        members(2).into_iter().filter(|m| m.role != NodeRole::Head).collect();
     let world = there(object(2, 7), without_head);
     assert_eq!(plan(&rolled, &world, &called(true), NOW), Verdict::Reached, "the head is not concerned");
-    let head = Goal { head: true, ..rolled };
+    let head = WriteGoal { head: true, ..rolled };
     assert_eq!(words(&plan(&head, &world, &called(true), NOW)), "the head is not there yet");
 }
 
-fn restart() -> Goal {
-    Goal { old: HashSet::from([member("h", NodeRole::Head).id]), ..goal(Write::RestartHead) }
+fn restart() -> WriteGoal {
+    WriteGoal { old: HashSet::from([member("h", NodeRole::Head).id]), ..goal(Write::RestartHead) }
 }
 
 #[test]
@@ -256,58 +263,64 @@ fn a_missing_head_is_asked_for_once() {
 
 #[rstest]
 #[case::there(there(object(1, 0), members(1)), fresh(), Verdict::Call)]
-#[case::gone(seen(Object::Absent, Vec::new()), fresh(), Verdict::Reached)]
+#[case::gone(observed(ObjectState::Absent, Vec::new()), fresh(), Verdict::Reached)]
 #[case::acknowledged_and_lost(there(object(1, 0), members(1)), called(true), Verdict::Call)]
-#[case::requested_by_a_dead_engine(there(Spec { leaving: true, ..object(1, 0) }, members(1)), called(false), Verdict::Acknowledged)]
-fn a_deletion_is_requested_once(#[case] world: Observed, #[case] memory: Memory, #[case] verdict: Verdict) {
-    assert_eq!(plan(&goal(Write::Delete), &world, &memory, NOW), verdict);
+#[case::requested_by_a_dead_engine(there(ObjectSpec { leaving: true, ..object(1, 0) }, members(1)), called(false), Verdict::Acknowledged)]
+fn a_deletion_is_requested_once(
+    #[case] world: Observed,
+    #[case] progress: WriteProgress,
+    #[case] verdict: Verdict,
+) {
+    assert_eq!(plan(&goal(Write::Delete), &world, &progress, NOW), verdict);
 }
 
 #[test]
 fn a_deletion_waits_for_the_object_and_its_members() {
-    let spec = Spec { leaving: true, pending: vec!["finalizer 'x' is not done".to_owned()], ..object(1, 0) };
+    let spec =
+        ObjectSpec { leaving: true, pending: vec!["finalizer 'x' is not done".to_owned()], ..object(1, 0) };
     let verdict = plan(&goal(Write::Delete), &there(spec, members(1)), &called(true), NOW);
     assert_eq!(words(&verdict), "the object is still there; finalizer 'x' is not done");
-    let verdict = plan(&goal(Write::Delete), &seen(Object::Absent, members(0)), &called(true), NOW);
+    let verdict = plan(&goal(Write::Delete), &observed(ObjectState::Absent, members(0)), &called(true), NOW);
     assert_eq!(words(&verdict), "h is still there");
 }
 
 #[test]
 fn nothing_is_changed_about_what_others_are_deleting() {
-    let verdict = plan(&sized(5), &there(Spec { leaving: true, ..object(3, 0) }, members(3)), &fresh(), NOW);
+    let verdict =
+        plan(&sized(5), &there(ObjectSpec { leaving: true, ..object(3, 0) }, members(3)), &fresh(), NOW);
     assert_eq!(words(&verdict), "the cluster is being deleted elsewhere");
 }
 
 #[test]
 fn an_observation_ends_whatever_is_observed() {
-    let look = Goal::looking(Complete::Groups(Vec::new()));
+    let look = WriteGoal::observing(WaitScope::Groups(Vec::new()));
     assert_eq!(plan(&look, &there(object(5, 0), members(0)), &fresh(), NOW), Verdict::Reached);
-    assert_eq!(plan(&look, &seen(Object::Absent, Vec::new()), &fresh(), NOW), Verdict::Reached);
+    assert_eq!(plan(&look, &observed(ObjectState::Absent, Vec::new()), &fresh(), NOW), Verdict::Reached);
 }
 
 #[test]
 fn a_cluster_that_was_never_created_is_reported_as_such() {
-    let unmade = Goal { unmade: true, ..sized(5) };
-    let verdict = plan(&unmade, &seen(Object::Absent, Vec::new()), &fresh(), NOW);
+    let unmade = WriteGoal { unmade: true, ..sized(5) };
+    let verdict = plan(&unmade, &observed(ObjectState::Absent, Vec::new()), &fresh(), NOW);
     assert!(words(&verdict).starts_with("it was never made"), "{verdict:?}");
-    let made = Goal { unmade: true, ..goal(Write::Create) };
-    let verdict = plan(&made, &seen(Object::Absent, Vec::new()), &called(true), NOW);
+    let made = WriteGoal { unmade: true, ..goal(Write::Create) };
+    let verdict = plan(&made, &observed(ObjectState::Absent, Vec::new()), &called(true), NOW);
     assert_eq!(words(&verdict), "the cluster was deleted elsewhere", "it was there");
 }
 
 #[rstest]
 #[case::scaled(sized(3))]
 #[case::restarted_or_recovered(goal(Write::RestartHead))]
-fn parts_deleted_elsewhere_are_recreated_by_the_next_change(#[case] goal: Goal) {
-    let spec = Spec { missing: vec!["Service 'fred' (its address)".to_owned()], ..object(3, 7) };
+fn parts_deleted_elsewhere_are_recreated_by_the_next_change(#[case] goal: WriteGoal) {
+    let spec = ObjectSpec { missing: vec!["Service 'fred' (its address)".to_owned()], ..object(3, 7) };
     let verdict = plan(&goal, &there(spec.clone(), members(3)), &fresh(), NOW);
     assert_eq!(verdict, Verdict::Call);
     assert_eq!(plan(&goal, &there(spec.clone(), members(3)), &called(true), NOW), Verdict::Reached);
     let told = obstacles(true, &spec, &members(3)).join("; ");
     assert!(told.starts_with("Service 'fred' (its address) is not there: recover"), "{told}");
-    let looking = Goal::looking(Complete::Groups(Vec::new()));
+    let observing = WriteGoal::observing(WaitScope::Groups(Vec::new()));
     assert_eq!(
-        plan(&looking, &there(spec, members(3)), &fresh(), NOW),
+        plan(&observing, &there(spec, members(3)), &fresh(), NOW),
         Verdict::Reached,
         "observing creates nothing"
     );

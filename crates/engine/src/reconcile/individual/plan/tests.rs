@@ -10,16 +10,16 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
 
-fn running(node: &Node) -> Seen {
-    Seen::Running { physical_id: format!("p{}", node.index) }
+fn running(node: &Node) -> Observation {
+    Observation::Running { physical_id: format!("p{}", node.index) }
 }
 
-fn exited() -> Seen {
-    Seen::Exited { reason: "exit status 1".to_owned() }
+fn exited() -> Observation {
+    Observation::Exited { reason: "exit status 1".to_owned() }
 }
 
-fn observed(seen: impl IntoIterator<Item = (NodeId, Seen)>) -> Observed {
-    Observed { nodes: seen.into_iter().collect(), ..Observed::default() }
+fn observed(world: impl IntoIterator<Item = (NodeId, Observation)>) -> Observed {
+    Observed { nodes: world.into_iter().collect(), ..Observed::default() }
 }
 
 fn input<'a>(cluster: &'a Cluster, leaving: &'a HashSet<NodeId>) -> Input<'a> {
@@ -31,7 +31,7 @@ fn input<'a>(cluster: &'a Cluster, leaving: &'a HashSet<NodeId>) -> Input<'a> {
         start: true,
         only: None,
         keep_size: false,
-        again: &NONE,
+        recreate: &NONE,
     }
 }
 
@@ -45,8 +45,8 @@ fn with_head(desired: u32) -> Cluster {
 
 #[test]
 fn an_empty_cluster_gets_its_workers() {
-    let (cluster, nobody) = (sample::cluster(3, 0, None), HashSet::new());
-    let plan = plan(input(&cluster, &nobody), &[], &Observed::default(), &Memory::default(), NOW);
+    let (cluster, no_one_leaves) = (sample::cluster(3, 0, None), HashSet::new());
+    let plan = plan(input(&cluster, &no_one_leaves), &[], &Observed::default(), &RetryState::default(), NOW);
     assert_eq!(plan.add, BTreeMap::from([("default".to_owned(), 3)]));
     assert_eq!(plan.verdict, Verdict::Act);
 }
@@ -56,68 +56,91 @@ fn each_group_is_counted_by_itself() {
     let mut cluster = sample::cluster(1, 0, None);
     cluster.groups.push(WorkerGroup { name: "large".to_owned(), desired: 2, ..cluster.groups[0].clone() });
     let node = sample::node(1);
-    let seen = observed([(node.id, running(&node))]);
-    let nobody = HashSet::new();
-    let plan = plan(input(&cluster, &nobody), &[node], &seen, &Memory::default(), NOW);
+    let world = observed([(node.id, running(&node))]);
+    let no_one_leaves = HashSet::new();
+    let plan = plan(input(&cluster, &no_one_leaves), &[node], &world, &RetryState::default(), NOW);
     assert_eq!(plan.add, BTreeMap::from([("large".to_owned(), 2)]));
 }
 
 #[test]
 fn a_cluster_that_is_complete_has_reached_its_goal() {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let seen = observed([(node.id, running(&node))]);
-    let plan = plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let world = observed([(node.id, running(&node))]);
+    let plan = plan(
+        input(&cluster, &no_one_leaves),
+        std::slice::from_ref(&node),
+        &world,
+        &RetryState::default(),
+        NOW,
+    );
     assert_eq!(plan.up, [(node.id, "p1".to_owned())]);
     assert_eq!(plan.verdict, Verdict::Reached);
 }
 
 #[rstest]
-#[case(Seen::Absent)]
+#[case(Observation::Absent)]
 #[case(exited())]
-#[case(Seen::Starting { physical_id: None })]
-fn a_member_that_does_not_work_is_started(#[case] seen: Seen) {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let seen = observed([(node.id, seen)]);
-    let plan = plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+#[case(Observation::Starting { physical_id: None })]
+fn a_member_that_does_not_work_is_started(#[case] world: Observation) {
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let world = observed([(node.id, world)]);
+    let plan = plan(
+        input(&cluster, &no_one_leaves),
+        std::slice::from_ref(&node),
+        &world,
+        &RetryState::default(),
+        NOW,
+    );
     assert_eq!((plan.start, plan.verdict), (vec![node.id], Verdict::Act));
 }
 
 #[test]
 fn what_is_unknown_is_neither_started_nor_replaced() {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let plan = plan(input(&cluster, &nobody), &[node], &Observed::default(), &Memory::default(), NOW);
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let plan =
+        plan(input(&cluster, &no_one_leaves), &[node], &Observed::default(), &RetryState::default(), NOW);
     assert_eq!(plan, Plan { verdict: Verdict::Wait(None), ..Plan::default() });
 }
 
 #[test]
 fn a_member_that_failed_for_good_is_not_tried_again_and_ends_the_action() {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let memory =
-        Memory { given_up: HashMap::from([(node.id, "no such image".to_owned())]), ..Memory::default() };
-    let seen = observed([(node.id, Seen::Absent)]);
-    let plan = plan(input(&cluster, &nobody), &[node], &seen, &memory, NOW);
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let retry_state = RetryState {
+        given_up: HashMap::from([(node.id, "no such image".to_owned())]),
+        ..RetryState::default()
+    };
+    let world = observed([(node.id, Observation::Absent)]);
+    let plan = plan(input(&cluster, &no_one_leaves), &[node], &world, &retry_state, NOW);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-1: no such image".to_owned()]));
     assert!(plan.add.is_empty(), "a failed member was replaced");
 }
 
 #[test]
 fn a_member_that_failed_for_the_moment_is_tried_again_later() {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
     let later = Timestamp::from_micros(NOW.micros() + 5);
-    let memory = Memory { not_before: HashMap::from([(node.id, later)]), ..Memory::default() };
-    let seen = observed([(node.id, Seen::Absent)]);
-    let at = |now| plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, now);
+    let retry_state = RetryState { not_before: HashMap::from([(node.id, later)]), ..RetryState::default() };
+    let world = observed([(node.id, Observation::Absent)]);
+    let at =
+        |now| plan(input(&cluster, &no_one_leaves), std::slice::from_ref(&node), &world, &retry_state, now);
     assert_eq!(at(NOW).verdict, Verdict::Wait(Some(later)));
     assert_eq!(at(later).start, [node.id]);
 }
 
 #[test]
 fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
-    let (cluster, nobody) = (sample::cluster(1, 0, None), HashSet::new());
+    let (cluster, no_one_leaves) = (sample::cluster(1, 0, None), HashSet::new());
     let node = Node { starts: vec![NOW; 3], ..sample::node(1) };
-    let seen = observed([(node.id, exited())]);
-    let at =
-        |now| plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &Memory::default(), now);
+    let world = observed([(node.id, exited())]);
+    let at = |now| {
+        plan(
+            input(&cluster, &no_one_leaves),
+            std::slice::from_ref(&node),
+            &world,
+            &RetryState::default(),
+            now,
+        )
+    };
     let reason =
         "node-1: started 3 times in 10 minutes, and may be again in 11 min: exit status 1".to_owned();
     assert_eq!(at(NOW).verdict, Verdict::Unreachable(vec![reason]));
@@ -126,28 +149,30 @@ fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
 
 #[test]
 fn a_member_that_follows_a_new_head_is_started_however_often_it_was() {
-    let (mut cluster, nobody) = (with_head(1), HashSet::new());
+    let (mut cluster, no_one_leaves) = (with_head(1), HashSet::new());
     cluster.incarnation = 2;
     let head = Node { incarnation: 2, ..head() };
     let worker = Node { starts: vec![NOW; 3], ..sample::node(1) };
-    let seen = observed([(head.id, running(&head)), (worker.id, exited())]);
-    let plan = plan(input(&cluster, &nobody), &[head, worker.clone()], &seen, &Memory::default(), NOW);
+    let world = observed([(head.id, running(&head)), (worker.id, exited())]);
+    let plan =
+        plan(input(&cluster, &no_one_leaves), &[head, worker.clone()], &world, &RetryState::default(), NOW);
     assert_eq!(plan.start, [worker.id]);
 }
 
 #[test]
 fn a_worker_that_starts_for_a_head_that_is_gone_is_replaced_once_there_is_a_new_one() {
-    let (mut cluster, nobody) = (with_head(1), HashSet::new());
+    let (mut cluster, no_one_leaves) = (with_head(1), HashSet::new());
     let (old, worker) = (head(), sample::node(1));
-    let starting = || Seen::Starting { physical_id: None };
-    let seen = observed([(old.id, exited()), (worker.id, starting())]);
+    let starting = || Observation::Starting { physical_id: None };
+    let world = observed([(old.id, exited()), (worker.id, starting())]);
     let nodes = [old.clone(), worker.clone()];
-    let first = plan(input(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    let first = plan(input(&cluster, &no_one_leaves), &nodes, &world, &RetryState::default(), NOW);
     assert_eq!((first.start, first.stop), (vec![old.id], vec![]), "the head comes first");
     cluster.incarnation = 2;
     let new = Node { incarnation: 2, ..old };
-    let seen = observed([(new.id, running(&new)), (worker.id, starting())]);
-    let second = plan(input(&cluster, &nobody), &[new, worker.clone()], &seen, &Memory::default(), NOW);
+    let world = observed([(new.id, running(&new)), (worker.id, starting())]);
+    let second =
+        plan(input(&cluster, &no_one_leaves), &[new, worker.clone()], &world, &RetryState::default(), NOW);
     assert_eq!((second.start, second.stop), (vec![], vec![worker.id]));
 }
 
@@ -155,42 +180,44 @@ fn a_worker_that_starts_for_a_head_that_is_gone_is_replaced_once_there_is_a_new_
 fn members_that_leave_are_stopped_and_then_gone() {
     let (cluster, node) = (sample::cluster(0, 0, None), sample::node(1));
     let leaving = HashSet::from([node.id]);
-    let after = |seen| {
+    let after = |world| {
         plan(
             input(&cluster, &leaving),
             std::slice::from_ref(&node),
-            &observed([(node.id, seen)]),
-            &Memory::default(),
+            &observed([(node.id, world)]),
+            &RetryState::default(),
             NOW,
         )
     };
     assert_eq!(after(running(&node)).stop, [node.id]);
-    assert_eq!(after(Seen::Unknown { reason: String::new() }).stop, [node.id]);
-    let gone = after(Seen::Absent);
+    assert_eq!(after(Observation::Unknown { reason: String::new() }).stop, [node.id]);
+    let gone = after(Observation::Absent);
     assert_eq!((gone.gone, gone.verdict), (vec![node.id], Verdict::Reached));
 }
 
 #[test]
 fn workers_wait_for_their_head() {
-    let (cluster, nobody) = (with_head(1), HashSet::new());
+    let (cluster, no_one_leaves) = (with_head(1), HashSet::new());
     let (head, worker) = (head(), sample::node(1));
-    let seen = observed([(head.id, Seen::Absent), (worker.id, Seen::Absent)]);
+    let world = observed([(head.id, Observation::Absent), (worker.id, Observation::Absent)]);
     let nodes = [head.clone(), worker.clone()];
-    let first = plan(input(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    let first = plan(input(&cluster, &no_one_leaves), &nodes, &world, &RetryState::default(), NOW);
     assert_eq!(first.start, [head.id]);
-    let seen = observed([(head.id, running(&head)), (worker.id, Seen::Absent)]);
-    let second = plan(input(&cluster, &nobody), &nodes, &seen, &Memory::default(), NOW);
+    let world = observed([(head.id, running(&head)), (worker.id, Observation::Absent)]);
+    let second = plan(input(&cluster, &no_one_leaves), &nodes, &world, &RetryState::default(), NOW);
     assert_eq!(second.start, [worker.id]);
 }
 
 #[test]
 fn a_head_that_failed_for_good_ends_the_action_whatever_the_workers() {
-    let (cluster, nobody) = (with_head(1), HashSet::new());
+    let (cluster, no_one_leaves) = (with_head(1), HashSet::new());
     let (head, worker) = (head(), sample::node(1));
-    let memory =
-        Memory { given_up: HashMap::from([(head.id, "port in use".to_owned())]), ..Memory::default() };
-    let seen = observed([(head.id, Seen::Absent), (worker.id, Seen::Absent)]);
-    let plan = plan(input(&cluster, &nobody), &[head, worker], &seen, &memory, NOW);
+    let retry_state = RetryState {
+        given_up: HashMap::from([(head.id, "port in use".to_owned())]),
+        ..RetryState::default()
+    };
+    let world = observed([(head.id, Observation::Absent), (worker.id, Observation::Absent)]);
+    let plan = plan(input(&cluster, &no_one_leaves), &[head, worker], &world, &retry_state, NOW);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-0: port in use".to_owned()]));
 }
 
@@ -201,21 +228,21 @@ fn workers_of_an_old_head_are_replaced_where_they_cannot_rejoin(
     #[case] outlive: bool,
     #[case] stopped: bool,
 ) {
-    let (mut cluster, nobody) = (with_head(1), HashSet::new());
+    let (mut cluster, no_one_leaves) = (with_head(1), HashSet::new());
     cluster.incarnation = 2;
     let (head, worker) = (Node { incarnation: 2, ..head() }, sample::node(1));
-    let seen = observed([(head.id, running(&head)), (worker.id, running(&worker))]);
-    let input = Input { workers_outlive_head: outlive, ..input(&cluster, &nobody) };
-    let plan = plan(input, &[head, worker.clone()], &seen, &Memory::default(), NOW);
+    let world = observed([(head.id, running(&head)), (worker.id, running(&worker))]);
+    let input = Input { workers_outlive_head: outlive, ..input(&cluster, &no_one_leaves) };
+    let plan = plan(input, &[head, worker.clone()], &world, &RetryState::default(), NOW);
     assert_eq!(plan.stop.contains(&worker.id), stopped);
 }
 
 #[test]
 fn observing_starts_nothing() {
-    let (cluster, nobody, node) = (sample::cluster(2, 0, None), HashSet::new(), sample::node(1));
-    let seen = observed([(node.id, exited())]);
-    let look = Input { start: false, ..input(&cluster, &nobody) };
-    let plan = plan(look, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+    let (cluster, no_one_leaves, node) = (sample::cluster(2, 0, None), HashSet::new(), sample::node(1));
+    let world = observed([(node.id, exited())]);
+    let observe = Input { start: false, ..input(&cluster, &no_one_leaves) };
+    let plan = plan(observe, std::slice::from_ref(&node), &world, &RetryState::default(), NOW);
     assert_eq!(plan.down, [(node.id, "exit status 1".to_owned())]);
     assert_eq!((plan.start, plan.add, plan.verdict), (vec![], BTreeMap::new(), Verdict::Reached));
 }
@@ -224,73 +251,75 @@ fn observing_starts_nothing() {
 fn a_node_that_was_stopped_and_is_still_there_is_stopped_again_only_after_a_pause() {
     let (cluster, node) = (sample::cluster(0, 0, None), sample::node(1));
     let leaving = HashSet::from([node.id]);
-    let seen = observed([(node.id, running(&node))]);
-    let moment = NOW.after(muster_core::time::Span::from_secs(1));
-    let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
-    let at = |now| plan(input(&cluster, &leaving), std::slice::from_ref(&node), &seen, &memory, now);
+    let world = observed([(node.id, running(&node))]);
+    let moment = NOW.after(muster_core::time::TimeSpan::from_secs(1));
+    let retry_state =
+        RetryState { not_stopped_before: HashMap::from([(node.id, moment)]), ..RetryState::default() };
+    let at = |now| plan(input(&cluster, &leaving), std::slice::from_ref(&node), &world, &retry_state, now);
     assert_eq!((at(NOW).stop, at(NOW).verdict), (vec![], Verdict::Wait(Some(moment))));
     assert_eq!(at(moment).stop, [node.id]);
 }
 
 #[test]
 fn a_node_that_was_stopped_to_be_replaced_is_started_at_once() {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let seen = observed([(node.id, Seen::Absent)]);
-    let moment = NOW.after(muster_core::time::Span::from_secs(1));
-    let memory = Memory { not_stopped_before: HashMap::from([(node.id, moment)]), ..Memory::default() };
-    let plan = plan(input(&cluster, &nobody), std::slice::from_ref(&node), &seen, &memory, NOW);
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let world = observed([(node.id, Observation::Absent)]);
+    let moment = NOW.after(muster_core::time::TimeSpan::from_secs(1));
+    let retry_state =
+        RetryState { not_stopped_before: HashMap::from([(node.id, moment)]), ..RetryState::default() };
+    let plan = plan(input(&cluster, &no_one_leaves), std::slice::from_ref(&node), &world, &retry_state, NOW);
     assert_eq!(plan.start, [node.id]);
 }
 
 #[test]
 fn a_recreated_member_is_stopped_only_while_it_is_the_old_instance() {
-    let (cluster, nobody, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
-    let again = HashMap::from([(node.id, "old".to_owned())]);
-    let input = Input { again: &again, ..input(&cluster, &nobody) };
+    let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
+    let recreate = HashMap::from([(node.id, "old".to_owned())]);
+    let input = Input { recreate: &recreate, ..input(&cluster, &no_one_leaves) };
     for (physical_id, stopped) in [("old", true), ("new", false)] {
-        let seen = observed([(node.id, Seen::Running { physical_id: physical_id.to_owned() })]);
-        let plan = plan(input, std::slice::from_ref(&node), &seen, &Memory::default(), NOW);
+        let world = observed([(node.id, Observation::Running { physical_id: physical_id.to_owned() })]);
+        let plan = plan(input, std::slice::from_ref(&node), &world, &RetryState::default(), NOW);
         assert_eq!(plan.stop.contains(&node.id), stopped, "{physical_id}");
     }
 }
 
 #[test]
 fn where_one_node_is_meant_the_others_are_left_alone() {
-    let (cluster, nobody) = (sample::cluster(5, 0, None), HashSet::new());
+    let (cluster, no_one_leaves) = (sample::cluster(5, 0, None), HashSet::new());
     let nodes = [sample::node(1), sample::node(2)];
-    let seen = observed([(nodes[0].id, exited()), (nodes[1].id, exited())]);
-    let input = Input { only: Some(nodes[1].id), ..input(&cluster, &nobody) };
-    let plan = plan(input, &nodes, &seen, &Memory::default(), NOW);
+    let world = observed([(nodes[0].id, exited()), (nodes[1].id, exited())]);
+    let input = Input { only: Some(nodes[1].id), ..input(&cluster, &no_one_leaves) };
+    let plan = plan(input, &nodes, &world, &RetryState::default(), NOW);
     assert_eq!((plan.start, plan.add), (vec![nodes[1].id], BTreeMap::new()));
 }
 
 #[test]
 fn one_worker_without_a_head_cannot_be_brought_back() {
-    let (cluster, nobody, worker) = (with_head(1), HashSet::new(), sample::node(1));
+    let (cluster, no_one_leaves, worker) = (with_head(1), HashSet::new(), sample::node(1));
     let nodes = [head(), worker.clone()];
-    let seen = observed([(nodes[0].id, exited()), (worker.id, exited())]);
-    let input = Input { only: Some(worker.id), ..input(&cluster, &nobody) };
-    let plan = plan(input, &nodes, &seen, &Memory::default(), NOW);
+    let world = observed([(nodes[0].id, exited()), (worker.id, exited())]);
+    let input = Input { only: Some(worker.id), ..input(&cluster, &no_one_leaves) };
+    let plan = plan(input, &nodes, &world, &RetryState::default(), NOW);
     let words = format!("{}: its head does not run", worker.name);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec![words]));
 }
 
 #[rstest]
-#[case(Seen::Absent)]
+#[case(Observation::Absent)]
 #[case(exited())]
-#[case(Seen::Starting { physical_id: None })]
-#[case(Seen::Unknown { reason: String::new() })]
-#[case(Seen::Running { physical_id: "p1".to_owned() })]
-fn a_node_of_an_unknown_role_is_left_alone(#[case] seen: Seen, #[values(false, true)] leaving: bool) {
+#[case(Observation::Starting { physical_id: None })]
+#[case(Observation::Unknown { reason: String::new() })]
+#[case(Observation::Running { physical_id: "p1".to_owned() })]
+fn a_node_of_an_unknown_role_is_left_alone(#[case] world: Observation, #[values(false, true)] leaving: bool) {
     let cluster = Cluster { incarnation: 2, ..sample::cluster(0, 0, None) };
     let node = Node { role: NodeRole::from_stored("gateway"), ..sample::node(1) };
     let leaving: HashSet<NodeId> = leaving.then_some(node.id).into_iter().collect();
-    let seen = observed([(node.id, seen)]);
+    let world = observed([(node.id, world)]);
     let nodes = std::slice::from_ref(&node);
     let untouched = Plan { verdict: Verdict::Reached, ..Plan::default() };
-    assert_eq!(plan(input(&cluster, &leaving), nodes, &seen, &Memory::default(), NOW), untouched);
+    assert_eq!(plan(input(&cluster, &leaving), nodes, &world, &RetryState::default(), NOW), untouched);
     let why = format!("{}: this version does not know the role 'gateway'", node.name);
     let unreachable = Plan { verdict: Verdict::Unreachable(vec![why]), ..Plan::default() };
     let alone = Input { only: Some(node.id), ..input(&cluster, &leaving) };
-    assert_eq!(plan(alone, nodes, &seen, &Memory::default(), NOW), unreachable);
+    assert_eq!(plan(alone, nodes, &world, &RetryState::default(), NOW), unreachable);
 }

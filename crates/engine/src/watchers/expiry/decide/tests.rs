@@ -10,8 +10,10 @@ const fn at(seconds: i64) -> Timestamp {
 
 /// A cluster created at 1000 with an idle timeout of 100 s and the given lifetime.
 fn cluster(max_lifetime: Option<u32>) -> Cluster {
-    let limits =
-        Limits { idle_timeout: Some(Span::from_secs(100)), max_lifetime: max_lifetime.map(Span::from_secs) };
+    let limits = Limits {
+        idle_timeout: Some(TimeSpan::from_secs(100)),
+        max_lifetime: max_lifetime.map(TimeSpan::from_secs),
+    };
     Cluster {
         status: ClusterStatus::Active,
         created_at: Some(at(1000)),
@@ -32,16 +34,16 @@ fn idle(since: i64) -> Activity {
 #[case::idle_since_before_it_was_there(Some(idle(7)), 1010, None, false, 1035)]
 #[case::soon_to_be_warned(Some(idle(1000)), 1080, None, false, 1090)]
 #[case::to_be_warned(Some(idle(1000)), 1090, None, true, 1100)]
-#[case::over(Some(idle(1000)), 1100, Some(Ending::Idle), false, 1125)]
+#[case::over(Some(idle(1000)), 1100, Some(ExpiryReason::Idle), false, 1125)]
 #[case::from_the_future(Some(idle(9000)), 1100, None, false, 1125)]
 fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
     #[case] said: Option<Activity>,
     #[case] now: i64,
-    #[case] end: Option<Ending>,
+    #[case] end: Option<ExpiryReason>,
     #[case] warned: bool,
     #[case] next: i64,
 ) {
-    let decision = decide(&cluster(None), said, Memory::default(), at(now));
+    let decision = decide(&cluster(None), said, WatchState::default(), at(now));
     assert_eq!((decision.end, !decision.warn.is_empty(), decision.next), (end, warned, Some(at(next))));
 }
 
@@ -49,8 +51,8 @@ fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
 fn each_idle_time_is_warned_of_once() {
     let mut cluster = cluster(None);
     let mut warned = |said, now| {
-        let decision = decide(&cluster, Some(said), Memory::default(), at(now));
-        cluster.watched = decision.watched;
+        let decision = decide(&cluster, Some(said), WatchState::default(), at(now));
+        cluster.expiry_state = decision.expiry_state;
         !decision.warn.is_empty()
     };
     assert!(warned(idle(1000), 1090));
@@ -65,10 +67,10 @@ fn each_idle_time_is_warned_of_once() {
 #[rstest]
 #[case::long_before(1500, None, false, 1900)]
 #[case::soon(1900, None, true, 2000)]
-#[case::over(2000, Some(Ending::Lifetime), false, 2025)]
+#[case::over(2000, Some(ExpiryReason::Lifetime), false, 2025)]
 fn a_lifetime_ends_whatever_runs(
     #[case] now: i64,
-    #[case] end: Option<Ending>,
+    #[case] end: Option<ExpiryReason>,
     #[case] warned: bool,
     #[case] next: i64,
 ) {
@@ -76,34 +78,37 @@ fn a_lifetime_ends_whatever_runs(
     if end.is_none() {
         cluster.limits.idle_timeout = None;
     }
-    let decision = decide(&cluster, Some(Activity::Busy), Memory::default(), at(now));
+    let decision = decide(&cluster, Some(Activity::Busy), WatchState::default(), at(now));
     assert_eq!((decision.end, !decision.warn.is_empty(), decision.next), (end, warned, Some(at(next))));
-    cluster.watched = decision.watched;
-    let again = decide(&cluster, Some(Activity::Busy), Memory::default(), at(now));
+    cluster.expiry_state = decision.expiry_state;
+    let again = decide(&cluster, Some(Activity::Busy), WatchState::default(), at(now));
     assert!(again.warn.is_empty(), "it is said once");
-    cluster.limits.max_lifetime = Some(Span::from_secs(2000));
-    let extended = decide(&cluster, Some(Activity::Busy), Memory::default(), at(2990));
-    assert_eq!(extended.warn, [Ending::Lifetime], "another end is another warning");
+    cluster.limits.max_lifetime = Some(TimeSpan::from_secs(2000));
+    let extended = decide(&cluster, Some(Activity::Busy), WatchState::default(), at(2990));
+    assert_eq!(extended.warn, [ExpiryReason::Lifetime], "another end is another warning");
 }
 
 #[test]
 fn nothing_is_asked_while_something_is_under_way() {
     let resizing = Cluster { status: ClusterStatus::Resizing, ..cluster(None) };
-    assert!(!asks(&resizing, Memory::default(), at(2000)));
-    assert_eq!(decide(&resizing, None, Memory::default(), at(2000)).next, None);
+    assert!(!is_query_due(&resizing, WatchState::default(), at(2000)));
+    assert_eq!(decide(&resizing, None, WatchState::default(), at(2000)).next, None);
     let uncreated = Cluster { created_at: None, status: ClusterStatus::Error, ..cluster(None) };
-    assert!(!asks(&uncreated, Memory::default(), at(2000)));
-    let asked = Memory { asked: Some(at(2000)), tried: None };
-    assert!(!asks(&cluster(None), asked, at(2024)), "not so soon again");
-    assert!(asks(&cluster(None), asked, at(2025)));
+    assert!(!is_query_due(&uncreated, WatchState::default(), at(2000)));
+    let queried_at = WatchState { queried_at: Some(at(2000)), deletion_requested_at: None };
+    assert!(!is_query_due(&cluster(None), queried_at, at(2024)), "not so soon again");
+    assert!(is_query_due(&cluster(None), queried_at, at(2025)));
 }
 
 #[test]
 fn a_deletion_that_ends_nothing_is_not_tried_again_at_once() {
-    let tried = Memory { asked: None, tried: Some(at(2000)) };
-    let decision = decide(&cluster(Some(1000)), None, tried, at(2001));
+    let deletion_requested_at = WatchState { queried_at: None, deletion_requested_at: Some(at(2000)) };
+    let decision = decide(&cluster(Some(1000)), None, deletion_requested_at, at(2001));
     assert_eq!((decision.end, decision.next), (None, Some(at(2060))));
-    assert_eq!(decide(&cluster(Some(1000)), None, tried, at(2060)).end, Some(Ending::Lifetime));
+    assert_eq!(
+        decide(&cluster(Some(1000)), None, deletion_requested_at, at(2060)).end,
+        Some(ExpiryReason::Lifetime)
+    );
     let deleting = Cluster { status: ClusterStatus::Deleting, ..cluster(Some(1000)) };
-    assert_eq!(decide(&deleting, None, Memory::default(), at(2500)).end, None);
+    assert_eq!(decide(&deleting, None, WatchState::default(), at(2500)).end, None);
 }

@@ -5,7 +5,7 @@ use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Event;
 use muster_core::limits::{Activity, Limits};
 use muster_core::principal::Door;
-use muster_core::time::Span;
+use muster_core::time::TimeSpan;
 use muster_engine::ports::clock::Clock as _;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::reads::{ActionQuery, EventQuery};
@@ -17,10 +17,10 @@ use serde_json::json;
 use crate::harness::{self, Harness, Kind, PATIENCE, setup};
 
 /// How long clusters of these tests may be unused, or there.
-const LIMIT: Span = Span::from_secs(100);
+const LIMIT: TimeSpan = TimeSpan::from_secs(100);
 
 /// A quarter of that: so often a cluster is asked.
-const TURN: Span = Span::from_secs(25);
+const TURN: TimeSpan = TimeSpan::from_secs(25);
 
 struct LimitScenario {
     clock: ManualClock,
@@ -85,15 +85,15 @@ impl LimitScenario {
         actions.into_iter().filter(|action| action.kind == ActionKind::ClusterDelete).collect()
     }
 
-    async fn told(&self, reason: &str) -> Vec<Event> {
+    async fn recorded_events(&self, reason: &str) -> Vec<Event> {
         let query = EventQuery { cluster: Some(self.cluster.id), ..EventQuery::default() };
         let events = self.harness.store().events(&query).await.expect("the store answers").items;
         events.into_iter().filter(|event| event.reason == reason).collect()
     }
 
-    async fn until_told(&self, reason: &str, count: usize) {
+    async fn until_recorded(&self, reason: &str, count: usize) {
         eventually(&format!("{count} events {reason}"), PATIENCE, async || {
-            let events = self.told(reason).await;
+            let events = self.recorded_events(reason).await;
             if events.len() < count { Err(format!("{events:?}")) } else { Ok(()) }
         })
         .await;
@@ -110,21 +110,21 @@ async fn an_idle_cluster_is_warned_of_and_deleted(scenario: LimitScenario) {
     scenario.turn().await;
     let row = scenario.harness.cluster(scenario.cluster.id).await;
     assert_eq!(row.idle_ends_at(), row.created_at.map(|created| created.after(LIMIT)));
-    scenario.clock.advance(Span::from_secs(65));
-    scenario.until_told("IdleTimeoutSoon", 1).await;
-    let warning = &scenario.told("IdleTimeoutSoon").await[0];
+    scenario.clock.advance(TimeSpan::from_secs(65));
+    scenario.until_recorded("IdleTimeoutSoon", 1).await;
+    let warning = &scenario.recorded_events("IdleTimeoutSoon").await[0];
     assert_eq!(
         warning.message,
         "nobody has used it for 90s: it is deleted in 10s unless it is used (idle_timeout 100s)"
     );
     assert!(scenario.is_there().await, "not before its time");
-    scenario.clock.advance(Span::from_secs(10));
+    scenario.clock.advance(TimeSpan::from_secs(10));
     let deletion = scenario.is_deleted().await;
     assert_eq!((deletion.status, deletion.door), (ActionStatus::Succeeded, Door::Engine));
     assert_eq!((deletion.reason.as_str(), deletion.principal.id.as_str()), ("IdleTimeout", "engine"));
-    let [told] = &scenario.told("IdleTimeout").await[..] else { panic!("there is one event") };
-    assert_eq!(told.message, "nobody has used it for its idle_timeout of 100s: it is deleted");
-    assert_eq!((told.action_id, told.user.as_str()), (Some(deletion.id), "engine"));
+    let [recorded] = &scenario.recorded_events("IdleTimeout").await[..] else { panic!("there is one event") };
+    assert_eq!(recorded.message, "nobody has used it for its idle_timeout of 100s: it is deleted");
+    assert_eq!((recorded.action_id, recorded.user.as_str()), (Some(deletion.id), "engine"));
 }
 
 #[database_test]
@@ -140,7 +140,7 @@ async fn a_cluster_that_is_used_or_does_not_say_stays(kind: Kind) {
             scenario.turn().await;
         }
         assert!(scenario.is_there().await, "{said:?}");
-        assert!(scenario.told("IdleTimeoutSoon").await.is_empty());
+        assert!(scenario.recorded_events("IdleTimeoutSoon").await.is_empty());
         assert_eq!(scenario.harness.cluster(scenario.cluster.id).await.idle_ends_at(), None);
     }
 }
@@ -148,36 +148,36 @@ async fn a_cluster_that_is_used_or_does_not_say_stays(kind: Kind) {
 #[database_test(LimitScenario::idle)]
 async fn a_cluster_that_is_used_again_stays_and_is_warned_of_again(scenario: LimitScenario) {
     scenario.turn().await;
-    scenario.clock.advance(Span::from_secs(70));
-    scenario.until_told("IdleTimeoutSoon", 1).await;
+    scenario.clock.advance(TimeSpan::from_secs(70));
+    scenario.until_recorded("IdleTimeoutSoon", 1).await;
     scenario.says(Activity::Busy);
     scenario.turn().await;
     assert!(scenario.is_there().await, "it is used, just in time");
     scenario.falls_idle();
     scenario.turn().await;
-    scenario.clock.advance(Span::from_secs(66));
-    scenario.until_told("IdleTimeoutSoon", 2).await;
-    scenario.clock.advance(Span::from_secs(9));
+    scenario.clock.advance(TimeSpan::from_secs(66));
+    scenario.until_recorded("IdleTimeoutSoon", 2).await;
+    scenario.clock.advance(TimeSpan::from_secs(9));
     scenario.is_deleted().await;
-    assert_eq!(scenario.told("IdleTimeoutSoon").await.len(), 2, "once an idle time");
+    assert_eq!(scenario.recorded_events("IdleTimeoutSoon").await.len(), 2, "once an idle time");
 }
 
 #[database_test]
 async fn a_lifetime_ends_whatever_runs(kind: Kind) {
-    let limits = Limits { idle_timeout: Some(LIMIT), max_lifetime: Some(Span::from_secs(200)) };
+    let limits = Limits { idle_timeout: Some(LIMIT), max_lifetime: Some(TimeSpan::from_secs(200)) };
     let Some(scenario) = LimitScenario::with(kind, limits, Some(Activity::Busy)).await else { return };
     scenario.clock.somebody_sleeps().await;
-    scenario.clock.advance(Span::from_secs(180));
-    scenario.until_told("LifetimeOverSoon", 1).await;
+    scenario.clock.advance(TimeSpan::from_secs(180));
+    scenario.until_recorded("LifetimeOverSoon", 1).await;
     assert_eq!(
-        scenario.told("LifetimeOverSoon").await[0].message,
+        scenario.recorded_events("LifetimeOverSoon").await[0].message,
         "its lifetime is over in 20s: it is then deleted, whatever runs on it (max_lifetime 200s)"
     );
     assert!(scenario.is_there().await, "not before its time");
-    scenario.clock.advance(Span::from_secs(20));
+    scenario.clock.advance(TimeSpan::from_secs(20));
     assert_eq!(scenario.is_deleted().await.reason, "LifetimeOver");
     assert_eq!(
-        scenario.told("LifetimeOver").await[0].message,
+        scenario.recorded_events("LifetimeOver").await[0].message,
         "its max_lifetime of 200s is over: it is deleted"
     );
 }
@@ -200,8 +200,8 @@ async fn a_lifetime_that_is_over_ends_what_is_under_way(kind: Kind) {
 #[database_test(LimitScenario::idle)]
 async fn a_change_counts_as_use(scenario: LimitScenario) {
     scenario.turn().await;
-    scenario.clock.advance(Span::from_secs(70));
-    scenario.until_told("IdleTimeoutSoon", 1).await;
+    scenario.clock.advance(TimeSpan::from_secs(70));
+    scenario.until_recorded("IdleTimeoutSoon", 1).await;
     scenario.harness.resized(&scenario.cluster, 3).await;
     for _ in 0..3 {
         scenario.turn().await;
@@ -214,15 +214,15 @@ async fn a_change_counts_as_use(scenario: LimitScenario) {
 #[database_test(LimitScenario::idle)]
 async fn limits_outlive_the_server(mut scenario: LimitScenario) {
     scenario.turn().await;
-    scenario.clock.advance(Span::from_secs(70));
-    scenario.until_told("IdleTimeoutSoon", 1).await;
+    scenario.clock.advance(TimeSpan::from_secs(70));
+    scenario.until_recorded("IdleTimeoutSoon", 1).await;
     scenario.harness.engine.stop().await;
     scenario.another_server().await;
     scenario.clock.somebody_sleeps().await;
     assert!(scenario.is_there().await, "5 s are left");
-    scenario.clock.advance(Span::from_secs(5));
+    scenario.clock.advance(TimeSpan::from_secs(5));
     scenario.is_deleted().await;
-    assert_eq!(scenario.told("IdleTimeoutSoon").await.len(), 1, "it was warned before");
+    assert_eq!(scenario.recorded_events("IdleTimeoutSoon").await.len(), 1, "it was warned before");
 }
 
 #[database_test(LimitScenario::idle)]
@@ -238,13 +238,16 @@ async fn two_servers_end_a_cluster_once_and_one_goes_on_for_the_other(mut scenar
     scenario.turn().await;
     let first = scenario.harness.engine.clone();
     scenario.another_server().await;
-    scenario.clock.advance(Span::from_secs(65));
-    scenario.until_told("IdleTimeoutSoon", 1).await;
+    scenario.clock.advance(TimeSpan::from_secs(65));
+    scenario.until_recorded("IdleTimeoutSoon", 1).await;
     first.stop().await;
-    scenario.clock.advance(Span::from_secs(10));
+    scenario.clock.advance(TimeSpan::from_secs(10));
     scenario.is_deleted().await;
-    let told = (scenario.told("IdleTimeoutSoon").await.len(), scenario.told("IdleTimeout").await.len());
-    assert_eq!(told, (1, 1));
+    let recorded = (
+        scenario.recorded_events("IdleTimeoutSoon").await.len(),
+        scenario.recorded_events("IdleTimeout").await.len(),
+    );
+    assert_eq!(recorded, (1, 1));
 }
 
 #[database_test(|kind| LimitScenario::with(kind, Limits::default(), None))]
@@ -278,12 +281,12 @@ async fn a_deletion_that_fails_is_tried_again_after_a_while(kind: Kind) {
     scenario.harness.provider.fail_next(Verb::Delete, ProviderError::permanent("Stuck", "it does not go"));
     scenario.clock.somebody_sleeps().await;
     scenario.clock.advance(LIMIT);
-    scenario.until_told("LifetimeOver", 1).await;
+    scenario.until_recorded("LifetimeOver", 1).await;
     let first = scenario.deletions().await[0].id;
     assert_eq!(scenario.harness.ended(first).await.status, ActionStatus::Failed);
     scenario.clock.somebody_sleeps().await;
     assert_eq!(scenario.deletions().await.len(), 1, "not at once");
-    scenario.clock.advance(Span::from_secs(60));
+    scenario.clock.advance(TimeSpan::from_secs(60));
     scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Deleted).await;
     assert_eq!(scenario.deletions().await.len(), 2);
 }

@@ -26,11 +26,11 @@ fn cluster(workers: u32, cpu: &str) -> Cluster {
     cluster
 }
 
-async fn told(harness: &Harness, cluster: &Cluster) -> Vec<String> {
+async fn recorded_events(harness: &Harness, cluster: &Cluster) -> Vec<String> {
     let query = EventQuery { cluster: Some(cluster.id), ..EventQuery::default() };
     let events = harness.store().events(&query).await.expect("the store answers").items;
-    let told = events.into_iter().filter(|event| event.reason == "Overcommitted");
-    told.map(|event| event.message).collect()
+    let recorded = events.into_iter().filter(|event| event.reason == "Overcommitted");
+    recorded.map(|event| event.message).collect()
 }
 
 #[database_test(laptop)]
@@ -52,19 +52,19 @@ async fn nodes_that_exceed_the_machine_together_are_created_with_a_warning(harne
     let cluster = cluster(2, "1");
     let created = harness.create(&cluster).await;
     assert_eq!(harness.ended(created).await.status, ActionStatus::Succeeded);
-    assert!(told(&harness, &cluster).await.is_empty(), "they just fit");
+    assert!(recorded_events(&harness, &cluster).await.is_empty(), "they just fit");
     let resized = async |workers| {
         let row = harness.cluster(cluster.id).await;
         assert_eq!(harness.resized(&row, workers).await.status, ActionStatus::Succeeded);
     };
     resized(4).await;
     let sentence = "its nodes together ask for 4 × 1 = 4 cpu, and this machine has 2: they have to share it";
-    assert_eq!(told(&harness, &cluster).await, [sentence]);
+    assert_eq!(recorded_events(&harness, &cluster).await, [sentence]);
     resized(3).await;
-    assert_eq!(told(&harness, &cluster).await.len(), 1, "a smaller request is not warned again");
+    assert_eq!(recorded_events(&harness, &cluster).await.len(), 1, "a smaller request is not warned again");
     let large = self::cluster(3, "2");
     let created = harness.create(&large).await;
     harness.ended(created).await;
     let sentence = "its nodes together ask for 3 × 2 = 6 cpu, and this machine has 2: they have to share it";
-    assert_eq!(told(&harness, &large).await, [sentence]);
+    assert_eq!(recorded_events(&harness, &large).await, [sentence]);
 }

@@ -6,7 +6,7 @@ use muster_store::reads::ActionQuery;
 use muster_testkit::database_test;
 use muster_testkit::operator::Verb;
 
-use super::{created, names, open, told, until, workers};
+use super::{created, names, open, recorded_events, until, workers};
 use crate::harness::{Harness, exactly};
 
 #[database_test(open)]
@@ -17,8 +17,11 @@ async fn a_size_changed_elsewhere_is_mirrored_with_an_event_and_never_reverted(h
     harness.operators.edit(cluster.id, |group| group.desired = 1);
     until(&harness, cluster.id, "one", |row, nodes| row.desired() == 1 && nodes.len() == 2).await;
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
-    let mut words: Vec<_> =
-        told(&harness, cluster.id, "ChangedElsewhere").await.into_iter().map(|event| event.message).collect();
+    let mut words: Vec<_> = recorded_events(&harness, cluster.id, "ChangedElsewhere")
+        .await
+        .into_iter()
+        .map(|event| event.message)
+        .collect();
     words.sort_unstable();
     let expected =
         ["group 'default' shall have 1 workers, not 5", "group 'default' shall have 5 workers, not 3"];
@@ -39,7 +42,7 @@ async fn a_change_before_our_write_is_taken_into_account(harness: Harness) {
     harness.operators.release();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.operators.group(cluster.id).unwrap().desired, 5);
-    assert_eq!(told(&harness, cluster.id, "ChangedElsewhere").await.len(), 1);
+    assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await.len(), 1);
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
 }
 
@@ -58,7 +61,7 @@ async fn a_change_after_our_write_ends_the_action_and_stays(harness: Harness) {
     harness.operators.go_on();
     until(&harness, cluster.id, "two", |_, nodes| nodes.len() == 3).await;
     assert_eq!(harness.operators.count(Verb::Update), 1, "it was fought");
-    assert_eq!(told(&harness, cluster.id, "ChangedElsewhere").await.len(), 1);
+    assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await.len(), 1);
 }
 
 #[database_test(open)]
@@ -69,7 +72,7 @@ async fn a_cluster_deleted_elsewhere_becomes_history(harness: Harness) {
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.deleted_at.is_some(), row.status_reason.as_str()), (true, "it was deleted elsewhere"));
     assert_eq!(harness.nodes(cluster.id).await, []);
-    assert_eq!(told(&harness, cluster.id, "DeletedElsewhere").await.len(), 1);
+    assert_eq!(recorded_events(&harness, cluster.id, "DeletedElsewhere").await.len(), 1);
     let history = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
     assert_eq!(harness.store().actions(&history).await.unwrap().items.len(), 1);
 }
@@ -99,9 +102,9 @@ async fn a_lost_worker_is_an_event_and_left_to_its_operator(harness: Harness) {
         nodes.len() == 3 && nodes.iter().all(|node| node.id != lost.id)
     })
     .await;
-    let told = told(&harness, cluster.id, "NodeLost").await;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].object_id, lost.id.to_string());
+    let recorded = recorded_events(&harness, cluster.id, "NodeLost").await;
+    assert_eq!(recorded.len(), 1);
+    assert_eq!(recorded[0].object_id, lost.id.to_string());
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
     let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
     let actions = harness.store().actions(&query).await.unwrap().items;
@@ -114,7 +117,7 @@ async fn a_worker_that_does_not_come_up_says_why_in_the_clusters_words(harness: 
     let cluster = created(&harness, 2).await;
     let name = harness.operators.workers(cluster.id).remove(0);
     harness.operators.with_member(cluster.id, &name, |member| {
-        member.seen = muster_core::node::Seen::Starting { physical_id: None };
+        member.observation = muster_core::node::Observation::Starting { physical_id: None };
         member.reason = "unschedulable: 0/3 nodes have 8 cpus".to_owned();
     });
     harness.until_status(cluster.id, ClusterStatus::Warning).await;

@@ -4,14 +4,14 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::node::{NodeRole, NodeStatus};
 use muster_engine::ChangeRequest;
-use muster_engine::ports::provider::{Bounds, ProviderError, SeenGroup};
+use muster_engine::ports::provider::{Bounds, ObservedGroup, ProviderError};
 use muster_store::reads::ActionQuery;
 use muster_testkit::operator::{OPERATED_CLUSTER, PLAIN_OPERATED, ROLLING, Verb};
 use muster_testkit::{database_test, read_change};
 use rstest::rstest;
 use serde_json::json;
 
-use super::{created, ids, names, open, operated, restarted, told, workers};
+use super::{created, ids, names, open, operated, recorded_events, restarted, workers};
 use crate::harness::{Harness, Kind, caller, exactly};
 
 #[database_test(open)]
@@ -57,8 +57,8 @@ async fn it_grows_and_shrinks_by_one_call_each_and_the_chosen_ones_go(harness: H
     assert_eq!(harness.operators.count(Verb::Update), 2);
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.generation, row.status), (3, 3, ClusterStatus::Active));
-    assert_eq!(told(&harness, cluster.id, "NodeLost").await, []);
-    assert_eq!(told(&harness, cluster.id, "ChangedElsewhere").await, []);
+    assert_eq!(recorded_events(&harness, cluster.id, "NodeLost").await, []);
+    assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await, []);
 }
 
 #[database_test(open)]
@@ -82,7 +82,8 @@ async fn size_and_bounds_are_one_write(harness: Harness) {
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, inputs).await;
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     let bounds = Some(Bounds { min: 1, max: Some(6) });
-    let group = SeenGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false, made: None };
+    let group =
+        ObservedGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false, template: None };
     assert_eq!(harness.operators.group(cluster.id), Some(group));
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.min_size(), row.max_size()), (4, 1, Some(6)));
@@ -112,7 +113,7 @@ async fn a_restarted_head_keeps_its_id_and_takes_the_workers_along_that_cannot_r
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
     assert!(before.iter().all(|old| after.iter().all(|new| new.name != old.name)));
     assert_eq!(harness.operators.count(Verb::RestartHead), 1);
-    assert_eq!(told(&harness, cluster.id, "NodeLost").await, []);
+    assert_eq!(recorded_events(&harness, cluster.id, "NodeLost").await, []);
     assert_eq!(harness.cluster(cluster.id).await.incarnation, 2);
 }
 
@@ -164,15 +165,15 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
     let update = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
     assert_eq!(harness.ended(update).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.cluster(cluster.id).await.groups[0].spec["image"], "ray:2");
-    let told = told(&harness, cluster.id, "RestartNeeded").await;
+    let recorded = recorded_events(&harness, cluster.id, "RestartNeeded").await;
     let after = names(&harness, cluster.id).await;
     if flavor.is_some() {
         assert!(before.iter().all(|name| !after.contains(name)), "{after:?}");
-        assert_eq!(told, []);
+        assert_eq!(recorded, []);
     } else {
         assert_eq!(after, before);
         let words = format!("made from an older recipe until they are restarted: {}", before.join(", "));
-        assert_eq!(told.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
+        assert_eq!(recorded.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
     }
     assert_eq!(harness.operators.count(Verb::Update), 1);
 }
@@ -201,15 +202,15 @@ async fn a_changed_recipe_of_the_head_is_written_like_a_groups(
     let update = harness.ended(update).await;
     assert_eq!(update.status, ActionStatus::Succeeded, "{}", update.status_reason);
     assert_eq!(harness.cluster(cluster.id).await.spec["head"]["image"], "ray:2");
-    let (after, told) = (head().await, told(&harness, cluster.id, "RestartNeeded").await);
+    let (after, recorded) = (head().await, recorded_events(&harness, cluster.id, "RestartNeeded").await);
     assert_eq!((after.id, names(&harness, cluster.id).await), (before.id, workers));
     if flavor.is_some() {
         assert_ne!(after.physical_id, before.physical_id);
-        assert_eq!((after.status, told), (NodeStatus::Active, Vec::new()));
+        assert_eq!((after.status, recorded), (NodeStatus::Active, Vec::new()));
     } else {
         assert_eq!(after.physical_id, before.physical_id);
         let words = format!("made from an older recipe until they are restarted: {}", before.name);
-        assert_eq!(told.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
+        assert_eq!(recorded.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
     }
     assert_eq!(harness.operators.count(Verb::Update), 1);
     let same = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
@@ -269,7 +270,7 @@ async fn a_deletion_ends_when_the_object_is_gone(harness: Harness) {
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.status, row.deleted_at.is_some()), (ClusterStatus::Deleted, true));
     assert_eq!(harness.nodes(cluster.id).await, []);
-    assert_eq!(told(&harness, cluster.id, "DeletedElsewhere").await, []);
+    assert_eq!(recorded_events(&harness, cluster.id, "DeletedElsewhere").await, []);
 }
 
 #[database_test(open)]

@@ -16,9 +16,9 @@ const TYPE: &str = "test.saying-1.0";
 
 /// Leaves these words for the engine before every action.
 #[derive(Clone, Default)]
-pub(crate) struct Saying(Arc<Mutex<Map<String, Value>>>);
+pub(crate) struct ScriptedPolicy(Arc<Mutex<Map<String, Value>>>);
 
-impl Saying {
+impl ScriptedPolicy {
     /// From now on it says this.
     pub(crate) fn say(&self, words: &Value) {
         *self.0.lock().expect("not poisoned") = words.as_object().cloned().expect("a map");
@@ -51,7 +51,7 @@ impl Saying {
 }
 
 #[async_trait]
-impl PolicyType for Saying {
+impl PolicyType for ScriptedPolicy {
     fn kind(&self) -> &'static str {
         TYPE
     }
