@@ -114,7 +114,7 @@ async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(database: 
 
 /// A claim of whatever this version can execute, wherever clusters of the database are.
 async fn claim_everything(store: &Store) -> Vec<Claimed> {
-    let clusters = store.clusters(&ClusterQuery::default()).await.unwrap().items;
+    let clusters = store.clusters(&ClusterQuery::default()).await.expect("the store answers").items;
     let claim = Claim {
         engine: living(store, 0x77).await,
         instances: clusters.into_iter().map(|cluster| cluster.instance).collect(),
@@ -122,7 +122,7 @@ async fn claim_everything(store: &Store) -> Vec<Claimed> {
         limit: 1_000,
         now: harness::now(1_800_000_000_000_000),
     };
-    store.claim(claim).await.unwrap()
+    store.claim(claim).await.expect("a claim")
 }
 
 #[database_test]
