@@ -2,8 +2,8 @@
 
 use muster_core::change::ClusterUpdate;
 
-use crate::actions::resize::surplus;
-use crate::actions::{deletion, rolling};
+use crate::actions::resize::{reconcile_size, surplus};
+use crate::actions::rolling;
 use crate::run::{ActionRun, Stop};
 
 /// Writes changed properties. Nodes that are made from something else afterwards are recreated, or changed in place where
@@ -27,7 +27,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     if !rolling::has_begun(run) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.
         let leaving = surplus(run);
-        deletion::reconcile_size(run, leaving, !begun).await?;
+        reconcile_size(run, leaving, !begun).await?;
     }
     if profile.is_some() || rolling::recreates(run) { rolling::roll_out(run).await } else { Ok(()) }
 }

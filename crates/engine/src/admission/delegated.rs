@@ -60,7 +60,24 @@ pub(crate) fn refusal(
             | Change::LeaveNode,
             _,
         ) => "cannot add, remove or change single nodes: they are made by the group; resize it instead",
-        _ => return None,
+        (
+            Change::CreateCluster
+            | Change::DeleteCluster(_)
+            | Change::UpdateCluster(_)
+            | Change::Resize(_)
+            | Change::ScaleOut(_)
+            | Change::ScaleIn(_)
+            | Change::CheckCluster(_)
+            | Change::RecoverCluster(_)
+            | Change::OperateCluster(_)
+            | Change::AttachPolicy(_)
+            | Change::DetachPolicy(_)
+            | Change::UpdatePolicy(_)
+            | Change::CheckNode(_)
+            | Change::RecoverNode(_)
+            | Change::OperateNode(_),
+            _,
+        ) => return None,
     };
     Some(format!("clusters of type {} {why}", cluster.profile_type))
 }

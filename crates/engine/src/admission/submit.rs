@@ -1,14 +1,11 @@
 //! Admission: every change of a cluster or node becomes a durable action here.
 
-use std::time::Duration;
-
-use muster_core::action::{Action, ActionKind, Cause, Milestone, OnConflict, Target};
+use muster_core::action::{Action, ActionKind, Cause, OnConflict, Target};
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::principal::{Door, Principal};
-use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::{
     Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
@@ -21,10 +18,6 @@ use crate::admission::request::{Caller, ChangeRequest, Recipe, SubmitError};
 use crate::context::{Context, Engine};
 use crate::events;
 use crate::ids::new_id;
-use crate::notify::Topic;
-
-/// How long to wait for the first notification of an action before its row is read.
-const FIRST_READ_AFTER: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Accepts a new cluster.
@@ -162,41 +155,6 @@ impl Engine {
     /// Completes the lifecycle hook that a child action waits for before its node is deleted. Idempotent.
     pub async fn complete_lifecycle(&self, token: ActionId) -> Result<Action, StoreError> {
         self.context.store.complete_lifecycle(CompleteLifecycle { token, now: self.now() }).await
-    }
-
-    /// Waits until an action has reached a milestone or has ended, or the time is over; returns it as it then is.
-    pub async fn wait(
-        &self,
-        id: ActionId,
-        milestone: Milestone,
-        at_most: TimeSpan,
-    ) -> Result<Action, StoreError> {
-        // A wait for the end is not woken by every step.
-        let reached = milestone == Milestone::Reached;
-        let topic = if reached { Topic::Action(id) } else { Topic::Progress(id) };
-        let follow = self.context.notifier.subscribe(topic);
-        // An action that was just accepted sends a notification soon; one that was sent before the subscription is missed,
-        // so that this wait is short.
-        let _ = tokio::time::timeout(
-            FIRST_READ_AFTER.min(at_most.into()),
-            follow.changed_since(follow.version()),
-        )
-        .await;
-        let deadline = tokio::time::sleep(at_most.into());
-        tokio::pin!(deadline);
-        loop {
-            let version = follow.version();
-            let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
-            let action = self.context.store.action(id).await?.ok_or_else(missing)?;
-            if action.status.is_final() || action.has_reached(milestone) {
-                return Ok(action);
-            }
-            tokio::select! {
-                () = follow.changed_since(version) => {}
-                () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
-                () = &mut deadline => return Ok(action),
-            }
-        }
     }
 }
 
