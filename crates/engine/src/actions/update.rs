@@ -14,10 +14,16 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     let begun = run.action.applied_at.is_some();
     let profile = update.profile_id.filter(|_| !update.profile_only);
     if !begun {
-        let after = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
-        run.subject.cluster = after;
-        if !update.profile_only {
-            rolling::begin(run, &before, profile).await?;
+        if let Some(id) = update.profile_id {
+            rolling::check_profile(run, id).await?;
+        }
+        run.subject.cluster = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
+        if !update.profile_only
+            && let Err(stop) = rolling::begin(run, &before, profile).await
+        {
+            // Nothing of the update is committed: the row must not say otherwise.
+            run.subject.cluster = before;
+            return Err(stop);
         }
         run.subject.cluster.generation += 1;
     }
