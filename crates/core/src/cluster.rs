@@ -77,7 +77,17 @@ impl ClusterStatus {
             ActionKind::ClusterCheck => Self::Checking,
             ActionKind::ClusterRecover | ActionKind::NodeRecover => Self::Recovering,
             ActionKind::ClusterOperation => Self::Operating,
-            _ => return None,
+            ActionKind::ClusterAttachPolicy
+            | ActionKind::ClusterDetachPolicy
+            | ActionKind::ClusterUpdatePolicy
+            | ActionKind::NodeCreate
+            | ActionKind::NodeDelete
+            | ActionKind::NodeUpdate
+            | ActionKind::NodeJoin
+            | ActionKind::NodeLeave
+            | ActionKind::NodeCheck
+            | ActionKind::NodeOperation
+            | ActionKind::Unknown(_) => return None,
         })
     }
 

@@ -47,23 +47,65 @@ fn as_it_was_sent<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S
 
 /// A requested resize.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "ResizeFields")]
 pub struct Resize {
     /// The size, absolutely or by a change; absent: only the bounds change.
-    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub adjustment: Option<Adjustment>,
     /// A new lower bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<u32>,
     /// A new upper bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_size: Option<MaxSize>,
     /// Refuse what does not fit, rather than cut it to the bounds.
-    #[serde(default = "strict")]
     pub strict: bool,
 }
 
-const fn strict() -> bool {
-    true
+/// The fields of a resize as they are read.
+#[derive(Deserialize)]
+struct ResizeFields {
+    adjustment_type: Option<AdjustmentType>,
+    number: Option<Number>,
+    min_step: Option<u32>,
+    min_size: Option<u32>,
+    max_size: Option<MaxSize>,
+    strict: Option<bool>,
+}
+
+/// Webhooks send numbers as text too.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Number(f64),
+    Text(String),
+}
+
+impl Number {
+    fn read(self) -> Result<f64, String> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Text(text) => {
+                let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+                number.ok_or_else(|| format!("number is '{text}', which is no number"))
+            }
+        }
+    }
+}
+
+impl TryFrom<ResizeFields> for Resize {
+    type Error = String;
+
+    fn try_from(fields: ResizeFields) -> Result<Self, String> {
+        let ResizeFields { adjustment_type, number, min_step, min_size, max_size, strict } = fields;
+        let adjustment = match (adjustment_type, number) {
+            (Some(kind), Some(number)) => Some(Adjustment { kind, number: number.read()?, min_step }),
+            (None, None) => None,
+            (Some(_), None) => return Err("adjustment_type needs a number".to_owned()),
+            (None, Some(_)) => return Err("number needs an adjustment_type".to_owned()),
+        };
+        Ok(Self { adjustment, min_size, max_size, strict: strict.unwrap_or(true) })
+    }
 }
 
 /// An upper bound that was given: a number, or explicitly none (written as -1).

@@ -1,8 +1,8 @@
 //! What each kind of action does, once it holds its lock and the policies allow it.
 
-pub(crate) mod deletion;
 pub(crate) mod garbage;
 pub(crate) mod hooks;
+pub(crate) mod member_removal;
 pub(crate) mod membership;
 pub(crate) mod node;
 pub(crate) mod policies;
@@ -20,30 +20,40 @@ use crate::reconcile::delegated;
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
-/// The kinds that this engine executes, up to which version of their inputs.
-pub(crate) const KNOWN: &[(ActionKind, u32)] = &[
-    (ActionKind::ClusterCreate, 1),
-    (ActionKind::ClusterDelete, 1),
-    (ActionKind::ClusterResize, 1),
-    (ActionKind::ClusterScaleOut, 1),
-    (ActionKind::ClusterScaleIn, 1),
-    (ActionKind::ClusterUpdate, 1),
-    (ActionKind::ClusterCheck, 1),
-    (ActionKind::ClusterRecover, 1),
-    (ActionKind::ClusterAddNodes, 1),
-    (ActionKind::ClusterDelNodes, 1),
-    (ActionKind::ClusterReplaceNodes, 1),
-    (ActionKind::ClusterOperation, 1),
-    (ActionKind::NodeCreate, 1),
-    (ActionKind::NodeDelete, 1),
-    (ActionKind::NodeUpdate, 1),
-    (ActionKind::NodeCheck, 1),
-    (ActionKind::NodeRecover, 1),
-    (ActionKind::NodeOperation, 1),
-    (ActionKind::ClusterAttachPolicy, 1),
-    (ActionKind::ClusterDetachPolicy, 1),
-    (ActionKind::ClusterUpdatePolicy, 1),
-];
+/// The kinds that this engine claims, with the newest version of their inputs that it can read.
+pub(crate) fn executable_kinds() -> Vec<(ActionKind, u32)> {
+    ActionKind::ALL.iter().filter_map(|kind| Some((*kind, version(*kind)?))).collect()
+}
+
+/// The newest version of a kind's inputs; none for a kind that is never claimed.
+const fn version(kind: ActionKind) -> Option<u32> {
+    match kind {
+        ActionKind::ClusterCreate
+        | ActionKind::ClusterDelete
+        | ActionKind::ClusterResize
+        | ActionKind::ClusterScaleOut
+        | ActionKind::ClusterScaleIn
+        | ActionKind::ClusterUpdate
+        | ActionKind::ClusterCheck
+        | ActionKind::ClusterRecover
+        | ActionKind::ClusterAddNodes
+        | ActionKind::ClusterDelNodes
+        | ActionKind::ClusterReplaceNodes
+        | ActionKind::ClusterOperation
+        | ActionKind::ClusterAttachPolicy
+        | ActionKind::ClusterDetachPolicy
+        | ActionKind::ClusterUpdatePolicy
+        | ActionKind::NodeCreate
+        | ActionKind::NodeDelete
+        | ActionKind::NodeUpdate
+        | ActionKind::NodeCheck
+        | ActionKind::NodeRecover
+        | ActionKind::NodeOperation => Some(1),
+        // Child actions only: their parent executes them.
+        ActionKind::NodeJoin | ActionKind::NodeLeave => None,
+        ActionKind::Unknown(_) => None,
+    }
+}
 
 /// Whether the cluster no longer exists once this change has succeeded.
 pub(crate) const fn deletes(change: &Change) -> bool {
@@ -148,7 +158,7 @@ async fn create(run: &mut ActionRun) -> Result<(), Stop> {
 
 async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     let leaving: HashSet<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-    deletion::record_victims(run, &leaving);
+    member_removal::record_victims(run, &leaving);
     run.reconcile(&Goal { leaving, ..Goal::default() }).await?;
     run.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }

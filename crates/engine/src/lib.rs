@@ -6,33 +6,44 @@
 //! Start reading at `admission/submit.rs` (how a change becomes an action) or `scheduler/runner.rs` (how it is run).
 
 // Ground: no behaviour over time.
-pub mod action_data;
 mod config;
 mod events;
 mod ids;
-mod lease;
 mod metrics;
 mod notify;
+
 pub mod ports;
 
-// Pure decisions.
+pub mod action_data;
+
+// Decisions: what a cluster will look like, and what policies say about it.
 pub mod intent;
+
 pub mod policy;
 
-// One action.
-mod actions;
+// What every task shares.
+mod lease;
+
 mod context;
-mod reconcile;
+
+mod supervise;
+
+// One action.
 mod run;
+
+mod reconcile;
+
+mod actions;
 
 // Many actions.
 pub mod admission;
+
 mod queries;
 mod scheduler;
+mod wait;
 mod watchers;
 
 mod start;
-mod supervise;
 
 pub use admission::{Caller, ChangeRequest, Conflict, NewNode, NodeChangeRequest, Recipe, SubmitError};
 pub use config::Config;

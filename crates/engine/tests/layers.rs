@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["run"],
     &["reconcile"],
     &["actions", "admission"],
-    &["scheduler", "watchers", "queries"],
+    &["scheduler", "watchers", "queries", "wait"],
     &["start"],
 ];
 

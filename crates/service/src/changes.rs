@@ -15,6 +15,7 @@ pub use receivers::TriggerError;
 
 use crate::error::{ErrorKind, Obstacle, ServiceError};
 use crate::service::Service;
+use crate::sizes;
 
 /// What happens if another action holds the target, by the API that the request came through.
 const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
@@ -25,6 +26,14 @@ const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
         (_, Door::Clustering) => OnConflict::Reject,
         _ => OnConflict::Queue,
     }
+}
+
+/// Whether nodes would be created from something else than before.
+fn changes_recipe(cluster: &Cluster, change: &Change) -> bool {
+    let Change::UpdateCluster(_) = change else { return false };
+    // A change that is refused anyway reaches no node.
+    let after = sizes::after(cluster, change, u32::MAX);
+    after.is_ok_and(|after| after.profile_id != cluster.profile_id || !after.has_same_recipe(cluster))
 }
 
 fn refused(error: SubmitError, kind: ActionKind, target: Target) -> ServiceError {
@@ -51,7 +60,8 @@ impl Service {
         Ok((accepted.action, node))
     }
 
-    /// Changes a cluster. A scale-out or scale-in is refused during a scaling policy's cooldown.
+    /// Changes a cluster. A scale-out or scale-in is refused during a scaling policy's cooldown, another recipe of local
+    /// processes unless the caller may run code as the server's user.
     pub async fn change_cluster(
         &self,
         caller: &Caller,
@@ -60,6 +70,9 @@ impl Service {
     ) -> Result<Action, ServiceError> {
         if matches!(change, Change::ScaleOut(_) | Change::ScaleIn(_)) {
             self.check_cooldown(cluster.id, change.kind()).await?;
+        }
+        if changes_recipe(cluster, &change) {
+            self.check_local_code(&caller.principal, &cluster.instance)?;
         }
         self.submit(caller, cluster, None, change).await
     }
@@ -106,6 +119,9 @@ impl Service {
         node: &Node,
         change: Change,
     ) -> Result<Action, ServiceError> {
+        if matches!(&change, Change::UpdateNode(update) if update.profile_id.is_some()) {
+            self.check_local_code(&caller.principal, &node.instance)?;
+        }
         let kind = change.kind();
         let on_conflict = on_conflict(caller.door, kind);
         let request = NodeChangeRequest { change, node: node.clone(), on_conflict, timeout: None };

@@ -136,9 +136,6 @@ impl ClusterService for CoreApi {
             let properties = profile.map(|profile| profile.properties).unwrap_or_default();
             let max_nodes = self.service.max_nodes();
             let update = update::update(&cluster, &properties, &given, &mask, max_nodes)?;
-            if update::changes_recipe(&cluster, &update) {
-                self.service.check_local_code(&caller.principal, &cluster.instance)?;
-            }
             let change = Change::UpdateCluster(Box::new(update));
             Ok(self.service.change_cluster(caller, &cluster, change).await?)
         });

@@ -21,15 +21,6 @@ const GROUPS: &str = "cluster_spec.worker_group_spec";
 const UPDATABLE: &[&str] =
     &["labels", "annotations", "timeout", GROUPS, recipe::HEAD, recipe::ENVS, "idle_timeout", "max_lifetime"];
 
-/// Whether nodes are made from something else after an update.
-pub(super) fn changes_recipe(cluster: &Cluster, update: &ClusterUpdate) -> bool {
-    let differs = |group: &WorkerGroup| {
-        let present = cluster.group(&group.name);
-        present.is_none_or(|present| (&present.shape, &present.spec) != (&group.shape, &group.spec))
-    };
-    update.spec.is_some() || update.groups.iter().flatten().any(differs)
-}
-
 /// The properties that the mask names, as the request gives them. `properties` are those of the cluster's profile.
 pub(super) fn update(
     cluster: &Cluster,

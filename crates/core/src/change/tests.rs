@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::limits::LimitsChange;
+use crate::resize::Resize;
 
 /// Inputs that clients and earlier versions stored, by kind: they are read and written back unchanged.
 #[rstest]
@@ -83,6 +84,24 @@ fn only_what_changes_is_stored_and_a_lifted_limit_is_null() {
 fn an_invalid_count_is_named(#[case] inputs: Value, #[case] given: &str) {
     let refused = Change::read(ActionKind::ClusterScaleOut, &inputs).unwrap_err();
     assert_eq!(refused, format!("Invalid count ({given}) for scaling out."));
+}
+
+#[rstest]
+#[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": "2"}), 2)]
+#[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": 2.0}), 2)]
+fn the_number_of_a_resize_may_be_text(#[case] inputs: Value, #[case] size: u32) {
+    let resize = ResizeGroup { group: None, resize: Resize::exactly(size), candidates: None };
+    assert_eq!(Change::read(ActionKind::ClusterResize, &inputs), Ok(Change::Resize(resize)));
+}
+
+#[rstest]
+#[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": "many"}), "number is 'many', which is no number")]
+#[case(json!({"adjustment_type": "EXACT_CAPACITY"}), "adjustment_type needs a number")]
+#[case(json!({"number": 2}), "number needs an adjustment_type")]
+#[case(json!({"adjustment_type": "X", "number": 2}), "unknown variant `X`")]
+fn a_resize_that_cannot_be_read_is_refused(#[case] inputs: Value, #[case] reason: &str) {
+    let refused = Change::read(ActionKind::ClusterResize, &inputs).unwrap_err();
+    assert!(refused.contains(reason), "{refused}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use muster_core::membership::{HEAD_STAYS, RequestedNode, cannot_add, cannot_leav
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
 
-use crate::actions::deletion::{self, Leaving};
+use crate::actions::member_removal::{self, Leaving};
 use crate::actions::membership::join::Join;
 use crate::run::{ActionRun, Stop};
 
@@ -45,7 +45,7 @@ pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(
     if chosen.iter().any(|node| node.role == NodeRole::Head) {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
-    let destroy = deletion::destroys(run).or(asked).unwrap_or(false);
+    let destroy = member_removal::destroys(run).or(asked).unwrap_or(false);
     if !destroy && !run.subject.capabilities.orphans {
         return Err(Stop::Failed(cannot_leave(&run.subject.cluster.profile_type)));
     }
@@ -53,7 +53,7 @@ pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(
         run.change_sizes()?;
     }
     let nodes = chosen.iter().map(|node| node.id).collect();
-    deletion::remove(run, Leaving { nodes, destroy, start: false, intent: !begun }).await
+    member_removal::remove(run, Leaving { nodes, destroy, start: false, intent: !begun }).await
 }
 
 /// Replaces members by orphans; a member whose replacement cannot join stays.

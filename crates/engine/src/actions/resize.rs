@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use muster_core::ids::NodeId;
 
-use crate::actions::deletion;
+use crate::actions::member_removal::{self, Leaving};
 use crate::intent::victims;
 use crate::run::{ActionRun, Stop};
 
@@ -16,7 +16,17 @@ pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
         run.change_sizes()?;
     }
     let leaving = surplus(run);
-    deletion::reconcile_size(run, leaving, !begun).await
+    reconcile_size(run, leaving, !begun).await
+}
+
+/// Brings a cluster to its size: removes surplus members and starts missing ones.
+pub(crate) async fn reconcile_size(
+    run: &mut ActionRun,
+    nodes: HashSet<NodeId>,
+    intent: bool,
+) -> Result<(), Stop> {
+    let destroy = member_removal::destroys(run).unwrap_or(true) || !run.subject.capabilities.orphans;
+    member_removal::remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 
 impl ActionRun {
@@ -33,7 +43,7 @@ pub(crate) fn surplus(run: &ActionRun) -> HashSet<NodeId> {
     victims::surplus(
         &run.subject.cluster,
         &run.subject.nodes,
-        &deletion::chosen(run),
+        &member_removal::chosen(run),
         run.subject.profile.created_at,
     )
 }

@@ -54,13 +54,19 @@ pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<Prof
     Ok(())
 }
 
-async fn change_profile(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
+/// The profile of an id; fails if there is none, or one of another type.
+pub(crate) async fn check_profile(run: &ActionRun, id: ProfileId) -> Result<Profile, Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
     if profile.kind != run.subject.profile.kind {
         let why = "Cannot update a cluster to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
+    Ok(profile)
+}
+
+async fn change_profile(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
+    let profile = check_profile(run, id).await?;
     run.data.update().before = Some(run.subject.profile.id);
     run.subject.change_profile(profile);
     Ok(())

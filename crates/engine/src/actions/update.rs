@@ -2,8 +2,8 @@
 
 use muster_core::change::ClusterUpdate;
 
-use crate::actions::resize::surplus;
-use crate::actions::{deletion, rolling};
+use crate::actions::resize::{reconcile_size, surplus};
+use crate::actions::rolling;
 use crate::run::{ActionRun, Stop};
 
 /// Writes changed properties. Nodes that are made from something else afterwards are recreated, or changed in place where
@@ -14,10 +14,16 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     let begun = run.action.applied_at.is_some();
     let profile = update.profile_id.filter(|_| !update.profile_only);
     if !begun {
-        let after = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
-        run.subject.cluster = after;
-        if !update.profile_only {
-            rolling::begin(run, &before, profile).await?;
+        if let Some(id) = update.profile_id {
+            rolling::check_profile(run, id).await?;
+        }
+        run.subject.cluster = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
+        if !update.profile_only
+            && let Err(stop) = rolling::begin(run, &before, profile).await
+        {
+            // Nothing of the update is committed: the row must not say otherwise.
+            run.subject.cluster = before;
+            return Err(stop);
         }
         run.subject.cluster.generation += 1;
     }
@@ -27,7 +33,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     if !rolling::has_begun(run) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.
         let leaving = surplus(run);
-        deletion::reconcile_size(run, leaving, !begun).await?;
+        reconcile_size(run, leaving, !begun).await?;
     }
     if profile.is_some() || rolling::recreates(run) { rolling::roll_out(run).await } else { Ok(()) }
 }

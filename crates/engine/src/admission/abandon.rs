@@ -1,4 +1,4 @@
-//! Clusters whose instance nobody serves any more: their rows can be ended by force, their nodes cannot.
+//! Clusters whose instance no engine serves: a forced delete ends their rows. Their nodes cannot be reached.
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};

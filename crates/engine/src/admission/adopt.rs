@@ -1,4 +1,4 @@
-//! Nodes that others made, and that become ours.
+//! Adoption: a node that exists at the provider gets a row.
 
 use std::sync::Arc;
 
@@ -16,41 +16,41 @@ use crate::ids::new_id;
 use crate::intent::naming;
 use crate::ports::provider::Provider;
 
-/// Something that others made.
+/// What is adopted.
 #[derive(Debug, Clone)]
 pub struct Adoptee {
-    /// Where it is.
+    /// The instance where it runs.
     pub instance: InstanceId,
-    /// What kind of node it becomes.
+    /// The profile type of the node.
     pub kind: ProfileType,
-    /// What it is there.
+    /// Its id at the provider.
     pub identity: String,
-    /// Properties that count instead of those that are read from it.
+    /// Properties that override those that are read from it.
     pub overrides: Map<String, Value>,
 }
 
-/// How it shall be called here.
+/// What the caller says about the node.
 #[derive(Debug, Clone)]
 pub struct NewName {
-    /// What people call it; otherwise as nodes are called that nobody named.
+    /// Its name; none is a generated name.
     pub name: Option<String>,
     /// What a user calls its role.
     pub role: String,
-    /// What users keep with it.
+    /// User metadata.
     pub metadata: Map<String, Value>,
 }
 
-/// What became of it.
+/// The result of an adoption.
 #[derive(Debug, Clone)]
 pub enum Adopted {
-    /// It is ours now.
+    /// It was adopted.
     Now(Box<Node>),
-    /// It was before, as this node.
+    /// It is already managed, as this node.
     Before(NodeId),
 }
 
 impl Engine {
-    /// The recipe that a node would have; nothing is stored.
+    /// The profile that the node would have; nothing is stored.
     pub async fn adopt_preview(&self, adoptee: &Adoptee, caller: &Caller) -> Result<Profile, SubmitError> {
         let Adoptee { instance, kind, identity, overrides } = adoptee;
         let provider =
@@ -83,7 +83,7 @@ impl Engine {
         Ok(profile)
     }
 
-    /// Takes a node in, with a recipe of its own. It works already, so there is nothing to be done, and no action.
+    /// Adopts a node, with a profile of its own. The node works already, so that no action is needed.
     pub async fn adopt(
         &self,
         adoptee: &Adoptee,

@@ -1,4 +1,4 @@
-//! Whether a machine has room for what is asked of it.
+//! Whether a machine has capacity for a cluster.
 
 use muster_core::action::Action;
 use muster_core::capacity::{Capacity, demands};
@@ -14,23 +14,23 @@ use crate::action_data::ActionData;
 use crate::events::{self, reason};
 use crate::intent::{Baseline, Intent};
 
-/// What is asked of a machine for one cluster, before it is accepted.
+/// The demand of one cluster on a machine, checked before the change is accepted.
 pub(crate) struct CapacityCheck<'a> {
-    /// What the machine has.
+    /// The capacity of the machine.
     pub(crate) capacity: Capacity,
-    /// The cluster as it should become.
+    /// The cluster after the change.
     pub(crate) cluster: &'a Cluster,
-    /// The recipe of its nodes.
+    /// The profile of its nodes.
     pub(crate) profile: &'a Profile,
 }
 
 impl CapacityCheck<'_> {
-    /// Why one of its nodes could never run there; nothing if each could.
+    /// Why one of its nodes could never run there; none if each could.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.demands().iter().find_map(|demand| self.capacity.refusal(demand))
     }
 
-    /// That all its nodes together ask for more than there is; nothing if they do not.
+    /// An event if all its nodes together need more than the machine has.
     pub(crate) fn warning(&self, action: &Action) -> Option<Event> {
         let sum = self.capacity.exceeded(&self.demands())?;
         let message = format!("{sum}: they have to share it");
@@ -39,7 +39,7 @@ impl CapacityCheck<'_> {
     }
 
     fn demands(&self) -> Vec<muster_core::capacity::Demand> {
-        // Types that are no framework's say it for each group, or not at all.
+        // Profile types without a framework give the shape per group, or not at all.
         let recipe = ClusterRecipe::of_cluster(self.cluster, &self.profile.properties).unwrap_or_default();
         demands(self.cluster, &recipe)
     }

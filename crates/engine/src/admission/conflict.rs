@@ -1,4 +1,4 @@
-//! Why an action is not accepted beside another one, in the words that existing clients compare.
+//! Conflicts between actions, with the messages that existing clients compare.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use muster_store::reads::ActionQuery;
 use crate::admission::request::SubmitError;
 use crate::context::Engine;
 
-/// What stands in the way of an action.
+/// A conflict with other actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// What was asked for.
+    /// The kind of the refused action.
     pub kind: ActionKind,
-    /// Of what.
+    /// Its target.
     pub target: Target,
-    /// What is under way.
+    /// The actions that it conflicts with.
     pub actions: Vec<ActionId>,
-    /// Whether one of these has the target already; otherwise they wait for it.
+    /// Whether one of these holds the lock of the target; otherwise they wait for it.
     pub locked: bool,
 }
 
@@ -29,7 +29,7 @@ impl Conflict {
             kind,
             target,
             actions: holders.iter().map(|action| action.id).collect(),
-            // Who has begun has its locks, also while it is suspended or between two tries.
+            // An action that has started holds its locks, also while it is suspended or between two attempts.
             locked: holders.iter().any(|action| action.started_at.is_some()),
         }
     }
@@ -49,8 +49,8 @@ impl fmt::Display for Conflict {
 }
 
 impl Engine {
-    /// Whether somebody's action on a cluster, or on a node or its cluster, is under way; what Muster does by itself gives
-    /// way.
+    /// Whether a requested action on the cluster, or on the node or its cluster, is under way. Recoveries that Muster
+    /// starts by itself do not count.
     pub async fn has_user_action(
         &self,
         cluster: Option<ClusterId>,
@@ -69,7 +69,7 @@ impl Engine {
 }
 
 impl SubmitError {
-    /// What stands in the way, if that is why it was refused.
+    /// The conflict, if that is why the request was refused.
     pub fn conflict(&self, kind: ActionKind, target: Target) -> Option<Conflict> {
         match self {
             Self::Store(StoreError::Conflict(holders)) => Some(Conflict::new(kind, target, holders)),
@@ -92,19 +92,19 @@ mod tests {
         let cluster = ClusterId::from_uuid(Uuid::from_u128(0xc1));
         let waiting = sample::action(1, ActionKind::ClusterResize, cluster);
         let begun = Action { started_at: Some(Timestamp::from_micros(1)), ..waiting.clone() };
-        let told = |holders: Vec<Action>| {
+        let message = |holders: Vec<Action>| {
             let error = SubmitError::Store(StoreError::Conflict(holders));
             error.conflict(ActionKind::ClusterCheck, Target::Cluster(cluster)).unwrap().to_string()
         };
         assert_eq!(
-            told(vec![waiting.clone()]),
+            message(vec![waiting.clone()]),
             format!(
                 "The CLUSTER_CHECK action for target {cluster} conflicts with the following action(s): {}",
                 waiting.id
             )
         );
         assert_eq!(
-            told(vec![begun]),
+            message(vec![begun]),
             format!(
                 "CLUSTER_CHECK for cluster '{cluster}' cannot be completed because it is already locked."
             )

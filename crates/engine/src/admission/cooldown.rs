@@ -1,4 +1,4 @@
-//! Whether a cluster rests from having been scaled.
+//! The cooldown of scaling policies.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ClusterId;
@@ -9,7 +9,7 @@ use muster_store::StoreError;
 use crate::context::Engine;
 
 impl Engine {
-    /// The policy for whose sake a cluster is not scaled again yet; none if it may be.
+    /// The scaling policy whose cooldown is not over; none if the cluster may be scaled.
     pub async fn cooling(&self, cluster: ClusterId, event: ActionKind) -> Result<Option<Policy>, StoreError> {
         let now = self.now();
         let bindings = self.store().bindings(cluster).await?;

@@ -1,4 +1,4 @@
-//! What clusters whose members an operator owns cannot do: refused at the request.
+//! Changes that clusters with delegated membership cannot make; they are refused at the request.
 
 use muster_core::change::{Change, ClusterUpdate};
 use muster_core::cluster::Cluster;
@@ -10,7 +10,7 @@ use crate::intent::{Baseline, Intent, apply_update};
 use crate::ports::provider::{Capabilities, Membership};
 use crate::reconcile::delegated::plan;
 
-/// Why a change is not possible, in one message that names what is missing; none if it is.
+/// Why a change is not possible; none if it is. The message names the missing capability.
 pub(crate) fn refusal(
     capabilities: Capabilities,
     cluster: &Cluster,
@@ -60,12 +60,29 @@ pub(crate) fn refusal(
             | Change::LeaveNode,
             _,
         ) => "cannot add, remove or change single nodes: they are made by the group; resize it instead",
-        _ => return None,
+        (
+            Change::CreateCluster
+            | Change::DeleteCluster(_)
+            | Change::UpdateCluster(_)
+            | Change::Resize(_)
+            | Change::ScaleOut(_)
+            | Change::ScaleIn(_)
+            | Change::CheckCluster(_)
+            | Change::RecoverCluster(_)
+            | Change::OperateCluster(_)
+            | Change::AttachPolicy(_)
+            | Change::DetachPolicy(_)
+            | Change::UpdatePolicy(_)
+            | Change::CheckNode(_)
+            | Change::RecoverNode(_)
+            | Change::OperateNode(_),
+            _,
+        ) => return None,
     };
     Some(format!("clusters of type {} {why}", cluster.profile_type))
 }
 
-/// What would let Muster change a cluster by itself, and why that is not possible.
+/// Why a policy or limit, by which Muster would change a cluster unasked, is refused.
 fn unasked(change: &Change) -> Option<&'static str> {
     match change {
         Change::AttachPolicy(_) => Some("no policy can be attached to it"),
@@ -78,7 +95,7 @@ fn unasked(change: &Change) -> Option<&'static str> {
     }
 }
 
-/// A group whose size would change although its autoscaler decides that.
+/// A group whose size would change although an autoscaler sets it.
 fn autoscaled(cluster: &Cluster, change: &Change) -> Option<String> {
     if cluster.observed.autoscaled.is_empty() || !change.resizes() {
         return None;
@@ -92,7 +109,7 @@ fn autoscaled(cluster: &Cluster, change: &Change) -> Option<String> {
     cluster.observed.autoscaled.iter().find(resized).cloned()
 }
 
-/// Whether more than sizes and words would change.
+/// Whether more than sizes and metadata would change.
 fn changes_recipe(cluster: &Cluster, update: &ClusterUpdate) -> bool {
     apply_update(cluster, update).is_ok_and(|after| !after.has_same_recipe(cluster))
 }
@@ -201,8 +218,8 @@ mod tests {
         assert_eq!(refusal_of(capable(true), &cluster, action, None, &inputs), None);
         cluster.observed.autoscaled = vec![cluster.groups[0].name.clone()];
         let words = "group 'default' is scaled by its autoscaler: change its bounds, not its size";
-        let told = refusal_of(capable(true), &cluster, action, None, &inputs);
-        assert_eq!(told.as_deref(), refused.then_some(words));
+        let message = refusal_of(capable(true), &cluster, action, None, &inputs);
+        assert_eq!(message.as_deref(), refused.then_some(words));
     }
 
     #[rstest]

@@ -1,4 +1,4 @@
-//! The way in for nodes: members, and those that are in no cluster.
+//! Admission of changes of nodes: members, and nodes without a cluster.
 
 use muster_core::action::{Action, ActionKind, OnConflict, Target};
 use muster_core::change::Change;
@@ -24,22 +24,22 @@ use crate::ports::provider::Membership;
 /// A node that does not exist yet.
 #[derive(Debug, Clone)]
 pub struct NewNode {
-    /// What people shall call it; members are named by their cluster.
+    /// Its name; a member may be renamed by its cluster's rule.
     pub name: String,
-    /// What it is made from.
+    /// Its profile.
     pub profile: Profile,
     /// The cluster that it becomes a member of, if any.
     pub cluster: Option<Cluster>,
-    /// Where it runs; a member runs where its cluster does.
+    /// The instance where it runs; a member runs where its cluster does.
     pub instance: InstanceId,
     /// What a user calls its role.
     pub role: String,
-    /// What users keep with it.
+    /// User metadata.
     pub metadata: Map<String, Value>,
 }
 
 impl Engine {
-    /// Accepts a new node, alone or as a member; with the action, the node as it is stored.
+    /// Accepts a new node, alone or as a member; returns the action and the stored node.
     pub async fn create_node(&self, new: NewNode, caller: Caller) -> Result<(Accepted, Node), SubmitError> {
         let NewNode { name, profile, cluster, instance, role, metadata } = new;
         let instance = cluster.as_ref().map_or(instance, |cluster| cluster.instance.clone());
@@ -69,7 +69,7 @@ impl Engine {
         Ok((accepted, stored))
     }
 
-    /// Whether nodes can be made from this there, and whether they can be in that cluster.
+    /// Refuses a profile that the instance or the cluster does not support.
     async fn admit_node(
         &self,
         profile: &Profile,
@@ -144,7 +144,7 @@ impl Engine {
     }
 }
 
-/// An action of a node, with the event of its beginning.
+/// An action on a node, with the event of its start.
 fn accept(action: Action, node: &Node, on_conflict: OnConflict, caller: &Caller) -> Accept {
     let begun = events::of_node_action(&action, node, "start", &action.id.short(), action.created_at);
     Accept { request: caller.request_key(), events: vec![begun], ..Accept::new(action, on_conflict) }

@@ -1,4 +1,4 @@
-//! Recipes that are asked for: whether nodes can be made from them, and whether those that are there can follow.
+//! Requested profiles: whether nodes can be created from them, and whether existing nodes can be updated to them.
 
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
@@ -11,7 +11,7 @@ use crate::context::Engine;
 use crate::intent::apply_update;
 use crate::ports::provider::{ClusterTarget, INVALID, NO_NAMESPACE, Provider, ProviderError};
 
-/// Whether a provider can make nodes from this.
+/// Refuses a profile from which the provider cannot create nodes.
 pub(crate) async fn admit(
     provider: &dyn Provider,
     profile: &Profile,
@@ -21,7 +21,7 @@ pub(crate) async fn admit(
     admitted(provider.admit(profile, flavor).await)
 }
 
-/// Whether a provider can make just this cluster.
+/// Refuses a cluster that the provider cannot create.
 pub(crate) async fn admit_cluster(
     provider: &dyn Provider,
     cluster: &Cluster,
@@ -31,7 +31,7 @@ pub(crate) async fn admit_cluster(
     admitted(provider.admit_cluster(cluster, profile).await)
 }
 
-/// What cannot be told for the moment is found out by the action.
+/// An error that may pass does not refuse the request: the action will meet it.
 fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
     let error = match answer {
         Err(error) if !error.transient => error,
@@ -45,11 +45,11 @@ fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
 }
 
 impl Engine {
-    /// Refuses an update after which a cluster would say of itself, or of its nodes, what its provider does not allow.
+    /// Refuses an update whose result the provider does not allow.
     pub(crate) async fn check_change(&self, change: &Change, cluster: &Cluster) -> Result<(), SubmitError> {
         let Change::UpdateCluster(update) = change else { return Ok(()) };
         let Some(provider) = self.provider(&cluster.instance) else { return Ok(()) };
-        // An update of a group that does not exist is refused by the action, in its own words.
+        // An update of a group that does not exist is refused by the action, with its own message.
         let Ok(after) = apply_update(cluster, update) else { return Ok(()) };
         provider.check_cluster(&after).map_err(SubmitError::Invalid)?;
         if after.has_same_recipe(cluster) || after.profile_id != cluster.profile_id {
@@ -60,7 +60,7 @@ impl Engine {
         admitted(provider.admit_update(target, cluster).await)
     }
 
-    /// Refuses a change to another profile that nodes cannot follow.
+    /// Refuses a new profile to which nodes cannot be updated.
     pub(crate) async fn admit_recipe(
         &self,
         instance: &InstanceId,
@@ -91,7 +91,7 @@ impl Engine {
     }
 }
 
-/// Properties that differ and that nodes cannot follow.
+/// Changed properties to which nodes cannot be updated.
 fn frozen(present: &Profile, asked: &Profile) -> Vec<&'static str> {
     let known = profile_types::find(&asked.kind.name, &asked.kind.version);
     known.map(|known| known.schema.frozen_changes(&present.properties, &asked.properties)).unwrap_or_default()

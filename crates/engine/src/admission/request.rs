@@ -1,4 +1,4 @@
-//! Requests: who asks, for what, and why it may be refused.
+//! Requests: the caller, the change, and why it may be refused.
 
 use muster_core::action::OnConflict;
 use muster_core::change::Change;
@@ -13,16 +13,16 @@ use muster_store::commands::RequestKey;
 
 use crate::ports::provider::ProviderError;
 
-/// Who asks, through which door, and whether it was asked before.
+/// The caller of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Who.
+    /// The authenticated principal.
     pub principal: Principal,
-    /// Through which door.
+    /// The API that the request came through.
     pub door: Door,
-    /// In words, why; may be empty.
+    /// The caller's reason; may be empty.
     pub reason: String,
-    /// The caller's own name for the request, with a digest of it.
+    /// The request id with a digest of the request, if the caller gave one.
     pub request: Option<(String, String)>,
 }
 
@@ -62,10 +62,10 @@ pub struct NodeChangeRequest {
     pub timeout: Option<TimeSpan>,
 }
 
-/// What a new cluster is made from.
+/// The profile of a new cluster.
 #[derive(Debug, Clone)]
 pub enum Recipe {
-    /// A profile of its own, stored with it.
+    /// A profile of its own, stored together with the cluster.
     New(Profile),
     /// A profile that is stored already.
     Kept(Profile),
@@ -92,7 +92,7 @@ pub enum SubmitError {
     /// The store refused it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nobody here serves the place where it would have to run.
+    /// No provider of this server serves the instance.
     #[error("no provider serves '{0}' here: start one, or choose another")]
     NoProvider(String),
     /// The provider does not know the type.
@@ -112,10 +112,10 @@ pub enum SubmitError {
     /// No machine there could hold a node of it.
     #[error("{0}")]
     TooLarge(String),
-    /// It would have to stand in a namespace that is not there.
+    /// The namespace does not exist.
     #[error("{0}")]
     NoNamespace(String),
-    /// What it needs is not there.
+    /// Something that it needs does not exist.
     #[error(transparent)]
     Missing(ProviderError),
 }

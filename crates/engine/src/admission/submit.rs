@@ -1,14 +1,11 @@
-//! The way in: every change of a cluster or node becomes a durable action here.
+//! Admission: every change of a cluster or node becomes a durable action here.
 
-use std::time::Duration;
-
-use muster_core::action::{Action, ActionKind, Cause, Milestone, OnConflict, Target};
+use muster_core::action::{Action, ActionKind, Cause, OnConflict, Target};
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::principal::{Door, Principal};
-use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::{
     Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
@@ -21,10 +18,6 @@ use crate::admission::request::{Caller, ChangeRequest, Recipe, SubmitError};
 use crate::context::{Context, Engine};
 use crate::events;
 use crate::ids::new_id;
-use crate::notify::Topic;
-
-/// When an action is looked at that nothing is heard of.
-const FIRST_READ_AFTER: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Accepts a new cluster.
@@ -80,7 +73,7 @@ impl Engine {
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
 
-    /// The action that the same request made when it first came: whoever asks again is not asked anything else.
+    /// The action that an earlier request with the same request id created; none if there is none.
     pub async fn replayed(&self, caller: &Caller) -> Result<Option<Action>, StoreError> {
         match caller.request_key() {
             Some(key) => self.context.store.request(&key).await,
@@ -114,7 +107,7 @@ impl Engine {
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
 
-    /// Refuses a change by which no node could run any more; tells of one by which they get too many.
+    /// Refuses a change after which no node could run; returns a warning if the nodes together need too much.
     async fn check_capacity(
         &self,
         action: &Action,
@@ -130,7 +123,7 @@ impl Engine {
         check.refusal().map_or_else(|| Ok(check.warning(action)), |why| Err(SubmitError::TooLarge(why)))
     }
 
-    /// Why this cluster cannot do that; none if it can, or if whoever serves it will have to say.
+    /// Why this cluster cannot make the change; none if it can, or if its provider is served by another engine.
     pub(crate) async fn refusal(
         &self,
         change: &Change,
@@ -154,49 +147,14 @@ impl Engine {
         Ok(delegated::refusal(capabilities, cluster, change, role))
     }
 
-    /// Tells an action to end, to stop for a while, or to go on.
+    /// Cancels, suspends or resumes an action.
     pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
         self.context.store.signal(Signal { id, kind, now: self.now() }).await
     }
 
-    /// Says the word that a part of an action waits for before its node goes; said again it changes nothing.
+    /// Completes the lifecycle hook that a child action waits for before its node is deleted. Idempotent.
     pub async fn complete_lifecycle(&self, token: ActionId) -> Result<Action, StoreError> {
         self.context.store.complete_lifecycle(CompleteLifecycle { token, now: self.now() }).await
-    }
-
-    /// Waits until an action has reached a milestone or ended, at most so long; tells how it then is.
-    pub async fn wait(
-        &self,
-        id: ActionId,
-        milestone: Milestone,
-        at_most: TimeSpan,
-    ) -> Result<Action, StoreError> {
-        // An end is waited for without a look at every step towards it.
-        let reached = milestone == Milestone::Reached;
-        let topic = if reached { Topic::Action(id) } else { Topic::Progress(id) };
-        let follow = self.context.notifier.subscribe(topic);
-        // What was accepted a moment ago is being worked at: there will be word of it. What came before we listened is
-        // not waited for.
-        let _ = tokio::time::timeout(
-            FIRST_READ_AFTER.min(at_most.into()),
-            follow.changed_since(follow.version()),
-        )
-        .await;
-        let deadline = tokio::time::sleep(at_most.into());
-        tokio::pin!(deadline);
-        loop {
-            let version = follow.version();
-            let missing = || StoreError::NotFound { kind: "action", given: id.to_string() };
-            let action = self.context.store.action(id).await?.ok_or_else(missing)?;
-            if action.status.is_final() || action.has_reached(milestone) {
-                return Ok(action);
-            }
-            tokio::select! {
-                () = follow.changed_since(version) => {}
-                () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
-                () = &mut deadline => return Ok(action),
-            }
-        }
     }
 }
 
@@ -230,7 +188,7 @@ fn sets_idle_timeout(change: &Change) -> bool {
     limits.is_some_and(|limits| matches!(limits.idle_timeout, Some(Some(_))))
 }
 
-/// Why a cluster cannot have an idle timeout: it would never be over.
+/// Why a cluster cannot have an idle timeout.
 fn never_idle(cluster: &Cluster) -> String {
     let kind = &cluster.profile_type;
     format!(
@@ -238,7 +196,7 @@ fn never_idle(cluster: &Cluster) -> String {
     )
 }
 
-/// The first word of an action in the log; its id is in every later one, down to the provider's.
+/// Logs that an action was accepted; every later line about it has its id, also those of providers.
 pub(crate) fn log_accepted(accepted: Accepted) -> Accepted {
     let Action { id, kind, door, principal, cluster_id, .. } = &accepted.action;
     let cluster = cluster_id.map(|id| id.to_string()).unwrap_or_default();
@@ -246,7 +204,7 @@ pub(crate) fn log_accepted(accepted: Accepted) -> Accepted {
     accepted
 }
 
-/// What deletes a cluster whose time is over, with the word and the sentence that say so.
+/// The deletion of a cluster whose limit is over, with an event that gives the reason.
 pub(crate) fn deletion(context: &Context, cluster: &Cluster, reason: &str, message: &str) -> Accept {
     let caller = Caller {
         principal: Principal::engine(),
@@ -255,13 +213,13 @@ pub(crate) fn deletion(context: &Context, cluster: &Cluster, reason: &str, messa
         request: None,
     };
     let action = context.action(ActionKind::ClusterDelete, cluster, None, &caller);
-    let told = events::of_cluster(Some(&action), cluster, Level::Info, reason, message, action.created_at);
+    let expired = events::of_cluster(Some(&action), cluster, Level::Info, reason, message, action.created_at);
     let mut accept = accept(action, cluster, OnConflict::Preempt, None);
-    accept.events.insert(0, told);
+    accept.events.insert(0, expired);
     accept
 }
 
-/// What brings back what is lost, unless something is under way already.
+/// The recovery of lost nodes, unless an action is under way.
 pub(crate) fn healing(context: &Context, cluster: &Cluster) -> Accept {
     let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
     let caller =
@@ -271,7 +229,7 @@ pub(crate) fn healing(context: &Context, cluster: &Cluster) -> Accept {
     accept(action, cluster, OnConflict::Queue, None)
 }
 
-/// What deletes the object of a cluster that is history, unless that is under way already.
+/// The deletion of the object that a deleted cluster left behind, unless it is under way.
 pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept {
     let reason = events::reason::LEFTOVER_FOUND;
     let caller = Caller {
@@ -289,7 +247,7 @@ pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept
     accept
 }
 
-/// An action of a cluster that is there, with the event of its beginning.
+/// An action on an existing cluster, with the event of its start.
 fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: Option<RequestKey>) -> Accept {
     let begun = events::of_action(&action, cluster, "start", &action.id.short(), action.created_at);
     Accept { request, events: vec![begun], ..Accept::new(action, on_conflict) }

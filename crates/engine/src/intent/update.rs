@@ -24,7 +24,7 @@ pub(crate) fn apply_update(cluster: &Cluster, update: &ClusterUpdate) -> Result<
     } = update.clone();
     let mut after = cluster.clone();
     if profile_id.is_some_and(|profile| profile != after.profile_id) {
-        // Whoever names another profile wants what that says, also of nodes that earlier updates have changed.
+        // A new profile replaces what earlier updates of the cluster changed.
         ClusterRecipe::drop_changes(&mut after.spec);
     }
     after.profile_id = profile_id.unwrap_or(after.profile_id);

@@ -108,7 +108,7 @@ async fn claim(
     let command = Claim {
         engine: lease.id,
         instances: context.instances(),
-        kinds: actions::KNOWN.to_vec(),
+        kinds: actions::executable_kinds(),
         limit: u32::try_from(limit).unwrap_or(u32::MAX),
         now: context.clock.now(),
     };

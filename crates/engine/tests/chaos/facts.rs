@@ -29,11 +29,11 @@ pub(crate) const CHECKED: &str = "Check: Node is ACTIVE.";
 /// Everything about a cluster agrees, and nothing is under way.
 pub(crate) async fn agree(harness: &Harness, cluster: ClusterId, expected: Expected) {
     let store = harness.store().await;
-    let told = Told { store: &store, world: &harness.world, cluster };
-    told.actions_have_succeeded(ActionQuery { cluster: Some(cluster), ..ActionQuery::default() }).await;
-    told.members_run(expected).await;
-    told.nodes_were_made_as_often_as_needed(expected);
-    told.fences_only_rise();
+    let facts = Facts { store: &store, world: &harness.world, cluster };
+    facts.actions_have_succeeded(ActionQuery { cluster: Some(cluster), ..ActionQuery::default() }).await;
+    facts.members_run(expected).await;
+    facts.nodes_were_made_as_often_as_needed(expected);
+    facts.fences_only_rise();
     store.close().await;
 }
 
@@ -41,11 +41,11 @@ pub(crate) async fn agree(harness: &Harness, cluster: ClusterId, expected: Expec
 pub(crate) async fn alone(harness: &Harness, node: NodeId, expected: Expected) {
     let store = harness.store().await;
     let cluster = ClusterId::from_uuid(*node.as_uuid());
-    let told = Told { store: &store, world: &harness.world, cluster };
-    told.actions_have_succeeded(ActionQuery { node: Some(node), ..ActionQuery::default() }).await;
-    told.it_runs(node, expected).await;
-    told.nodes_were_made_as_often_as_needed(expected);
-    told.fences_only_rise();
+    let facts = Facts { store: &store, world: &harness.world, cluster };
+    facts.actions_have_succeeded(ActionQuery { node: Some(node), ..ActionQuery::default() }).await;
+    facts.it_runs(node, expected).await;
+    facts.nodes_were_made_as_often_as_needed(expected);
+    facts.fences_only_rise();
     store.close().await;
 }
 
@@ -54,13 +54,13 @@ pub(crate) async fn no_locks(harness: &Harness) {
     assert_eq!(harness.locks().await, 0, "locks were left");
 }
 
-struct Told<'a> {
+struct Facts<'a> {
     store: &'a Store,
     world: &'a World,
     cluster: ClusterId,
 }
 
-impl Told<'_> {
+impl Facts<'_> {
     async fn actions_have_succeeded(&self, query: ActionQuery) {
         for action in self.store.actions(&query).await.expect("the store answers").items {
             let (kind, status, why) = (action.kind, action.status, &action.status_reason);

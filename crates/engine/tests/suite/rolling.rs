@@ -165,3 +165,24 @@ async fn a_head_follows_first_and_takes_along_who_cannot_be_without_it(harness: 
     assert_eq!(harness.cluster(cluster.id).await.incarnation, cluster.incarnation + 1);
     harness.assert_agreement(cluster.id).await;
 }
+
+#[database_test]
+async fn a_cluster_that_could_not_follow_a_profile_keeps_its_own_and_can_be_deleted(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let other = muster_core::profile::Profile {
+        id: ProfileId::from_uuid(Uuid::now_v7()),
+        kind: "fake.other-1.0".parse().unwrap(),
+        ..sample::profile()
+    };
+    harness.store().insert_profile(InsertProfile { profile: other.clone() }).await.unwrap();
+    let missing = ProfileId::from_uuid(Uuid::now_v7());
+    for (id, only) in [(missing, false), (missing, true), (other.id, false), (other.id, true)] {
+        let inputs = json!({"profile_id": id, "profile_only": only});
+        let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+        let update = harness.ended(update).await;
+        assert_eq!(update.status, ActionStatus::Failed, "{}", update.status_reason);
+        assert_eq!(harness.cluster(cluster.id).await.profile_id, cluster.profile_id);
+    }
+    let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    assert_eq!(harness.ended(delete).await.status, ActionStatus::Succeeded);
+}

@@ -4,5 +4,6 @@ mod harness;
 
 mod authorization;
 mod lists;
+mod local_code;
 mod receivers;
 mod replay;

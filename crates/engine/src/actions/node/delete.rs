@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use muster_core::membership::HEAD_STAYS;
 use muster_core::node::{Node, NodeRole};
 
-use crate::actions::deletion;
+use crate::actions::member_removal;
 use crate::actions::node::target;
 use crate::intent::reduces;
 use crate::reconcile::individual::Goal;
@@ -23,7 +23,7 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
         run.intent().without(std::iter::once(&node), &run.data).map_err(Stop::Failed)?;
     }
     let leaving = HashSet::from([node.id]);
-    deletion::prepare(run, &leaving, false).await?;
+    member_removal::prepare(run, &leaving, false).await?;
     let gone = run.reconcile(&Goal { leaving, only: Some(node.id), ..Goal::default() }).await;
     gone.map_err(failed)?;
     if reduces(&run.data) {

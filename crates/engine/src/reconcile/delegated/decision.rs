@@ -59,7 +59,22 @@ impl WriteDecision {
             | Change::DeleteCluster(_)
             | Change::CheckCluster(_)
             | Change::RecoverCluster(_) => DelegatedDecision::default(),
-            change => return Err(Stop::Failed(format!("Unsupported action: {}.", change.kind()))),
+            Change::AddNodes(_)
+            | Change::RemoveNodes(_)
+            | Change::ReplaceNodes(_)
+            | Change::OperateCluster(_)
+            | Change::AttachPolicy(_)
+            | Change::DetachPolicy(_)
+            | Change::UpdatePolicy(_)
+            | Change::CreateNode(_)
+            | Change::DeleteNode(_)
+            | Change::UpdateNode(_)
+            | Change::JoinNode
+            | Change::LeaveNode
+            | Change::CheckNode(_)
+            | Change::OperateNode(_) => {
+                return Err(Stop::Failed(format!("Unsupported action: {}.", run.change.kind())));
+            }
         };
         Ok(Self::new(run, decided))
     }
@@ -82,7 +97,21 @@ impl WriteDecision {
                 (Write::RestartHead, WaitScope::All)
             }
             Change::RecoverCluster(_) => (Write::Nothing, WaitScope::All),
-            _ => (Write::Nothing, WaitScope::Groups(Vec::new())),
+            Change::CheckCluster(_)
+            | Change::AddNodes(_)
+            | Change::RemoveNodes(_)
+            | Change::ReplaceNodes(_)
+            | Change::OperateCluster(_)
+            | Change::AttachPolicy(_)
+            | Change::DetachPolicy(_)
+            | Change::UpdatePolicy(_)
+            | Change::CreateNode(_)
+            | Change::DeleteNode(_)
+            | Change::UpdateNode(_)
+            | Change::JoinNode
+            | Change::LeaveNode
+            | Change::CheckNode(_)
+            | Change::OperateNode(_) => (Write::Nothing, WaitScope::Groups(Vec::new())),
         };
         let rolled = recipe && can(|operator| operator.rolls);
         let has_head = run.subject.cluster.has_head;

@@ -122,7 +122,7 @@ async fn open_with_clock(kind: crate::harness::Kind) -> Option<(Harness, ManualC
 async fn a_collection_that_failed_is_repeated_after_a_while(world: (Harness, ManualClock)) {
     let (harness, clock) = world;
     let (history, _) = deleted(&harness).await;
-    // Which deletion is the last one is told by time.
+    // The creation time decides which deletion is the last one.
     clock.advance(TimeSpan::from_secs(1));
     harness.operators.fail_next(Verb::Delete, ProviderError::permanent("Forbidden", "it may not"));
     harness.operators.write_late(&history);

@@ -316,8 +316,8 @@ fn parts_deleted_elsewhere_are_recreated_by_the_next_change(#[case] goal: WriteG
     let verdict = plan(&goal, &there(spec.clone(), members(3)), &fresh(), NOW);
     assert_eq!(verdict, Verdict::Call);
     assert_eq!(plan(&goal, &there(spec.clone(), members(3)), &called(true), NOW), Verdict::Reached);
-    let told = obstacles(true, &spec, &members(3)).join("; ");
-    assert!(told.starts_with("Service 'fred' (its address) is not there: recover"), "{told}");
+    let message = obstacles(true, &spec, &members(3)).join("; ");
+    assert!(message.starts_with("Service 'fred' (its address) is not there: recover"), "{message}");
     let observing = WriteGoal::observing(WaitScope::Groups(Vec::new()));
     assert_eq!(
         plan(&observing, &there(spec, members(3)), &fresh(), NOW),

@@ -38,16 +38,6 @@ pub(crate) struct Leaving {
     pub(crate) intent: bool,
 }
 
-/// Brings a cluster to its size: removes surplus members and starts missing ones.
-pub(crate) async fn reconcile_size(
-    run: &mut ActionRun,
-    nodes: HashSet<NodeId>,
-    intent: bool,
-) -> Result<(), Stop> {
-    let destroy = destroys(run).unwrap_or(true) || !run.subject.capabilities.orphans;
-    remove(run, Leaving { nodes, destroy, start: true, intent }).await
-}
-
 /// Removes members.
 pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), Stop> {
     let Leaving { nodes, destroy, start, intent } = leaving;
