@@ -9,7 +9,7 @@ use proc_macro::TokenStream;
 /// The function takes what the suite calls its harness. Each test opens it, by `open` of its type, and is skipped
 /// where that gives `None`: whatever cannot be had has been recorded by then.
 ///
-/// ```ignore
+/// ```text
 /// #[database_test]
 /// async fn a_new_cluster_has_a_row(harness: Harness) { … }
 ///

@@ -74,7 +74,7 @@ pub struct Capabilities {
     pub reports_activity: bool,
     /// Nodes can be placed in zones, regions and server groups, by the [`Placement`] in their data.
     ///
-    /// [`Placement`]: muster_core::placement::Place
+    /// [`Placement`]: muster_core::placement::Placement
     pub supports_placement: bool,
     /// The provider knows the health of the machines below nodes.
     pub reports_machines: bool,
