@@ -28,7 +28,7 @@ pub(crate) struct Test {
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
     /// Seconds that one test may run before its suite is ended; at least 60
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(60..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u64).range(60..))]
     time_limit: u64,
     /// List the suites
     #[arg(long)]
