@@ -88,7 +88,7 @@ async fn what_is_noted_is_not_lost_by_a_change_of_the_cluster(harness: Harness) 
         states: vec![(cluster.id, expiry_state)],
         events: Vec::new(),
     };
-    assert!(!harness.store.record_expiry_state(note(engine)).await.unwrap(), "the duty is nobody's yet");
+    assert!(!harness.store.record_expiry_state(note(engine)).await.unwrap(), "no engine has the duty yet");
     take_duty(&harness, engine).await;
     assert!(harness.store.record_expiry_state(note(engine)).await.unwrap());
     harness.store.accept(request(5, ActionKind::ClusterUpdate, cluster.id, OnConflict::Queue)).await.unwrap();

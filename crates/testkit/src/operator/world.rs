@@ -148,7 +148,7 @@ impl OperatorWorld {
         });
     }
 
-    /// An object is written by somebody whom no fence stops: by an engine that was paused past the cluster's end, or
+    /// An object is written although a fence should have stopped that: by an engine that was paused past the cluster's end, or
     /// by others from a backup.
     pub fn write_late(&self, cluster: &Cluster) {
         self.change(Some(cluster.id), |state| state.create(cluster, Fence(0)));

@@ -1,4 +1,4 @@
-//! Webhooks: whoever has to say that a node may go is told by a POST.
+//! Webhooks: a POST asks the receiver of a lifecycle hook whether a node may be deleted.
 
 use std::time::Duration;
 

@@ -97,21 +97,8 @@ impl WriteDecision {
                 (Write::RestartHead, WaitScope::All)
             }
             Change::RecoverCluster(_) => (Write::Nothing, WaitScope::All),
-            Change::CheckCluster(_)
-            | Change::AddNodes(_)
-            | Change::RemoveNodes(_)
-            | Change::ReplaceNodes(_)
-            | Change::OperateCluster(_)
-            | Change::AttachPolicy(_)
-            | Change::DetachPolicy(_)
-            | Change::UpdatePolicy(_)
-            | Change::CreateNode(_)
-            | Change::DeleteNode(_)
-            | Change::UpdateNode(_)
-            | Change::JoinNode
-            | Change::LeaveNode
-            | Change::CheckNode(_)
-            | Change::OperateNode(_) => (Write::Nothing, WaitScope::Groups(Vec::new())),
+            // A check. `decide` names every kind, and has refused the others.
+            _ => (Write::Nothing, WaitScope::Groups(Vec::new())),
         };
         let rolled = recipe && can(|operator| operator.rolls);
         let has_head = run.subject.cluster.has_head;
