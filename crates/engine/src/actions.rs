@@ -49,9 +49,8 @@ const fn version(kind: ActionKind) -> Option<u32> {
         | ActionKind::NodeCheck
         | ActionKind::NodeRecover
         | ActionKind::NodeOperation => Some(1),
-        // Child actions only: their parent executes them.
-        ActionKind::NodeJoin | ActionKind::NodeLeave => None,
-        ActionKind::Unknown(_) => None,
+        // Child actions, which their parent executes, and kinds of a newer version.
+        ActionKind::NodeJoin | ActionKind::NodeLeave | ActionKind::Unknown(_) => None,
     }
 }
 
