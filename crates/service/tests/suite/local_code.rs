@@ -17,7 +17,7 @@ use crate::harness::{Harness, caller};
 const REFUSED: &str = "LocalProcessesNeedAdmin";
 
 fn code<T: std::fmt::Debug>(result: Result<T, ServiceError>) -> Option<String> {
-    result.expect_err("refused").code.map(|code| code.into_owned())
+    result.expect_err("refused").code.map(std::borrow::Cow::into_owned)
 }
 
 fn profile() -> ProfileId {
