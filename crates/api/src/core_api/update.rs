@@ -1,5 +1,7 @@
 //! Builds typed changes from update and scale requests.
 
+mod groups;
+mod mask;
 mod recipe;
 
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
@@ -11,15 +13,24 @@ use muster_proto::wkt::{Duration, FieldMask};
 use muster_service::sizes;
 use serde_json::{Map, Value};
 
-use super::{convert, create, limits, pods};
+use super::{create, limits};
 use crate::error::ApiError;
 
-/// The path of the worker groups in an update mask.
-const GROUPS: &str = "cluster_spec.worker_group_spec";
+/// The paths of maps in an update mask: as a whole, or a key of them.
+const LABELS: &str = "labels";
+const ANNOTATIONS: &str = "annotations";
 
 /// The fields that an update may change.
-const UPDATABLE: &[&str] =
-    &["labels", "annotations", "timeout", GROUPS, recipe::HEAD, recipe::ENVS, "idle_timeout", "max_lifetime"];
+const UPDATABLE: &[&str] = &[
+    LABELS,
+    ANNOTATIONS,
+    "timeout",
+    groups::GROUPS,
+    recipe::HEAD,
+    recipe::ENVS,
+    "idle_timeout",
+    "max_lifetime",
+];
 
 /// The properties that the mask names, as the request gives them. `properties` are those of the cluster's profile.
 pub(super) fn update(
@@ -41,14 +52,20 @@ pub(super) fn update(
     let mut update = ClusterUpdate::default();
     let limit = |field, given: Option<Duration>| given.map(|given| limits::life(field, given)).transpose();
     for path in &mask.paths {
-        match path.split('.').next().unwrap_or_default() {
-            "labels" => update.labels = Some(given.labels.clone()),
-            "annotations" => update.annotations = Some(given.annotations.clone()),
+        match path.as_str() {
+            _ if is_below(path, LABELS) => {
+                let named = mask::below(mask, LABELS);
+                update.labels = Some(mask::merge_map(&named, &given.labels, &cluster.labels));
+            }
+            _ if is_below(path, ANNOTATIONS) => {
+                let named = mask::below(mask, ANNOTATIONS);
+                update.annotations = Some(mask::merge_map(&named, &given.annotations, &cluster.annotations));
+            }
             "timeout" => {
                 update.timeout_seconds = Some(limits::timeout(given.timeout.unwrap_or_default())?);
             }
-            _ if is_below(path, GROUPS) => {
-                update.groups = Some(groups(cluster, given, mask, max_nodes)?);
+            _ if is_below(path, groups::GROUPS) => {
+                update.groups = Some(groups::changed(cluster, given, mask, max_nodes)?);
             }
             _ if is_below(path, recipe::HEAD) || is_below(path, recipe::ENVS) => {
                 update.spec = Some(recipe::spec_changes(cluster, properties, given, mask)?);
@@ -84,7 +101,7 @@ fn is_below(path: &str, whole: &str) -> bool {
 fn spelled_out(given: &wire::Cluster, mask: &FieldMask) -> FieldMask {
     let spec = given.cluster_spec.as_ref();
     let head = spec.is_some_and(|spec| spec.head_group_spec.is_some()).then_some(recipe::HEAD);
-    let groups = spec.is_some_and(|spec| !spec.worker_group_spec.is_empty()).then_some(GROUPS);
+    let groups = spec.is_some_and(|spec| !spec.worker_group_spec.is_empty()).then_some(groups::GROUPS);
     let paths = mask.paths.iter().flat_map(|path| match path.as_str() {
         CLUSTER_PART => head.into_iter().chain(groups).map(str::to_owned).collect(),
         path => vec![path.to_owned()],
@@ -92,89 +109,11 @@ fn spelled_out(given: &wire::Cluster, mask: &FieldMask) -> FieldMask {
     FieldMask { paths: paths.collect() }
 }
 
-/// The groups that a request names, each changed in the fields that are given.
-fn groups(
-    cluster: &Cluster,
-    given: &wire::Cluster,
-    mask: &FieldMask,
-    limit: u32,
-) -> Result<Vec<WorkerGroup>, ApiError> {
-    let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
-    // The wire format does not distinguish an absent count from 0, so a mask has to name it.
-    let names_replicas = mask.paths.iter().any(|path| path.ends_with(".replicas"));
-    let mut changed = Vec::with_capacity(given.len());
-    for group in given {
-        let present = known_group(cluster, &group.group_name)?;
-        let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-        let merged = wire::WorkerGroupSpec {
-            replicas: if group.replicas == 0 && !names_replicas {
-                number(present.desired)
-            } else {
-                group.replicas
-            },
-            min_replicas: group.min_replicas.or(Some(number(present.min))),
-            max_replicas: group.max_replicas.or(present.max.map(number)),
-            ..filled(group.clone(), convert::group(present))
-        };
-        if pods::of_workers(&merged)? != pods::of_workers(&convert::group(present))? {
-            return Err(ApiError::invalid(format!(
-                "of the pods of group '{}' only shape, image and environment can be changed: for other labels, \
-                 annotations, volumes, accounts or start parameters make another cluster",
-                present.name
-            )));
-        }
-        let remade = group.shape.is_some()
-            || !(group.image.is_empty() && group.environment.is_empty() && group.args.is_empty());
-        if remade {
-            recipe::check_type(cluster)?;
-        }
-        let mut merged = create::worker_group(&merged)?;
-        if group.shape.is_none() {
-            merged.shape = present.shape.clone();
-        }
-        merged.spec = present.spec.clone().into_iter().chain(merged.spec).collect();
-        changed.push(merged);
-    }
-    let update = ClusterUpdate { groups: Some(changed.clone()), ..ClusterUpdate::default() };
-    let after = sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit);
-    let total = after.map_err(ApiError::invalid)?.desired();
-    if total > limit {
-        let message =
-            format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
-        return Err(ApiError::invalid(message).code("OutOfBounds"));
-    }
-    Ok(changed)
-}
-
-/// A group as given, with empty fields filled from the present one.
-fn filled(given: wire::WorkerGroupSpec, present: wire::WorkerGroupSpec) -> wire::WorkerGroupSpec {
-    wire::WorkerGroupSpec {
-        group_name: given.group_name,
-        compute_template: either(given.compute_template, present.compute_template),
-        image: either(given.image, present.image),
-        replicas: either(given.replicas, present.replicas),
-        min_replicas: either(given.min_replicas, present.min_replicas),
-        max_replicas: either(given.max_replicas, present.max_replicas),
-        ray_start_params: either(given.ray_start_params, present.ray_start_params),
-        volumes: either(given.volumes, present.volumes),
-        service_account: either(given.service_account, present.service_account),
-        image_pull_secret: either(given.image_pull_secret, present.image_pull_secret),
-        environment: either(given.environment, present.environment),
-        annotations: either(given.annotations, present.annotations),
-        labels: either(given.labels, present.labels),
-        image_template: either(given.image_template, present.image_template),
-        args: either(given.args, present.args),
-        machine_group: either(given.machine_group, present.machine_group),
-        machine_type: either(given.machine_type, present.machine_type),
-        shape: either(given.shape, present.shape),
-    }
-}
-
 fn either<T: Default + PartialEq>(given: T, present: T) -> T {
     if given == T::default() { present } else { given }
 }
 
-fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, ApiError> {
+pub(super) fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, ApiError> {
     cluster.group(name).ok_or_else(|| {
         let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
         ApiError::invalid(format!("there is no worker group '{name}': use one of {}", names.join(", ")))

@@ -1,0 +1,175 @@
+//! Updates of worker groups: sizes, bounds and what their nodes are made from.
+
+use muster_core::change::{Change, ClusterUpdate};
+use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_proto::v1alpha2 as wire;
+use muster_proto::wkt::FieldMask;
+use muster_service::sizes;
+
+use super::super::{convert, create, pods};
+use super::mask::Fields;
+use super::{either, known_group, recipe};
+use crate::error::ApiError;
+
+/// The path of the groups in an update mask.
+pub(super) const GROUPS: &str = "cluster_spec.worker_group_spec";
+
+/// What of a group can be changed.
+const UPDATABLE: &[&str] =
+    &["replicas", "min_replicas", "max_replicas", "shape", "image", "environment", "args"];
+
+/// The groups that a request gives, each changed in the fields that the mask names.
+pub(super) fn changed(
+    cluster: &Cluster,
+    given: &wire::Cluster,
+    mask: &FieldMask,
+    limit: u32,
+) -> Result<Vec<WorkerGroup>, ApiError> {
+    let fields = Fields::of(mask, GROUPS, UPDATABLE)?;
+    let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
+    if given.is_empty() {
+        return Err(ApiError::invalid(format!(
+            "update_mask has '{GROUPS}', and the request has no worker group: give each that changes, with its group_name"
+        )));
+    }
+    let changed: Vec<WorkerGroup> =
+        given.iter().map(|group| changed_group(cluster, group, &fields)).collect::<Result<_, _>>()?;
+    let update = ClusterUpdate { groups: Some(changed.clone()), ..ClusterUpdate::default() };
+    let after = sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit);
+    let total = after.map_err(ApiError::invalid)?.desired();
+    if total > limit {
+        let message =
+            format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
+        return Err(ApiError::invalid(message).code("OutOfBounds"));
+    }
+    Ok(changed)
+}
+
+fn changed_group(
+    cluster: &Cluster,
+    given: &wire::WorkerGroupSpec,
+    fields: &Fields<'_>,
+) -> Result<WorkerGroup, ApiError> {
+    let stored = known_group(cluster, &given.group_name)?;
+    let present = convert::group(stored);
+    if fields.is_whole() {
+        check_pods(given, &present)?;
+    }
+    let after = wire::WorkerGroupSpec {
+        replicas: fields.take("replicas", &given.replicas, &present.replicas),
+        min_replicas: fields.take("min_replicas", &given.min_replicas, &present.min_replicas),
+        max_replicas: fields.take("max_replicas", &given.max_replicas, &present.max_replicas),
+        image: fields.take("image", &given.image, &present.image),
+        environment: fields.environment(&given.environment, &present.environment),
+        args: fields.take("args", &given.args, &present.args),
+        shape: fields.shape(given.shape.as_ref(), present.shape.as_ref()),
+        ..present.clone()
+    };
+    let recipe = |group: &wire::WorkerGroupSpec| {
+        (group.image.clone(), group.environment.clone(), group.args.clone(), group.shape.clone())
+    };
+    if recipe(&after) != recipe(&present) {
+        recipe::check_type(cluster)?;
+    }
+    let mut group = create::worker_group(&after)?;
+    if after.shape == present.shape {
+        group.shape = stored.shape.clone();
+    }
+    let written = create::worker_group(&present)?.spec;
+    let others = stored.spec.iter().filter(|(key, _)| !written.contains_key(*key));
+    group.spec.extend(others.map(|(key, value)| (key.clone(), value.clone())));
+    Ok(group)
+}
+
+/// Refuses values of the whole group that differ and cannot be changed.
+fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) -> Result<(), ApiError> {
+    let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
+    super::super::recipe::check_named(&format!("group '{}'", given.group_name), named)?;
+    let merged = wire::WorkerGroupSpec {
+        ray_start_params: either(given.ray_start_params.clone(), present.ray_start_params.clone()),
+        volumes: either(given.volumes.clone(), present.volumes.clone()),
+        service_account: either(given.service_account.clone(), present.service_account.clone()),
+        image_pull_secret: either(given.image_pull_secret.clone(), present.image_pull_secret.clone()),
+        annotations: either(given.annotations.clone(), present.annotations.clone()),
+        labels: either(given.labels.clone(), present.labels.clone()),
+        ..present.clone()
+    };
+    if pods::of_workers(&merged)? == pods::of_workers(present)? {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "of the pods of group '{}' only shape, image, environment and args can be changed: for other labels, \
+         annotations, volumes, accounts or start parameters make another cluster",
+        present.group_name
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use muster_core::cluster::Framework;
+    use muster_core::recipe::NodeRecipe;
+    use muster_core::sample;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn ray() -> Cluster {
+        let group = wire::WorkerGroupSpec {
+            group_name: "g".to_owned(),
+            replicas: 2,
+            max_replicas: Some(3),
+            image: "image:1".to_owned(),
+            environment: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
+            ..wire::WorkerGroupSpec::default()
+        };
+        let groups = vec![create::worker_group(&group).expect("a group")];
+        Cluster { framework: Some(Framework::Ray), groups, ..sample::cluster(2, 0, None) }
+    }
+
+    fn updated(group: Option<wire::WorkerGroupSpec>, path: &str) -> Result<WorkerGroup, ApiError> {
+        let mask = FieldMask { paths: vec![path.to_owned()] };
+        let spec = wire::ClusterSpec {
+            worker_group_spec: group.into_iter().collect(),
+            ..wire::ClusterSpec::default()
+        };
+        let given = wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() };
+        changed(&ray(), &given, &mask, 10).map(|mut groups| groups.remove(0))
+    }
+
+    fn named() -> wire::WorkerGroupSpec {
+        wire::WorkerGroupSpec { group_name: "g".to_owned(), ..wire::WorkerGroupSpec::default() }
+    }
+
+    #[test]
+    fn what_is_named_alone_is_cleared_if_nothing_is_given() {
+        let group = updated(Some(named()), "cluster_spec.worker_group_spec.environment").unwrap();
+        let recipe = NodeRecipe { image: Some("image:1".to_owned()), ..NodeRecipe::default() };
+        assert_eq!(NodeRecipe::stored_in(&group), recipe);
+        let group = updated(Some(named()), "cluster_spec.worker_group_spec.max_replicas").unwrap();
+        assert_eq!((group.desired, group.max), (2, None));
+        let group = updated(Some(named()), "cluster_spec.worker_group_spec.replicas").unwrap();
+        assert_eq!((group.desired, group.max), (0, Some(3)));
+    }
+
+    #[test]
+    fn what_is_not_named_is_ignored() {
+        let given = wire::WorkerGroupSpec { replicas: 1, max_replicas: Some(5), ..named() };
+        let group = updated(Some(given), "cluster_spec.worker_group_spec.max_replicas").unwrap();
+        assert_eq!((group.desired, group.max), (2, Some(5)));
+    }
+
+    #[rstest]
+    #[case::no_group(None, GROUPS, "the request has no worker group")]
+    #[case::unknown_field(Some(named()), "cluster_spec.worker_group_spec.colour", "which cannot be changed")]
+    #[case::fixed_field(Some(named()), "cluster_spec.worker_group_spec.volumes", "which cannot be changed")]
+    fn a_mask_without_effect_is_refused(
+        #[case] group: Option<wire::WorkerGroupSpec>,
+        #[case] path: &str,
+        #[case] why: &str,
+    ) {
+        let refused = updated(group, path).unwrap_err();
+        assert!(refused.message.contains(why), "{refused}");
+    }
+}

@@ -1,0 +1,197 @@
+//! What an update mask names, and how named fields are taken from the request.
+//!
+//! A path that names a field, or a key of a map, replaces it, also by nothing. A path that names a whole message changes
+//! the fields that the request gives; the others stay. What the mask does not name is ignored.
+
+use std::collections::BTreeMap;
+
+use muster_proto::v1alpha2 as wire;
+use muster_proto::wkt::FieldMask;
+
+use crate::error::ApiError;
+
+/// A field whose keys can be named one by one.
+const ENVIRONMENT: &str = "environment";
+
+/// A field whose amounts can be named one by one.
+const SHAPE: &str = "shape";
+
+/// The amounts of a shape.
+const AMOUNTS: &[&str] = &["cpu", "memory", "gpu", "name"];
+
+/// What a mask names at a path and below it: empty for the path itself, else the rest behind its dot.
+pub(super) fn below<'m>(mask: &'m FieldMask, whole: &str) -> Vec<&'m str> {
+    let rest = |path: &'m String| {
+        let rest = path.strip_prefix(whole)?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix('.') }
+    };
+    mask.paths.iter().filter_map(rest).collect()
+}
+
+/// A map in which the named keys are as given, or all of them if the map itself is named.
+pub(super) fn merge_map(
+    named: &[&str],
+    given: &BTreeMap<String, String>,
+    present: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    if named.contains(&"") {
+        return given.clone();
+    }
+    let mut merged = present.clone();
+    for key in named {
+        match given.get(*key) {
+            Some(value) => merged.insert((*key).to_owned(), value.clone()),
+            None => merged.remove(*key),
+        };
+    }
+    merged
+}
+
+/// The fields of a message that a mask names.
+#[derive(Debug)]
+pub(super) struct Fields<'m> {
+    /// Each with what is named below it; an empty one is the whole message.
+    named: Vec<(&'m str, &'m str)>,
+}
+
+impl<'m> Fields<'m> {
+    /// Reads the paths of a mask at or below `whole`; fields that are not among `updatable` are refused.
+    pub(super) fn of(mask: &'m FieldMask, whole: &str, updatable: &[&str]) -> Result<Self, ApiError> {
+        let mut named = Vec::new();
+        for rest in below(mask, whole) {
+            let (field, part) = rest.split_once('.').unwrap_or((rest, ""));
+            let has_part = match field {
+                ENVIRONMENT => true,
+                SHAPE => AMOUNTS.contains(&part),
+                _ => false,
+            };
+            if !(field.is_empty() || updatable.contains(&field)) || !(part.is_empty() || has_part) {
+                return Err(ApiError::invalid(format!(
+                    "update_mask has '{whole}.{rest}', which cannot be changed: what can is {}",
+                    updatable.join(", ")
+                )));
+            }
+            named.push((field, part));
+        }
+        Ok(Self { named })
+    }
+
+    /// Whether the mask names nothing of the message.
+    pub(super) fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    /// Whether it names the whole message.
+    pub(super) fn is_whole(&self) -> bool {
+        self.named.iter().any(|(field, _)| field.is_empty())
+    }
+
+    /// Whether a field may change: by itself, in parts, or with the whole message.
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.named.iter().any(|(named, _)| named.is_empty() || *named == field)
+    }
+
+    /// What is named of a field: empty for all of it.
+    fn parts(&self, field: &str) -> Vec<&str> {
+        self.named.iter().filter(|(named, _)| *named == field).map(|(_, part)| *part).collect()
+    }
+
+    /// A field after the update.
+    pub(super) fn take<T: Clone + Default + PartialEq>(&self, field: &str, given: &T, present: &T) -> T {
+        let named = !self.parts(field).is_empty() || (self.is_whole() && *given != T::default());
+        if named { given.clone() } else { present.clone() }
+    }
+
+    /// The environment after the update.
+    pub(super) fn environment(
+        &self,
+        given: &BTreeMap<String, String>,
+        present: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        match self.parts(ENVIRONMENT).as_slice() {
+            [] => self.take(ENVIRONMENT, given, present),
+            parts => merge_map(parts, given, present),
+        }
+    }
+
+    /// The shape after the update: amounts that are named one by one leave the others as they are.
+    pub(super) fn shape(
+        &self,
+        given: Option<&wire::Shape>,
+        present: Option<&wire::Shape>,
+    ) -> Option<wire::Shape> {
+        let parts = self.parts(SHAPE);
+        if parts.is_empty() || parts.contains(&"") || parts.contains(&"name") {
+            return self.take(SHAPE, &given.cloned(), &present.cloned());
+        }
+        let (given, present) = (given.cloned().unwrap_or_default(), present.cloned().unwrap_or_default());
+        let named = |amount: &str| parts.contains(&amount);
+        Some(wire::Shape {
+            cpu: if named("cpu") { given.cpu } else { present.cpu },
+            memory: if named("memory") { given.memory } else { present.memory },
+            gpu: if named("gpu") { given.gpu } else { present.gpu },
+            name: String::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const UPDATABLE: &[&str] = &["image", "environment", "shape"];
+
+    fn mask(paths: &[&str]) -> FieldMask {
+        FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() }
+    }
+
+    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[rstest]
+    #[case::whole("", &[("B", "2")])]
+    #[case::key("A", &[("B", "1")])]
+    #[case::new_value("B", &[("A", "1"), ("B", "2")])]
+    fn a_map_is_replaced_whole_or_key_by_key(#[case] named: &str, #[case] expected: &[(&str, &str)]) {
+        let (given, present) = (map(&[("B", "2")]), map(&[("A", "1"), ("B", "1")]));
+        assert_eq!(merge_map(&[named], &given, &present), map(expected));
+    }
+
+    #[rstest]
+    #[case::named("m.image", "", "")]
+    #[case::named_and_given("m.image", "new", "new")]
+    #[case::whole("m", "", "old")]
+    #[case::whole_and_given("m", "new", "new")]
+    #[case::another("m.shape", "new", "old")]
+    fn a_field_is_taken_if_it_is_named(#[case] path: &str, #[case] given: &str, #[case] expected: &str) {
+        let mask = mask(&[path]);
+        let fields = Fields::of(&mask, "m", UPDATABLE).unwrap();
+        assert_eq!(fields.take("image", &given.to_owned(), &"old".to_owned()), expected);
+    }
+
+    #[rstest]
+    #[case("m.colour")]
+    #[case("m.image.x")]
+    #[case("m.shape.disk")]
+    fn a_path_that_names_nothing_is_refused(#[case] path: &str) {
+        let refused = Fields::of(&mask(&[path]), "m", UPDATABLE).unwrap_err();
+        let expected = format!("update_mask has '{path}', which cannot be changed: what can is ");
+        assert!(refused.message.starts_with(&expected), "{refused}");
+    }
+
+    #[test]
+    fn amounts_are_named_one_by_one() {
+        let shape = |cpu: &str, memory: &str| wire::Shape {
+            cpu: cpu.to_owned(),
+            memory: memory.to_owned(),
+            ..wire::Shape::default()
+        };
+        let mask = mask(&["m.shape.cpu", "other.shape"]);
+        let fields = Fields::of(&mask, "m", UPDATABLE).unwrap();
+        let merged = fields.shape(Some(&shape("2", "2Gi")), Some(&shape("1", "1Gi")));
+        assert_eq!(merged, Some(shape("2", "1Gi")));
+    }
+}
