@@ -227,7 +227,7 @@ mod tests {
         };
         let refused = updated(&cluster, &of_group(other), "cluster_spec.worker_group_spec").unwrap_err();
         assert!(
-            refused.to_string().contains("only shape, image and environment can be changed"),
+            refused.to_string().contains("only shape, image, environment and args can be changed"),
             "{refused}"
         );
     }

@@ -122,7 +122,10 @@ fn merge(
         ..present.clone()
     };
     if fields.is_whole() && pods::of_head(&rest)? != pods::of_head(present)? {
-        return Err(unchangeable("pod"));
+        return Err(ApiError::invalid(
+            "of the pod of head_group_spec only shape, image, environment and args can be changed: for other labels, \
+             annotations, volumes, accounts or start parameters create another cluster",
+        ));
     }
     Ok(wire::HeadGroupSpec {
         image: fields.take("image", &given.image, &present.image),
@@ -131,13 +134,6 @@ fn merge(
         shape: fields.shape(given.shape.as_ref(), present.shape.as_ref()),
         ..present.clone()
     })
-}
-
-fn unchangeable(what: &str) -> ApiError {
-    ApiError::invalid(format!(
-        "{what} of head_group_spec cannot be changed: what can is {}; for anything else create another cluster",
-        UPDATABLE.join(", ")
-    ))
 }
 
 #[cfg(test)]

@@ -104,11 +104,11 @@ fn a_shape_is_replaced_as_a_whole_or_by_amount(
 }
 
 #[rstest]
-#[case::pod("cluster_spec.head_group_spec", wire::HeadGroupSpec { service_type: "ClusterIP".to_owned(), ..wire::HeadGroupSpec::default() }, "pod of head_group_spec cannot be changed: what can is shape, image, environment, args")]
+#[case::pod("cluster_spec.head_group_spec", wire::HeadGroupSpec { service_type: "ClusterIP".to_owned(), ..wire::HeadGroupSpec::default() }, "of the pod of head_group_spec only shape, image, environment and args can be changed")]
 #[case::by_name(
     "cluster_spec.head_group_spec.volumes",
     wire::HeadGroupSpec::default(),
-    "volumes of head_group_spec cannot be changed"
+    "update_mask has 'cluster_spec.head_group_spec.volumes', which cannot be changed"
 )]
 #[case::variable("cluster_spec.head_group_spec", wire::HeadGroupSpec { environment: variables(&[("A=B", "")]), ..wire::HeadGroupSpec::default() }, "environment variable \"A=B\" is not possible")]
 #[case::template("cluster_spec.head_group_spec", wire::HeadGroupSpec { image_template: "fat".to_owned(), ..wire::HeadGroupSpec::default() }, "image_template 'fat' of head_group_spec is not there")]
