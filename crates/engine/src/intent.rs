@@ -3,10 +3,11 @@
 //! [`Intent::after`] is the only place that answers that question: for the service layer, which refuses early, for
 //! admission, policies, capacity and both kinds of membership.
 
+mod decided;
 pub(crate) mod naming;
 pub(crate) mod orphan;
 pub(crate) mod placements;
-pub(crate) mod recipe;
+pub mod recipe;
 mod update;
 pub(crate) mod victims;
 
@@ -20,7 +21,9 @@ use muster_core::resize::{Resize, Sizes};
 
 use crate::action_data::ActionData;
 
-pub(crate) use update::{apply_update, merge};
+pub(crate) use decided::{size_changes, with_sizes};
+pub(crate) use update::merge;
+pub use update::properties_after;
 
 /// What a change of sizes is counted from.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +53,7 @@ impl Intent<'_> {
     pub fn after(&self, change: &Change, decided: &ActionData) -> Result<Cluster, String> {
         match change {
             Change::UpdateCluster(update) => {
-                let updated = apply_update(self.cluster, update)?;
+                let updated = properties_after(self.cluster, change)?;
                 match update.resize {
                     Some(resize) => Intent { cluster: &updated, ..*self }.resized(None, |_| resize),
                     None => Ok(updated),
@@ -149,6 +152,15 @@ impl Intent<'_> {
             Baseline::Members(nodes) => nodes,
             Baseline::Count(_) | Baseline::Desired => &[],
         }
+    }
+}
+
+/// Lowers the size of a group by members that are gone, or that never came. That describes what has happened: no bound
+/// refuses it.
+pub(crate) fn subtract(cluster: &mut Cluster, group: &str, count: usize) {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    for group in cluster.groups.iter_mut().filter(|other| other.name == group) {
+        group.desired = group.desired.saturating_sub(count);
     }
 }
 

@@ -8,6 +8,7 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::principal::Door;
+use muster_engine::intent::recipe::changes_recipe;
 use muster_engine::{Caller, ChangeRequest, NewNode, NodeChangeRequest, Recipe, SubmitError};
 use muster_store::reads::NodeQuery;
 
@@ -15,7 +16,6 @@ pub use receivers::TriggerError;
 
 use crate::error::{ErrorKind, Obstacle, ServiceError};
 use crate::service::Service;
-use crate::sizes;
 
 /// What happens if another action holds the target, by the API that the request came through.
 const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
@@ -26,14 +26,6 @@ const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
         (_, Door::Clustering) => OnConflict::Reject,
         _ => OnConflict::Queue,
     }
-}
-
-/// Whether nodes would be created from something else than before.
-fn changes_recipe(cluster: &Cluster, change: &Change) -> bool {
-    let Change::UpdateCluster(_) = change else { return false };
-    // A change that is refused anyway reaches no node.
-    let after = sizes::after(cluster, change, u32::MAX);
-    after.is_ok_and(|after| after.profile_id != cluster.profile_id || !after.has_same_recipe(cluster))
 }
 
 fn refused(error: SubmitError, kind: ActionKind, target: Target) -> ServiceError {

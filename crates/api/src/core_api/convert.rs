@@ -208,8 +208,6 @@ pub(super) fn action(action: Action) -> wire::Action {
         inputs: json(action.inputs),
         outputs: json(action.outputs),
         data: json(action.data),
-        depends_on: Vec::new(),
-        depended_by: Vec::new(),
         parent: action.parent.map(|id| id.to_string()).unwrap_or_default(),
         created_at: Some(moment(action.created_at)),
         started_at: action.started_at.map(moment),

@@ -125,8 +125,6 @@ fn described(action: &Wire) -> String {
         ("project", action.project.clone()),
         ("door", action.door.clone()),
         ("parent", action.parent.clone()),
-        ("depends on", action.depends_on.join(", ")),
-        ("depended by", action.depended_by.join(", ")),
         ("inputs", object(&action.inputs)),
         ("outputs", object(&action.outputs)),
         ("created", moment(action.created_at)),

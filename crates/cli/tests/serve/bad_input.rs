@@ -278,6 +278,12 @@ async fn deletes_that_meet_end_alike() {
         statuses.iter().all(|status| [200, 404].contains(status)) && statuses.contains(&200),
         "{statuses:?}"
     );
+    let (status, _, said) = server.refusal(Method::GET, "/namespaces/demo/clusters/fred", None).await;
+    assert_eq!(status, 404, "{said}");
+    let deletions = server.get("/actions?action=CLUSTER_DELETE").await;
+    let ended: Vec<&Value> =
+        deletions["actions"].as_array().into_iter().flatten().map(|action| &action["status"]).collect();
+    assert_eq!(ended, ["SUCCEEDED"], "one deletion for all of them: {deletions}");
 }
 
 #[tokio::test]

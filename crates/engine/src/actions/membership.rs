@@ -12,6 +12,7 @@ use muster_core::profile::ProfileType;
 
 use crate::actions::member_removal::{self, Leaving};
 use crate::actions::membership::join::Join;
+use crate::intent::subtract;
 use crate::run::{ActionRun, Stop};
 
 /// Makes orphans members.
@@ -29,10 +30,7 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     if failed.is_empty() {
         return Ok(());
     }
-    if let Some(group) = run.subject.cluster.groups.iter_mut().find(|other| other.name == group) {
-        // Nodes that could not join do not count in the size.
-        group.desired = group.desired.saturating_sub(u32::try_from(failed.len()).unwrap_or(u32::MAX));
-    }
+    subtract(&mut run.subject.cluster, &group, failed.len());
     Err(Stop::Failed(crate::run::summarize(&failed)))
 }
 

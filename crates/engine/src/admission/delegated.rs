@@ -1,12 +1,13 @@
 //! Changes that clusters with delegated membership cannot make; they are refused at the request.
 
-use muster_core::change::{Change, ClusterUpdate};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::limits::LimitsChange;
 use muster_core::node::NodeRole;
 
 use crate::action_data::ActionData;
-use crate::intent::{Baseline, Intent, apply_update};
+use crate::intent::recipe::changes_recipe;
+use crate::intent::{Baseline, Intent};
 use crate::ports::provider::{Capabilities, Membership};
 use crate::reconcile::delegated::plan;
 
@@ -34,14 +35,12 @@ pub(crate) fn refusal(
             "cannot choose victims: which of their workers go is not up to Muster"
         }
         (Change::UpdateCluster(update), _)
-            if !capabilities.update_in_place && changes_recipe(cluster, update) =>
-        {
-            "cannot be updated in place: delete and create them anew"
-        }
-        (Change::UpdateCluster(update), _)
             if update.profile_id.is_some_and(|profile| profile != cluster.profile_id) =>
         {
             "cannot follow another profile: create another cluster from it"
+        }
+        (Change::UpdateCluster(_), _) if !capabilities.update_in_place && changes_recipe(cluster, change) => {
+            "cannot be updated in place: delete and create them anew"
         }
         (Change::RecoverNode(_), Some(NodeRole::Head)) if !operator.replaces_head => {
             "cannot restart their head: their operator has no way to replace it"
@@ -107,11 +106,6 @@ fn autoscaled(cluster: &Cluster, change: &Change) -> Option<String> {
         desired(&after) != desired(cluster)
     };
     cluster.observed.autoscaled.iter().find(resized).cloned()
-}
-
-/// Whether more than sizes and metadata would change.
-fn changes_recipe(cluster: &Cluster, update: &ClusterUpdate) -> bool {
-    apply_update(cluster, update).is_ok_and(|after| !after.has_same_recipe(cluster))
 }
 
 #[cfg(test)]

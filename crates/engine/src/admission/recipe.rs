@@ -8,7 +8,7 @@ use muster_core::profile_types;
 
 use crate::admission::request::SubmitError;
 use crate::context::Engine;
-use crate::intent::apply_update;
+use crate::intent::properties_after;
 use crate::ports::provider::{ClusterTarget, INVALID, NO_NAMESPACE, Provider, ProviderError};
 
 /// Refuses a profile from which the provider cannot create nodes.
@@ -47,10 +47,10 @@ fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
 impl Engine {
     /// Refuses an update whose result the provider does not allow.
     pub(crate) async fn check_change(&self, change: &Change, cluster: &Cluster) -> Result<(), SubmitError> {
-        let Change::UpdateCluster(update) = change else { return Ok(()) };
+        let Change::UpdateCluster(_) = change else { return Ok(()) };
         let Some(provider) = self.provider(&cluster.instance) else { return Ok(()) };
         // An update of a group that does not exist is refused by the action, with its own message.
-        let Ok(after) = apply_update(cluster, update) else { return Ok(()) };
+        let Ok(after) = properties_after(cluster, change) else { return Ok(()) };
         provider.check_cluster(&after).map_err(SubmitError::Invalid)?;
         if after.has_same_recipe(cluster) || after.profile_id != cluster.profile_id {
             return Ok(());

@@ -1,9 +1,19 @@
 //! Which nodes are made from something else after a change. Pure.
 
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::node::NodeRole;
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
+
+use crate::intent::properties_after;
+
+/// Whether nodes would be made from something else after a change, or from another profile. A change that can never be
+/// applied reaches no node.
+pub fn changes_recipe(cluster: &Cluster, change: &Change) -> bool {
+    let differs = |after: Cluster| after.profile_id != cluster.profile_id || !after.has_same_recipe(cluster);
+    properties_after(cluster, change).is_ok_and(differs)
+}
 
 /// What the nodes of a cluster are made from, before and after a change.
 pub(crate) struct RecipeChange<'a> {
@@ -41,6 +51,8 @@ impl<'a> RecipeChange<'a> {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::action::ActionKind;
+    use muster_core::cluster::WorkerGroup;
     use muster_core::recipe::NodeRecipe;
     use muster_core::sample;
     use rstest::rstest;
@@ -70,6 +82,22 @@ mod tests {
         let group = Some(before.groups[0].name.as_str());
         let found = (change.concerns(NodeRole::Head, None), change.concerns(NodeRole::Worker, group));
         assert_eq!(found, concerned);
+    }
+
+    #[rstest]
+    #[case::nothing(json!({}), false)]
+    #[case::sizes(json!({"groups": [sample::cluster(5, 0, None).groups[0]]}), false)]
+    #[case::metadata(json!({"metadata": {"a": 1}}), false)]
+    #[case::spec(json!({"spec": {"head": {"image": "x"}}}), true)]
+    #[case::profile(json!({"profile_id": "00000000-0000-0000-0000-000000000009"}), true)]
+    #[case::whatever_its_size_is(json!({"spec": {"head": {"image": "x"}}, "adjustment_type": "CHANGE_IN_CAPACITY", "number": -9, "strict": true}), true)]
+    #[case::unknown_group(json!({"groups": [WorkerGroup { name: "other".into(), ..sample::cluster(1, 0, None).groups[0].clone() }]}), false)]
+    fn a_change_of_what_nodes_are_made_from_is_recognized(
+        #[case] inputs: serde_json::Value,
+        #[case] expected: bool,
+    ) {
+        let change = Change::read(ActionKind::ClusterUpdate, &inputs).unwrap();
+        assert_eq!(changes_recipe(&sample::cluster(2, 0, None), &change), expected);
     }
 
     #[test]

@@ -1,13 +1,21 @@
 //! The properties of a cluster after an update.
 
-use muster_core::change::ClusterUpdate;
+use muster_core::change::{Change, ClusterUpdate};
 use muster_core::cluster::Cluster;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::time::TimeSpan;
 use serde_json::{Map, Value};
 
-/// The cluster with an update's properties; sizes that are counted from members are not among them.
-pub(crate) fn apply_update(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
+/// The cluster with the properties that a change gives it; sizes that are counted from members are not among them, so
+/// that the answer does not depend on when it is asked for.
+pub fn properties_after(cluster: &Cluster, change: &Change) -> Result<Cluster, String> {
+    match change {
+        Change::UpdateCluster(update) => apply(cluster, update),
+        _ => Ok(cluster.clone()),
+    }
+}
+
+fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
     let ClusterUpdate {
         name,
         timeout_seconds,

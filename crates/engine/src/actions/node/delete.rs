@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use muster_core::membership::HEAD_STAYS;
-use muster_core::node::{Node, NodeRole};
+use muster_core::node::NodeRole;
 
 use crate::actions::member_removal;
 use crate::actions::node::target;
-use crate::intent::reduces;
+use crate::intent::{reduces, subtract};
 use crate::reconcile::individual::Goal;
 use crate::run::{ActionRun, Stop};
 
@@ -26,8 +26,11 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     member_removal::prepare(run, &leaving, false).await?;
     let gone = run.reconcile(&Goal { leaving, only: Some(node.id), ..Goal::default() }).await;
     gone.map_err(failed)?;
-    if reduces(&run.data) {
-        reduce(run, &node);
+    if reduces(&run.data)
+        && let Some(group) = &node.group
+    {
+        subtract(&mut run.subject.cluster, group, 1);
+        run.subject.cluster.generation += 1;
     }
     Ok(())
 }
@@ -36,13 +39,5 @@ fn failed(stop: Stop) -> Stop {
     match stop {
         Stop::Failed(why) => Stop::Failed(format!("Node deletion failed. {why}")),
         other => other,
-    }
-}
-
-fn reduce(run: &mut ActionRun, node: &Node) {
-    let Some(group) = node.group.as_deref() else { return };
-    if let Some(group) = run.subject.cluster.groups.iter_mut().find(|other| other.name == group) {
-        group.desired = group.desired.saturating_sub(1);
-        run.subject.cluster.generation += 1;
     }
 }

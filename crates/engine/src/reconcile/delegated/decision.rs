@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use muster_core::action::{Fence, Target};
 use muster_core::change::Change;
-use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
 
 use crate::action_data::{DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::choose_victims;
-use crate::intent::{Baseline, Intent, apply_update, find_group};
-use crate::ports::provider::{Bounds, MemberId, Membership, ObjectState, Observed, OperatorCapabilities};
+use crate::intent::{Baseline, Intent, find_group, properties_after, size_changes, with_sizes};
+use crate::ports::provider::{MemberId, Membership, ObjectState, Observed, OperatorCapabilities};
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
 use crate::run::{ActionRun, Stop};
@@ -136,18 +136,8 @@ impl WriteDecision {
     /// The cluster once the write is acknowledged: based on the current mirror, so that external changes are not
     /// undone.
     pub(crate) fn intended_cluster(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
-        let mut intent = match change {
-            Change::UpdateCluster(update) => apply_update(mirror, update).map_err(Stop::Failed)?,
-            _ => mirror.clone(),
-        };
-        for group in &mut intent.groups {
-            let present = mirror.group(&group.name).unwrap_or(group).clone();
-            let wanted = self.goal.wanted.iter().find(|wanted| wanted.group == group.name);
-            let Bounds { min, max } =
-                wanted.and_then(|wanted| wanted.bounds).unwrap_or_else(|| bounds(&present));
-            group.desired = wanted.and_then(|wanted| wanted.desired).unwrap_or(present.desired);
-            (group.min, group.max) = (min, max);
-        }
+        let changed = properties_after(mirror, change).map_err(Stop::Failed)?;
+        let mut intent = with_sizes(changed, mirror, &self.goal.wanted);
         if !self.goal.old.is_empty() {
             intent.incarnation += 1;
         }
@@ -156,10 +146,6 @@ impl WriteDecision {
         }
         Ok(intent)
     }
-}
-
-fn bounds(group: &WorkerGroup) -> Bounds {
-    Bounds { min: group.min, max: group.max }
 }
 
 /// The cluster after the change, counted from the object's sizes: members may still be starting.
@@ -172,7 +158,7 @@ fn after(run: &ActionRun) -> Result<Cluster, Stop> {
 fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
     let intent = after(run)?;
     let groups = find_group(&intent, run.change.group()).map(|group| group.name.clone());
-    let wanted = differences(&run.subject.cluster, &intent);
+    let wanted = size_changes(&run.subject.cluster, &intent);
     let victims = victims(run, &wanted)?;
     Ok(DelegatedDecision {
         wanted,
@@ -184,7 +170,7 @@ fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
 
 fn updated(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, Stop> {
     let intent = after(run)?;
-    let wanted = differences(&run.subject.cluster, &intent);
+    let wanted = size_changes(&run.subject.cluster, &intent);
     let victims = victims(run, &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
     let (before, after) = (&run.subject.cluster, &intent);
@@ -198,17 +184,6 @@ fn updated(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, St
     let before = old.map(|member| member.id.clone()).collect();
     let head = change.concerns_head();
     Ok(DelegatedDecision { wanted, groups, recipe, head, victims, before, ..DelegatedDecision::default() })
-}
-
-fn differences(before: &Cluster, after: &Cluster) -> Vec<GroupSizes> {
-    let wanted = |after: &WorkerGroup| {
-        let before = before.group(&after.name)?;
-        let desired = (before.desired != after.desired).then_some(after.desired);
-        let bounds = Some(bounds(after)).filter(|after| *after != bounds(before));
-        let group = after.name.clone();
-        (desired.is_some() || bounds.is_some()).then_some(GroupSizes { group, desired, bounds })
-    };
-    after.groups.iter().filter_map(wanted).collect()
 }
 
 /// The members that policies chose, or else the request names.
