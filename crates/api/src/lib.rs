@@ -9,7 +9,7 @@ pub mod error;
 pub mod guard;
 mod health;
 pub mod identity;
-pub mod operations;
+pub mod probes;
 pub mod rest;
 pub mod serve;
 pub mod server;

@@ -18,7 +18,7 @@ use crate::clustering::Clustering;
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
 use crate::identity::Identity;
-use crate::operations::{self, Operations};
+use crate::probes::{self, ServerMetrics};
 use crate::serve::{grpc_router, protect};
 use crate::{clustering, health, identity, rest};
 
@@ -79,7 +79,7 @@ pub struct Server {
     /// The use cases, for the probes.
     pub service: Service,
     /// The metrics.
-    pub operations: Operations,
+    pub metrics: ServerMetrics,
     /// The authentication schemes.
     pub authenticators: Authenticators,
     /// The host names that clients on other machines may use.
@@ -91,15 +91,14 @@ pub struct Server {
 impl Server {
     /// Serves until `stop` ends, then lets requests in flight end.
     pub async fn run(self, ports: Ports, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let Self { api, clustering, identity, service, operations, authenticators, allowed_hosts, tls } =
-            self;
+        let Self { api, clustering, identity, service, metrics, authenticators, allowed_hosts, tls } = self;
         let guard = |address: SocketAddr| GuardSettings {
             loopback: address.ip().is_loopback(),
             allowed_hosts: allowed_hosts.clone(),
         };
-        let requests = operations.requests.clone();
+        let requests = metrics.requests.clone();
         let routes = rest::routes(&api.rest())
-            .merge(operations::routes(service, operations))
+            .merge(probes::routes(service, metrics))
             .merge(clustering.routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));

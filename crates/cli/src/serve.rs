@@ -17,7 +17,7 @@ use anyhow::{Context as _, Error, Result};
 use clap::Parser;
 use muster_api::clustering::Clustering;
 use muster_api::identity::Identity;
-use muster_api::operations::Operations;
+use muster_api::probes::ServerMetrics;
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_core::policy::PolicyRules;
@@ -87,11 +87,11 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     if let Some(accounts) = &accounts {
         accounts.sign_with(&store.token_key().await?);
     }
-    let mut operations = Operations::default();
+    let mut server_metrics = ServerMetrics::default();
     let environments = local::environments(folder.path());
     let processes = local::processes(settings, folder.path(), environments.clone())?;
     let kubernetes = kubernetes::connect(settings, folder.path(), store.database_id().await?).await?;
-    let engine = start_engine(settings, processes, kubernetes, store, &mut operations).await?;
+    let engine = start_engine(settings, processes, kubernetes, store, &mut server_metrics).await?;
     let shutdown = CancellationToken::new();
     let info = ServerInfo {
         version: version::LINE.to_owned(),
@@ -108,7 +108,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         clustering: Clustering::new(service.clone(), tls.is_some()),
         identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
         service,
-        operations,
+        metrics: server_metrics,
         authenticators,
         allowed_hosts: settings.allowed_hosts.clone(),
         tls,
@@ -159,7 +159,7 @@ async fn start_engine(
     processes: Processes,
     kubernetes: Option<Kubernetes>,
     store: Store,
-    operations: &mut Operations,
+    server_metrics: &mut ServerMetrics,
 ) -> Result<Engine> {
     let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(processes)];
     if let Some(kubernetes) = kubernetes {
@@ -181,8 +181,8 @@ async fn start_engine(
         ..Config::default()
     };
     let metrics = Metrics::default();
-    metrics.register(&mut operations.registry);
-    store.metrics().register(&mut operations.registry);
+    metrics.register(&mut server_metrics.registry);
+    store.metrics().register(&mut server_metrics.registry);
     let clock = Arc::new(SystemClock);
     let egress = Arc::new(Egress::new(settings.egress())?);
     let parts = Parts {

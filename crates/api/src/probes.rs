@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_millis(800);
 
 /// The metrics of the server.
 #[derive(Debug)]
-pub struct Operations {
+pub struct ServerMetrics {
     /// All metrics.
     pub registry: Registry,
     pub(crate) requests: Requests,
     lease_age: Gauge<f64, AtomicU64>,
 }
 
-impl Default for Operations {
+impl Default for ServerMetrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let requests = Requests::register(&mut registry);
@@ -43,16 +43,16 @@ impl Default for Operations {
 #[derive(Clone)]
 struct Probes {
     service: Service,
-    operations: Arc<Operations>,
+    metrics: Arc<ServerMetrics>,
 }
 
 /// `/healthz`, `/readyz`, `/metrics`.
-pub(crate) fn routes(service: Service, operations: Operations) -> Router {
+pub(crate) fn routes(service: Service, metrics: ServerMetrics) -> Router {
     Router::new()
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .with_state(Probes { service, operations: Arc::new(operations) })
+        .route("/metrics", get(show_metrics))
+        .with_state(Probes { service, metrics: Arc::new(metrics) })
 }
 
 /// Liveness: the process answers.
@@ -73,11 +73,11 @@ async fn ready(State(probes): State<Probes>) -> Response {
     }
 }
 
-async fn metrics(State(probes): State<Probes>) -> Response {
-    let Probes { service, operations } = probes;
-    operations.lease_age.set(Duration::from(service.lease_age()).as_secs_f64());
+async fn show_metrics(State(probes): State<Probes>) -> Response {
+    let Probes { service, metrics } = probes;
+    metrics.lease_age.set(Duration::from(service.lease_age()).as_secs_f64());
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &operations.registry) {
+    match prometheus_client::encoding::text::encode(&mut text, &metrics.registry) {
         Ok(()) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
