@@ -86,6 +86,9 @@ pub trait Authenticator: Send + Sync + 'static {
 
     /// Authenticates a caller; none if the credentials are not of this scheme.
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError>;
+
+    /// A principal that this scheme authenticated earlier, with the roles that it has now; none if it is unknown now.
+    async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError>;
 }
 
 /// The configured schemes, tried in order.
@@ -120,6 +123,15 @@ impl Authenticators {
     /// The names of the schemes, in order.
     pub fn schemes(&self) -> Vec<&'static str> {
         self.0.iter().map(|scheme| scheme.scheme()).collect()
+    }
+
+    /// A principal that was authenticated earlier, with the roles that it has now; none if it is unknown now, or if its
+    /// scheme is not configured any more.
+    pub async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
+        match self.0.iter().find(|scheme| scheme.scheme() == known.scheme) {
+            Some(scheme) => scheme.resolve(known).await,
+            None => Ok(None),
+        }
     }
 
     /// The caller's principal, by the first scheme that knows the credentials.

@@ -26,6 +26,7 @@ mod senlin_error;
 mod service;
 mod show;
 mod sizes;
+mod triggers;
 mod version;
 mod versions;
 
@@ -37,6 +38,7 @@ use muster_service::Service;
 
 use self::senlin_error::SenlinError;
 use crate::access_log::REQUEST_ID;
+use crate::auth::Authenticators;
 use crate::error::ErrorRenderer;
 use crate::serve::PublicRoute;
 
@@ -53,14 +55,16 @@ pub(crate) const V1: &str = "/clustering/v1";
 #[derive(Clone)]
 pub struct Clustering {
     service: Service,
+    /// The schemes that know the creators of receivers.
+    authenticators: Authenticators,
     /// Whether clients connect with TLS.
     tls: bool,
 }
 
 impl Clustering {
     /// The API over the use cases.
-    pub const fn new(service: Service, tls: bool) -> Self {
-        Self { service, tls }
+    pub const fn new(service: Service, authenticators: Authenticators, tls: bool) -> Self {
+        Self { service, authenticators, tls }
     }
 }
 

@@ -105,7 +105,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments))
             .with_shapes(settings.shape.clone()),
-        clustering: Clustering::new(service.clone(), tls.is_some()),
+        clustering: Clustering::new(service.clone(), authenticators.clone(), tls.is_some()),
         identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
         service,
         metrics: server_metrics,

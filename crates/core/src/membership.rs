@@ -1,5 +1,6 @@
 //! Checks of membership changes: of requests, and again of actions.
 
+use crate::cluster::Cluster;
 use crate::ids::ClusterId;
 use crate::node::{Node, NodeStatus};
 use crate::profile::ProfileType;
@@ -13,6 +14,9 @@ pub fn cannot_leave(kind: &ProfileType) -> String {
     format!("workers of {kind} cannot leave; pass destroy_after_deletion")
 }
 
+/// What is said of nodes that another provider runs.
+const ELSEWHERE: &str = "run on another instance than the cluster.";
+
 /// A node that a request names, with its row if it exists.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestedNode<'a> {
@@ -22,13 +26,15 @@ pub struct RequestedNode<'a> {
     pub node: Option<(&'a Node, &'a ProfileType)>,
 }
 
-/// Why these cannot be added to clusters of a type: all reasons, a line each; none if they can.
-pub fn cannot_add(kind: &ProfileType, nodes: &[RequestedNode<'_>]) -> Option<String> {
+/// Why these cannot be added to a cluster: all reasons, a line each; none if they can.
+pub fn cannot_add(cluster: &Cluster, nodes: &[RequestedNode<'_>]) -> Option<String> {
+    let kind = &cluster.profile_type;
     let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(nodes, wrong);
     let lines = [
         line("Profile type of nodes", &bad(&|_, own| own != kind), "does not match that of the cluster."),
         line("Nodes", &bad(&|node, _| node.cluster_id.is_some()), "already owned by some cluster."),
         line("Nodes are not ACTIVE:", &bad(&|node, _| node.status != NodeStatus::Active), "."),
+        line("Nodes", &bad(&|node, _| node.instance != cluster.instance), ELSEWHERE),
         line("Nodes not found:", &missing(nodes), "."),
     ];
     all(lines)
@@ -47,18 +53,20 @@ pub fn cannot_remove(cluster: ClusterId, nodes: &[RequestedNode<'_>]) -> Option<
 
 /// Why members cannot be replaced by these: all reasons, a line each; none if they can.
 pub fn cannot_replace(
-    (cluster, name, kind): (ClusterId, &str, &ProfileType),
+    cluster: &Cluster,
     old: &[RequestedNode<'_>],
     new: &[RequestedNode<'_>],
 ) -> Option<String> {
     let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(new, wrong);
-    let strangers = ids(old, &|node, _| node.cluster_id != Some(cluster));
-    let strange = format!("to be replaced are not members of the cluster {name}.");
+    let kind = &cluster.profile_type;
+    let strangers = ids(old, &|node, _| node.cluster_id != Some(cluster.id));
+    let strange = format!("to be replaced are not members of the cluster {}.", cluster.name);
     let lines = [
         line("The specified nodes", &strangers, &strange),
         line("Nodes", &bad(&|node, _| node.cluster_id.is_some()), "already member of a cluster."),
         line("Nodes are not ACTIVE:", &bad(&|node, _| node.status != NodeStatus::Active), "."),
         line("Profile type of nodes", &bad(&|_, own| own != kind), "do not match that of the cluster."),
+        line("Nodes", &bad(&|node, _| node.instance != cluster.instance), ELSEWHERE),
         line("Original nodes not found:", &missing(old), "."),
         line("Replacement nodes not found:", &missing(new), "."),
     ];
@@ -88,10 +96,26 @@ fn ids(nodes: &[RequestedNode<'_>], wrong: &dyn Fn(&Node, &ProfileType) -> bool)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::InstanceId;
     use crate::sample;
 
     fn kind() -> ProfileType {
         sample::profile().kind
+    }
+
+    fn cluster() -> Cluster {
+        sample::cluster(1, 0, None)
+    }
+
+    #[test]
+    fn nodes_of_another_instance_stay_there() {
+        let instance: InstanceId = "fake:elsewhere".parse().unwrap();
+        let (node, member, kind) = (Node { instance, ..orphan(1) }, sample::node(2), kind());
+        let new = [RequestedNode { given: "n", node: Some((&node, &kind)) }];
+        let expected = format!("Nodes ['{}'] run on another instance than the cluster.", node.id);
+        assert_eq!(cannot_add(&cluster(), &new), Some(expected.clone()));
+        let old = [RequestedNode { given: "m", node: Some((&member, &kind)) }];
+        assert_eq!(cannot_replace(&cluster(), &old, &new), Some(expected));
     }
 
     fn orphan(index: u32) -> Node {
@@ -101,7 +125,7 @@ mod tests {
     #[test]
     fn orphans_that_work_can_be_added() {
         let (node, kind) = (orphan(1), kind());
-        assert_eq!(cannot_add(&kind, &[RequestedNode { given: "a", node: Some((&node, &kind)) }]), None);
+        assert_eq!(cannot_add(&cluster(), &[RequestedNode { given: "a", node: Some((&node, &kind)) }]), None);
     }
 
     #[test]
@@ -121,7 +145,7 @@ mod tests {
             m = member.id,
             l = lame.id
         );
-        assert_eq!(cannot_add(&kind, &nodes), Some(expected));
+        assert_eq!(cannot_add(&cluster(), &nodes), Some(expected));
     }
 
     #[test]
@@ -139,7 +163,7 @@ mod tests {
         let (member, new, kind) = (sample::node(1), orphan(2), kind());
         let cluster = member.cluster_id.unwrap();
         let found = |node| RequestedNode { given: "n", node: Some((node, &kind)) };
-        let about = (cluster, "c", &kind);
+        let about = &Cluster { id: cluster, name: "c".to_owned(), ..self::cluster() };
         assert_eq!(cannot_replace(about, &[found(&member)], &[found(&new)]), None);
         let words = cannot_replace(
             about,

@@ -8,6 +8,7 @@ mod cooldown;
 pub(crate) mod delegated;
 mod nodes;
 mod recipe;
+mod references;
 mod request;
 pub(crate) mod submit;
 

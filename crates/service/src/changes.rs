@@ -1,7 +1,5 @@
 //! Changes of clusters and nodes: every API submits them here.
 
-mod receivers;
-
 use muster_core::action::{Action, ActionKind, OnConflict, Target};
 use muster_core::change::{Change, Delete, Recovery};
 use muster_core::cluster::Cluster;
@@ -11,8 +9,6 @@ use muster_core::principal::Door;
 use muster_engine::intent::recipe::changes_recipe;
 use muster_engine::{Caller, ChangeRequest, NewNode, NodeChangeRequest, Recipe, SubmitError};
 use muster_store::reads::NodeQuery;
-
-pub use receivers::TriggerError;
 
 use crate::error::{ErrorKind, Obstacle, ServiceError};
 use crate::service::Service;

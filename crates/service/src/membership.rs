@@ -98,7 +98,7 @@ impl Service {
             )));
         }
         let named = self.named_nodes(access, given).await?;
-        if let Some(why) = membership::cannot_add(kind, &named.found()) {
+        if let Some(why) = membership::cannot_add(cluster, &named.found()) {
             return Err(refused(why));
         }
         let add = Change::AddNodes(AddNodes { nodes: named.ids(), group: None });
@@ -149,8 +149,7 @@ impl Service {
             )));
         }
         let (old, new) = (self.named_nodes(access, old).await?, self.named_nodes(access, new).await?);
-        let about = (cluster.id, cluster.name.as_str(), kind);
-        if let Some(why) = membership::cannot_replace(about, &old.found(), &new.found()) {
+        if let Some(why) = membership::cannot_replace(cluster, &old.found(), &new.found()) {
             return Err(refused(why));
         }
         if old.include_head() {

@@ -1,4 +1,4 @@
-//! Receivers: plain writes. [`Service::trigger`] submits the change that a receiver is for.
+//! Receivers: webhooks that change a cluster in the name of their creator.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::{ClusterId, ReceiverId};
@@ -66,6 +66,11 @@ impl Service {
             updated_at: None,
         };
         self.put_receiver(receiver).await
+    }
+
+    /// A receiver by its id: everyone who knows the id may trigger it.
+    pub async fn receiver(&self, id: ReceiverId) -> Result<Option<Receiver>, ServiceError> {
+        Ok(self.store().receiver(id).await?)
     }
 
     /// Changes a receiver.

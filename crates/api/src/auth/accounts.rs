@@ -184,6 +184,10 @@ impl Authenticator for Accounts {
         let principal = self.file.current().find(&claims.name).map(Account::principal);
         principal.map(Some).ok_or_else(|| refused("the account is not there any more"))
     }
+
+    async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
+        Ok(self.file.current().find(&known.id).map(Account::principal))
+    }
 }
 
 #[cfg(test)]

@@ -69,6 +69,16 @@ impl Local {
         Ok(Self { hash: hash(&token), user })
     }
 
+    fn principal(&self) -> Principal {
+        Principal {
+            scheme: LOCAL_SCHEME.to_owned(),
+            id: self.user.uid.to_string(),
+            name: self.user.name.clone(),
+            project: PROJECT.to_owned(),
+            roles: BTreeSet::from([Role::Admin]),
+        }
+    }
+
     /// Reads the token of a folder. A file that other users may read is refused.
     pub fn read_token(data_dir: &Path) -> io::Result<String> {
         let path = data_dir.join(TOKEN_FILE);
@@ -120,12 +130,11 @@ impl Authenticator for Local {
         if !caller.token().is_some_and(|token| same_hash(&hash(token), &self.hash)) {
             return Ok(None);
         }
-        Ok(Some(Principal {
-            scheme: self.scheme().to_owned(),
-            id: self.user.uid.to_string(),
-            name: self.user.name.clone(),
-            project: PROJECT.to_owned(),
-            roles: BTreeSet::from([Role::Admin]),
-        }))
+        Ok(Some(self.principal()))
+    }
+
+    async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
+        let own = self.principal();
+        Ok((own.id == known.id).then_some(own))
     }
 }

@@ -38,19 +38,30 @@ impl NoAuthentication {
     }
 }
 
+/// The name of the scheme.
+const SCHEME: &str = "none";
+
+fn principal() -> Principal {
+    Principal {
+        scheme: SCHEME.to_owned(),
+        id: "dev".to_owned(),
+        name: "dev".to_owned(),
+        project: "default".to_owned(),
+        roles: BTreeSet::from([Role::Admin]),
+    }
+}
+
 #[async_trait]
 impl Authenticator for NoAuthentication {
     fn scheme(&self) -> &'static str {
-        "none"
+        SCHEME
     }
 
     async fn authenticate(&self, _caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
-        Ok(Some(Principal {
-            scheme: self.scheme().to_owned(),
-            id: "dev".to_owned(),
-            name: "dev".to_owned(),
-            project: "default".to_owned(),
-            roles: BTreeSet::from([Role::Admin]),
-        }))
+        Ok(Some(principal()))
+    }
+
+    async fn resolve(&self, _known: &Principal) -> Result<Option<Principal>, AuthError> {
+        Ok(Some(principal()))
     }
 }

@@ -12,6 +12,9 @@ use super::reloaded_file::ReloadedFile;
 use super::secret::{hash, same_hash};
 use super::{AuthError, Authenticator, Caller};
 
+/// The scheme's name.
+const SCHEME: &str = "tokens";
+
 const HASH_DIGITS: usize = 64;
 
 /// The file: one `[[token]]` for each token.
@@ -35,6 +38,18 @@ pub struct TokenEntry {
     pub roles: BTreeSet<Role>,
     /// The SHA-256 of the token, in hexadecimal digits.
     pub sha256: String,
+}
+
+impl TokenEntry {
+    fn principal(&self) -> Principal {
+        Principal {
+            scheme: SCHEME.to_owned(),
+            id: self.name.clone(),
+            name: self.name.clone(),
+            project: self.project.clone(),
+            roles: self.roles.clone(),
+        }
+    }
 }
 
 impl TokensFile {
@@ -75,7 +90,7 @@ impl Tokens {
 #[async_trait]
 impl Authenticator for Tokens {
     fn scheme(&self) -> &'static str {
-        "tokens"
+        SCHEME
     }
 
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
@@ -86,12 +101,11 @@ impl Authenticator for Tokens {
             .token
             .iter()
             .fold(None, |found, entry| if same_hash(&given, &entry.sha256) { Some(entry) } else { found });
-        Ok(matching.map(|entry| Principal {
-            scheme: self.scheme().to_owned(),
-            id: entry.name.clone(),
-            name: entry.name.clone(),
-            project: entry.project.clone(),
-            roles: entry.roles.clone(),
-        }))
+        Ok(matching.map(TokenEntry::principal))
+    }
+
+    async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
+        let file = self.0.current();
+        Ok(file.token.iter().find(|entry| entry.name == known.id).map(TokenEntry::principal))
     }
 }

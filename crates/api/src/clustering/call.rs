@@ -4,7 +4,10 @@ use axum::body::Body;
 use futures::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, header};
+use muster_core::action::WEBHOOK_REASON;
+use muster_core::ids::ReceiverId;
 use muster_core::principal::{Door, Principal};
+use muster_core::receiver::Receiver;
 use muster_service::{Access, Caller, Case, Service, Subject};
 use serde_json::{Map, Value};
 
@@ -12,6 +15,7 @@ use super::query::Query;
 use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 use super::{Clustering, V1};
+use crate::error::ApiError;
 
 /// The largest body.
 pub(super) const BODY_LIMIT: usize = 1024 * 1024;
@@ -31,6 +35,8 @@ pub(super) struct Call {
     path: Vec<String>,
     pub(super) query: Query,
     body: Option<Map<String, Value>>,
+    /// The receiver through which the request came, if it came through one.
+    receiver: Option<ReceiverId>,
     /// The address of this server for clients: `http://host:port`.
     pub(super) base: String,
 }
@@ -48,7 +54,7 @@ impl Call {
         let query = Query::read(parts.uri.query().unwrap_or_default());
         let principal = parts.extensions.get::<Principal>().cloned();
         let base = base(parts, tls);
-        Ok(Self { api, principal, access: None, version, path, query, body, base })
+        Ok(Self { api, principal, access: None, version, path, query, body, receiver: None, base })
     }
 
     /// Opens the route to the caller, as far as that can be decided before its object is found.
@@ -78,7 +84,36 @@ impl Call {
     /// The caller as actions record it.
     pub(super) fn caller(&self) -> Result<Caller, SenlinError> {
         let principal = self.principal()?.clone();
-        Ok(Caller { principal, door: Door::Clustering, reason: String::new(), request: None })
+        let (door, reason) = match self.receiver {
+            Some(receiver) => (Door::Webhook, format!("{WEBHOOK_REASON}{receiver}")),
+            None => (Door::Clustering, String::new()),
+        };
+        Ok(Caller { principal, door, reason, request: None })
+    }
+
+    /// A principal that was authenticated earlier, as its scheme knows it now; none if it is unknown now.
+    pub(super) async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, SenlinError> {
+        self.api.authenticators.resolve(known).await.map_err(|error| ApiError::from(error).into())
+    }
+
+    /// A request about a receiver's cluster that this one makes in the name of the receiver's creator.
+    pub(super) fn in_name_of(&self, creator: Principal, receiver: &Receiver) -> Self {
+        Self {
+            api: self.api.clone(),
+            principal: Some(creator),
+            access: None,
+            version: Version::NEWEST,
+            path: vec![receiver.cluster_id.to_string()],
+            query: Query::default(),
+            body: None,
+            receiver: Some(receiver.id),
+            base: self.base.clone(),
+        }
+    }
+
+    /// Replaces the body.
+    pub(super) fn replace_body(&mut self, body: Map<String, Value>) {
+        self.body = Some(body);
     }
 
     /// A parameter of the path by its position.

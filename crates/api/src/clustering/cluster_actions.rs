@@ -12,58 +12,78 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::sizes;
 
-/// The action in a body, with its data.
-struct RequestedAction<'b> {
-    name: &'b str,
-    data: Map<String, Value>,
+/// An action that a request can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClusterAction {
+    Resize,
+    ScaleOut,
+    ScaleIn,
+    Check,
+    Recover,
+    AddNodes,
+    RemoveNodes,
+    ReplaceNodes,
+    Policy(BindingChange),
+    CompleteLifecycle,
 }
 
-fn requested_action(body: &Map<String, Value>) -> Result<RequestedAction<'_>, SenlinError> {
+/// The names of the actions.
+const ACTIONS: [(&str, ClusterAction); 12] = [
+    ("resize", ClusterAction::Resize),
+    ("scale_out", ClusterAction::ScaleOut),
+    ("scale_in", ClusterAction::ScaleIn),
+    ("check", ClusterAction::Check),
+    ("recover", ClusterAction::Recover),
+    ("add_nodes", ClusterAction::AddNodes),
+    ("del_nodes", ClusterAction::RemoveNodes),
+    ("replace_nodes", ClusterAction::ReplaceNodes),
+    ("policy_attach", ClusterAction::Policy(BindingChange::Attach)),
+    ("policy_detach", ClusterAction::Policy(BindingChange::Detach)),
+    ("policy_update", ClusterAction::Policy(BindingChange::Update)),
+    ("complete_lifecycle", ClusterAction::CompleteLifecycle),
+];
+
+/// An action with its data.
+pub(super) struct RequestedAction {
+    pub(super) action: ClusterAction,
+    pub(super) data: Map<String, Value>,
+}
+
+fn requested_action(body: &Map<String, Value>) -> Result<RequestedAction, SenlinError> {
     let mut entries = body.iter();
     let (name, data) = entries.next().ok_or_else(|| SenlinError::form("No action specified"))?;
     if entries.next().is_some() {
         return Err(SenlinError::form("Multiple actions specified"));
     }
-    let known = [
-        "resize",
-        "scale_out",
-        "scale_in",
-        "check",
-        "recover",
-        "add_nodes",
-        "del_nodes",
-        "replace_nodes",
-        "policy_attach",
-        "policy_detach",
-        "policy_update",
-        "complete_lifecycle",
-    ];
-    if !known.contains(&name.as_str()) {
-        return Err(SenlinError::form(format!("Unrecognized action '{name}' specified")));
-    }
+    let known = ACTIONS.iter().find(|(known, _)| known == name).map(|(_, action)| *action);
+    let action = known.ok_or_else(|| SenlinError::form(format!("Unrecognized action '{name}' specified")))?;
     match data {
-        Value::Object(data) => Ok(RequestedAction { name, data: data.clone() }),
-        Value::Null => Ok(RequestedAction { name, data: Map::new() }),
+        Value::Object(data) => Ok(RequestedAction { action, data: data.clone() }),
+        Value::Null => Ok(RequestedAction { action, data: Map::new() }),
         _ => Err(SenlinError::form("The data provided is not a map")),
     }
 }
 
 pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
-    let RequestedAction { name, data } = requested_action(call.body()?)?;
-    match name {
-        "resize" => resize(call, &data).await,
-        "scale_out" => scale(call, "scale-out", Change::ScaleOut, &data).await,
-        "scale_in" => scale(call, "scale-in", Change::ScaleIn, &data).await,
-        "check" => check(call, data).await,
-        "recover" => recover(call, &data).await,
-        "add_nodes" => Ok(accepted(call, membership::add(call, &data).await?)),
-        "del_nodes" => Ok(accepted(call, membership::remove(call, &data).await?)),
-        "replace_nodes" => Ok(accepted(call, membership::replace(call, &data).await?)),
-        "policy_attach" => policy(call, BindingChange::Attach, &data).await,
-        "policy_detach" => policy(call, BindingChange::Detach, &data).await,
-        "policy_update" => policy(call, BindingChange::Update, &data).await,
-        "complete_lifecycle" => complete_lifecycle(call, &data).await,
-        name => Err(SenlinError::form(format!("Unrecognized action '{name}' specified"))),
+    perform(call, requested_action(call.body()?)?).await
+}
+
+/// Serves one action.
+pub(super) async fn perform(
+    call: &Call,
+    RequestedAction { action, data }: RequestedAction,
+) -> Result<Reply, SenlinError> {
+    match action {
+        ClusterAction::Resize => resize(call, &data).await,
+        ClusterAction::ScaleOut => scale(call, "scale-out", Change::ScaleOut, &data).await,
+        ClusterAction::ScaleIn => scale(call, "scale-in", Change::ScaleIn, &data).await,
+        ClusterAction::Check => check(call, data).await,
+        ClusterAction::Recover => recover(call, &data).await,
+        ClusterAction::AddNodes => Ok(accepted(call, membership::add(call, &data).await?)),
+        ClusterAction::RemoveNodes => Ok(accepted(call, membership::remove(call, &data).await?)),
+        ClusterAction::ReplaceNodes => Ok(accepted(call, membership::replace(call, &data).await?)),
+        ClusterAction::Policy(change) => policy(call, change, &data).await,
+        ClusterAction::CompleteLifecycle => complete_lifecycle(call, &data).await,
     }
 }
 

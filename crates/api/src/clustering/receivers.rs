@@ -2,10 +2,8 @@
 
 use http::StatusCode;
 use muster_core::action::ActionKind;
-use muster_core::ids::ReceiverId;
 use muster_core::receiver::ReceiverKind;
 use muster_core::spec::listed;
-use muster_service::changes::TriggerError;
 use muster_service::lists::{ReceiverQuery, ReceiverSort};
 use muster_service::receivers::{NewReceiver, ReceiverUpdate};
 use serde_json::Value;
@@ -29,9 +27,6 @@ const SORTS: [(&str, ReceiverSort); 6] = [
 
 /// The version that added the filter by user.
 const BY_USER: Version = Version(4);
-
-/// The version from which the body of a trigger is the inputs themselves.
-const BARE_INPUTS: Version = Version(10);
 
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
@@ -123,29 +118,4 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
 pub(super) async fn notify(call: &Call) -> Result<Reply, SenlinError> {
     call.receiver(call.path(0)).await?;
     Err(SenlinError::bad("Notifying non-message receiver is not allowed"))
-}
-
-/// Submits the change that a receiver is for, in the name of its creator.
-pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
-    let wire = call
-        .query
-        .last("V")
-        .ok_or_else(|| SenlinError::form("V query parameter is required in webhook trigger URL"))?;
-    let given = call.path(0);
-    let missing = || SenlinError::missing("receiver", given);
-    let id: ReceiverId = given.parse().map_err(|_| missing())?;
-    let mut body = call.body_or_nothing();
-    if wire == "1" && call.version < BARE_INPUTS {
-        let params = body.remove("params").and_then(|params| params.as_object().cloned());
-        body = params.unwrap_or_default();
-    }
-    let triggered = call.service().trigger(id, body).await;
-    let action = triggered.map_err(|error| match error {
-        TriggerError::NoReceiver => missing(),
-        TriggerError::NoCluster(id) => {
-            SenlinError::bad(format!("The referenced cluster '{id}' could not be found"))
-        }
-        TriggerError::Service(error) => error.into(),
-    })?;
-    Ok(Reply::of("action", action.id.to_string()).accepted(call, action.id))
 }

@@ -55,6 +55,11 @@ impl Reply {
         self
     }
 
+    /// The action that was submitted.
+    pub(super) fn action(&self) -> Option<ActionId> {
+        self.action.as_ref().map(|(action, _)| *action)
+    }
+
     /// The HTTP response.
     pub(super) fn response(self, version: Version) -> Response {
         let mut response = rest::json(self.status, self.body);

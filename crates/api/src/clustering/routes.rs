@@ -15,7 +15,8 @@ use super::senlin_error::SenlinError;
 use super::version::Version;
 use super::{
     Clustering, ROOT, V1, actions, adoption, attributes, cluster_actions, clusters, events, node_changes,
-    nodes, operations, policies, policy_types, profile_types, profiles, receivers, service, versions,
+    nodes, operations, policies, policy_types, profile_types, profiles, receivers, service, triggers,
+    versions,
 };
 use crate::error::ApiError;
 
@@ -134,7 +135,7 @@ routes! {
     PATCH "/receivers/{id}" Change 0 later receivers::update;
     DELETE "/receivers/{id}" Change 0 later receivers::delete;
     POST "/receivers/{id}/notify" Change 0 later receivers::notify;
-    POST "/webhooks/{id}/trigger" Open 0 later receivers::trigger;
+    POST "/webhooks/{id}/trigger" Open 0 later triggers::trigger;
     GET "/build-info" See 0 always service::build_info;
     GET "/services" Administer 0 later service::list;
 }

@@ -27,7 +27,8 @@ async fn service() -> Service {
     Service::start_with(Kind::Sqlite, &arguments, write).await.expect("a server")
 }
 
-async fn log_in(service: &Service, name: &str, password: &str, project: Option<&str>) -> Answer {
+/// Logs in with a name and a password.
+pub(crate) async fn log_in(service: &Service, name: &str, password: &str, project: Option<&str>) -> Answer {
     let domain = json!({"id": "default"});
     let user = json!({"name": name, "password": password, "domain": domain});
     let mut auth = json!({"identity": {"methods": ["password"], "password": {"user": user}}});

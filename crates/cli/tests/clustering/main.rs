@@ -18,5 +18,6 @@ mod receivers;
 mod requests;
 mod resize;
 mod service;
+mod tenants;
 mod updates;
 mod versions;

@@ -112,6 +112,11 @@ impl Service {
         })
     }
 
+    /// Replaces a file in the folder in which the server was started.
+    pub(crate) fn write_file(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join(name), text).expect("a file");
+    }
+
     /// The first line of its log with these words.
     pub(crate) async fn says(&self, words: &str) -> String {
         self.process.wait_for_line(words, PATIENCE).await

@@ -20,9 +20,8 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     let begun = run.action.applied_at.is_some();
     let group = run.changed_group()?;
     if !begun {
-        let kind = run.subject.cluster.profile_type.clone();
         let found = Rows::read(run, &wanted).await?;
-        fail_if(cannot_add(&kind, &found.of(&wanted)))?;
+        fail_if(cannot_add(&run.subject.cluster, &found.of(&wanted)))?;
         run.change_sizes()?;
     }
     let joins = wanted.into_iter().map(|node| Join { node, replaces: None }).collect();
@@ -68,9 +67,7 @@ pub(crate) async fn replace(
         }
         let all: Vec<NodeId> = old.iter().chain(&new).copied().collect();
         let found = Rows::read(run, &all).await?;
-        let about =
-            (run.subject.cluster.id, run.subject.cluster.name.as_str(), &run.subject.cluster.profile_type);
-        fail_if(cannot_replace(about, &found.of(&old), &found.of(&new)))?;
+        fail_if(cannot_replace(&run.subject.cluster, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, replaces: Some(old) }).collect();
     let group = run.changed_group()?;

@@ -130,6 +130,7 @@ impl Engine {
                 orphan::cluster(&node, &profile, &self.context.config.projects)
             }
         };
+        Box::pin(self.check_references(&node.project, &change, &caller.principal)).await?;
         self.admit_recipe(&node.instance, None, node.profile_id, &change).await?;
         let mut action = self.node_action(change.kind(), &node, &place, &caller);
         action.inputs = change.inputs();

@@ -90,6 +90,7 @@ impl Engine {
         if let Some(refusal) = self.refusal(&change, &cluster, node).await? {
             return Err(SubmitError::NotSupported(refusal));
         }
+        Box::pin(self.check_references(&cluster.project, &change, &caller.principal)).await?;
         Box::pin(self.check_change(&change, &cluster)).await?;
         Box::pin(self.admit_recipe(
             &cluster.instance,

@@ -5,5 +5,5 @@ mod harness;
 mod authorization;
 mod lists;
 mod local_code;
-mod receivers;
+mod references;
 mod replay;

@@ -1,0 +1,210 @@
+//! Triggers: callers without an account change a cluster through a receiver, in the name of its creator.
+//!
+//! A trigger becomes the request that its creator would send, and is checked like that one.
+
+use muster_core::action::ActionKind;
+use muster_core::ids::ReceiverId;
+use muster_core::receiver::Receiver;
+use muster_service::{Case, Subject, Verb};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::cluster_actions::{self, ClusterAction, RequestedAction};
+use super::membership::BindingChange;
+use super::reply::Reply;
+use super::senlin_error::SenlinError;
+use super::version::Version;
+use super::{clusters, operations};
+
+/// The version from which the body of a trigger is the inputs themselves.
+const BARE_INPUTS: Version = Version(10);
+
+/// What a trigger needs of the receiver's creator.
+const CHANGE: Case = Case::new("trigger", Verb::Change, Subject::Project);
+
+/// Submits the change that a receiver is for.
+pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
+    let wire = call
+        .query
+        .last("V")
+        .ok_or_else(|| SenlinError::form("V query parameter is required in webhook trigger URL"))?;
+    let given = call.path(0);
+    let missing = || SenlinError::missing("receiver", given);
+    let id: ReceiverId = given.parse().map_err(|_| missing())?;
+    let receiver = call.service().receiver(id).await?.ok_or_else(missing)?;
+    let mut body = call.body_or_nothing();
+    if wire == "1" && call.version < BARE_INPUTS {
+        let params = body.remove("params").and_then(|params| params.as_object().cloned());
+        body = params.unwrap_or_default();
+    }
+    // Rights may have been taken away since the receiver was created.
+    let creator = call.resolve(&receiver.principal).await?.ok_or_else(SenlinError::forbidden)?;
+    let mut creators = call.in_name_of(creator, &receiver);
+    creators.authorize(&CHANGE)?;
+    let cluster = receiver.cluster_id.to_string();
+    if creators.named_cluster(&cluster).await?.is_none_or(|cluster| cluster.deleted_at.is_some()) {
+        return Err(SenlinError::bad(format!("The referenced cluster '{cluster}' could not be found")));
+    }
+    let inputs = inputs(&receiver, body)?;
+    let submitted = submit(creators, receiver.action, inputs).await?;
+    let action = submitted.action().ok_or_else(SenlinError::forbidden)?;
+    Ok(Reply::of("action", action.to_string()).accepted(call, action))
+}
+
+/// The parameters of an action, as requests name them.
+const fn parameters(action: ActionKind) -> &'static [&'static str] {
+    match action {
+        ActionKind::ClusterDelete => &["force"],
+        ActionKind::ClusterUpdate => &[
+            "name",
+            "profile_id",
+            "profile_only",
+            "metadata",
+            "timeout",
+            "config",
+            "desired_capacity",
+            "min_size",
+            "max_size",
+        ],
+        ActionKind::ClusterAddNodes | ActionKind::ClusterReplaceNodes => &["nodes"],
+        ActionKind::ClusterDelNodes => &["nodes", "destroy_after_deletion"],
+        ActionKind::ClusterResize => {
+            &["adjustment_type", "number", "min_size", "max_size", "min_step", "strict", "group"]
+        }
+        ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => &["count"],
+        ActionKind::ClusterCheck => &["delete_check_action"],
+        ActionKind::ClusterRecover => &["operation", "operation_params", "check", "check_capacity"],
+        ActionKind::ClusterOperation => &["operation", "params", "filters"],
+        ActionKind::ClusterAttachPolicy | ActionKind::ClusterUpdatePolicy => &["policy_id", "enabled"],
+        ActionKind::ClusterDetachPolicy => &["policy_id"],
+        ActionKind::ClusterCreate
+        | ActionKind::NodeCreate
+        | ActionKind::NodeDelete
+        | ActionKind::NodeUpdate
+        | ActionKind::NodeJoin
+        | ActionKind::NodeLeave
+        | ActionKind::NodeCheck
+        | ActionKind::NodeRecover
+        | ActionKind::NodeOperation
+        | ActionKind::Unknown(_) => &[],
+    }
+}
+
+/// The receiver's own parameters with the values that a trigger gives instead. A trigger may only give what the receiver
+/// declares; other keys, such as an alarm's description of itself, are no parameters and are dropped.
+fn inputs(receiver: &Receiver, given: Map<String, Value>) -> Result<Map<String, Value>, SenlinError> {
+    let known = parameters(receiver.action);
+    let mut inputs = receiver.params.clone();
+    for (key, value) in given {
+        if inputs.contains_key(&key) {
+            inputs.insert(key, value);
+        } else if known.contains(&key.as_str()) {
+            return Err(SenlinError::bad(format!(
+                "The receiver does not declare the parameter '{key}': add it to the receiver's params"
+            )));
+        }
+    }
+    inputs.retain(|key, _| known.contains(&key.as_str()));
+    Ok(inputs)
+}
+
+/// Serves the request that this action stands for.
+async fn submit(
+    mut call: Call,
+    action: ActionKind,
+    mut inputs: Map<String, Value>,
+) -> Result<Reply, SenlinError> {
+    let action = match action {
+        ActionKind::ClusterUpdate => {
+            call.replace_body(Map::from_iter([("cluster".to_owned(), Value::Object(inputs))]));
+            return clusters::update(&call).await;
+        }
+        ActionKind::ClusterDelete => {
+            call.replace_body(inputs);
+            return clusters::delete(&call).await;
+        }
+        ActionKind::ClusterOperation => {
+            let operation = inputs.remove("operation").unwrap_or_default();
+            let operation = operation.as_str().ok_or_else(|| SenlinError::form("No operation specified"))?;
+            call.replace_body(Map::from_iter([(operation.to_owned(), json!(inputs))]));
+            return operations::on_cluster(&call).await;
+        }
+        ActionKind::ClusterResize => ClusterAction::Resize,
+        ActionKind::ClusterScaleOut => ClusterAction::ScaleOut,
+        ActionKind::ClusterScaleIn => ClusterAction::ScaleIn,
+        ActionKind::ClusterCheck => ClusterAction::Check,
+        ActionKind::ClusterRecover => ClusterAction::Recover,
+        ActionKind::ClusterAddNodes => ClusterAction::AddNodes,
+        ActionKind::ClusterDelNodes => ClusterAction::RemoveNodes,
+        ActionKind::ClusterReplaceNodes => ClusterAction::ReplaceNodes,
+        ActionKind::ClusterAttachPolicy => ClusterAction::Policy(BindingChange::Attach),
+        ActionKind::ClusterDetachPolicy => ClusterAction::Policy(BindingChange::Detach),
+        ActionKind::ClusterUpdatePolicy => ClusterAction::Policy(BindingChange::Update),
+        ActionKind::ClusterCreate
+        | ActionKind::NodeCreate
+        | ActionKind::NodeDelete
+        | ActionKind::NodeUpdate
+        | ActionKind::NodeJoin
+        | ActionKind::NodeLeave
+        | ActionKind::NodeCheck
+        | ActionKind::NodeRecover
+        | ActionKind::NodeOperation
+        | ActionKind::Unknown(_) => {
+            return Err(SenlinError::bad(format!("No receiver can submit the action '{action}'")));
+        }
+    };
+    cluster_actions::perform(&call, RequestedAction { action, data: inputs }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::receiver::ReceiverKind;
+    use muster_core::sample;
+    use muster_core::time::Timestamp;
+    use rstest::rstest;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    fn receiver(params: Value) -> Receiver {
+        Receiver {
+            id: ReceiverId::from_uuid(Uuid::nil()),
+            name: "r".to_owned(),
+            kind: ReceiverKind::Webhook,
+            project: "demo".to_owned(),
+            principal: sample::principal(),
+            cluster_id: sample::cluster(1, 0, None).id,
+            action: ActionKind::ClusterScaleOut,
+            actor: Map::new(),
+            params: map(params),
+            created_at: Timestamp::default(),
+            updated_at: None,
+        }
+    }
+
+    #[rstest]
+    #[case::its_own(json!({"count": 1}), json!({}), json!({"count": 1}))]
+    #[case::another_value(json!({"count": 1}), json!({"count": 3}), json!({"count": 3}))]
+    #[case::an_alarm(json!({"count": 1}), json!({"alarm_id": "a", "reason": "r"}), json!({"count": 1}))]
+    #[case::declared_and_no_parameter(json!({"colour": "red"}), json!({"colour": "blue"}), json!({}))]
+    fn a_trigger_gives_other_values_for_what_is_declared(
+        #[case] params: Value,
+        #[case] given: Value,
+        #[case] expected: Value,
+    ) {
+        assert_eq!(inputs(&receiver(params), map(given)), Ok(map(expected)));
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_declared_is_refused() {
+        let refused = inputs(&receiver(json!({})), map(json!({"count": 3}))).unwrap_err();
+        assert_eq!(
+            (refused.status.as_u16(), refused.message.as_str()),
+            (400, "The receiver does not declare the parameter 'count': add it to the receiver's params.")
+        );
+    }
+}
