@@ -166,11 +166,11 @@ mod tests {
 
     use super::*;
 
-    fn map(value: Value) -> Map<String, Value> {
+    fn map(value: &Value) -> Map<String, Value> {
         value.as_object().cloned().unwrap_or_default()
     }
 
-    fn receiver(params: Value) -> Receiver {
+    fn receiver(params: &Value) -> Receiver {
         Receiver {
             id: ReceiverId::from_uuid(Uuid::nil()),
             name: "r".to_owned(),
@@ -196,12 +196,12 @@ mod tests {
         #[case] given: Value,
         #[case] expected: Value,
     ) {
-        assert_eq!(inputs(&receiver(params), map(given)), Ok(map(expected)));
+        assert_eq!(inputs(&receiver(&params), map(&given)), Ok(map(&expected)));
     }
 
     #[test]
     fn a_parameter_that_is_not_declared_is_refused() {
-        let refused = inputs(&receiver(json!({})), map(json!({"count": 3}))).unwrap_err();
+        let refused = inputs(&receiver(&json!({})), map(&json!({"count": 3}))).unwrap_err();
         assert_eq!(
             (refused.status.as_u16(), refused.message.as_str()),
             (400, "The receiver does not declare the parameter 'count': add it to the receiver's params.")
