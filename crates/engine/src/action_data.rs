@@ -263,6 +263,13 @@ impl ActionData {
         self.creation.get_or_insert_default()
     }
 
+    /// Records which nodes were added: policies read it once the action has ended.
+    pub(crate) fn record_added(&mut self, added: &[NodeId]) {
+        if !added.is_empty() {
+            self.creation().nodes.extend(added);
+        }
+    }
+
     /// What is decided about members that are removed.
     pub fn deletion(&mut self) -> &mut Deletion {
         self.deletion.get_or_insert_default()

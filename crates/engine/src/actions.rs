@@ -15,10 +15,13 @@ use std::collections::HashSet;
 use muster_core::action::ActionKind;
 use muster_core::change::Change;
 use muster_core::ids::NodeId;
+use muster_core::node::NodeRole;
+use muster_core::time::Timestamp;
 
+use crate::action_data::ActionData;
 use crate::reconcile::delegated;
-use crate::reconcile::individual::Goal;
-use crate::run::{ActionRun, Stop};
+use crate::reconcile::individual::{self, Goal};
+use crate::run::{ActionRun, Stop, Subject};
 
 /// The kinds that this engine claims, with the newest version of their inputs that it can read.
 pub(crate) fn executable_kinds() -> Vec<(ActionKind, u32)> {
@@ -60,16 +63,16 @@ pub(crate) const fn deletes(change: &Change) -> bool {
 }
 
 /// Rolls back changes that are valid only if the whole action succeeds.
-pub(crate) fn roll_back(run: &mut ActionRun) {
-    if matches!(run.change, Change::UpdateCluster(_)) {
-        rolling::roll_back(run);
+pub(crate) fn roll_back(subject: &mut Subject, change: &Change, data: &ActionData) {
+    if matches!(change, Change::UpdateCluster(_)) {
+        rolling::roll_back(subject, data);
     }
 }
 
 /// Cleans up after an action that a policy refused.
-pub(crate) fn discard_refused(run: &mut ActionRun, why: &str) {
-    if matches!(run.change, Change::CreateNode(_)) {
-        node::reject_candidate(run, why);
+pub(crate) fn discard_refused(subject: &mut Subject, change: &Change, why: &str, now: Timestamp) {
+    if matches!(change, Change::CreateNode(_)) {
+        node::reject_candidate(subject, why, now);
     }
 }
 
@@ -78,7 +81,9 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
     match run.change.clone() {
         Change::AttachPolicy(policy) => return policies::attach(run, policy).await,
         Change::DetachPolicy(policy) => return policies::detach(run, policy.policy_id).await,
-        Change::UpdatePolicy(policy) => return policies::enable(run, policy),
+        Change::UpdatePolicy(policy) => {
+            return policies::enable(&run.subject.bindings, &mut run.journal, policy);
+        }
         Change::DeleteCluster(_) if run.action.collects_garbage() => return garbage::collect(run).await,
         Change::DeleteCluster(_) => policies::detach_all(run).await?,
         _ => {}
@@ -151,26 +156,20 @@ fn success_message(change: &Change) -> String {
 }
 
 async fn create(run: &mut ActionRun) -> Result<(), Stop> {
-    run.call_provider(run.node_provider()?.prepare_cluster(run.call())).await??;
-    run.reconcile(&Goal { start: true, ..Goal::default() }).await
+    run.control.call_provider(run.node_provider()?.prepare_cluster(run.call())).await??;
+    individual::reconcile(run, &Goal { start: true, ..Goal::default() }).await
 }
 
 async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
-    let leaving: HashSet<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-    member_removal::record_victims(run, &leaving);
-    run.reconcile(&Goal { leaving, ..Goal::default() }).await?;
-    run.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
+    let leaving: HashSet<NodeId> = run.subject.nodes.ids().into_iter().collect();
+    member_removal::record_victims(&run.action, &run.change, &mut run.data, &leaving);
+    individual::reconcile(run, &Goal { leaving, ..Goal::default() }).await?;
+    run.control.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }
 
 /// Restarts a head, together with workers that cannot rejoin a new one; or recovers one node.
 async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
-    use muster_core::action::Target;
-    use muster_core::node::NodeRole;
-    let Target::Node(id) = run.action.target else {
-        return Err(Stop::Failed("its target is no node".to_owned()));
-    };
-    let role = run.node(id).map(|node| node.role);
-    let role = role.ok_or_else(|| Stop::Failed("its node is not there any more".to_owned()))?;
+    let role = node::target(&run.subject)?.role;
     // Once the intent is committed, the head's new incarnation marks older nodes as outdated; a take-over does not
     // restart it again.
     let begun = run.action.applied_at.is_some();
@@ -178,5 +177,5 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
         run.subject.cluster.incarnation += 1;
         run.subject.cluster.generation += 1;
     }
-    run.reconcile(&Goal { start: true, new_intent: !begun, ..Goal::default() }).await
+    individual::reconcile(run, &Goal { start: true, new_intent: !begun, ..Goal::default() }).await
 }

@@ -66,8 +66,8 @@ pub(crate) trait Strategy {
 pub(crate) async fn drive<S: Strategy>(run: &mut ActionRun, strategy: &mut S) -> Result<(), Stop> {
     let mut failed_observations = 0;
     loop {
-        run.check()?;
-        run.observed_version = run.world.version();
+        run.control.check()?;
+        run.world.begin_observation();
         let observed = match strategy.observe(run).await? {
             Ok(observed) => observed,
             Err(error) if !error.transient => return Err(Stop::Failed(error.message)),
@@ -106,12 +106,12 @@ async fn wait<S: Strategy>(
     let left = moments.min().map_or(S::POLL_INTERVAL, |left| left.min(S::POLL_INTERVAL));
     let wait = async {
         tokio::select! {
-            interrupted = run.interrupted_or_child_cancelled() => interrupted,
-            () = run.world.changed_since(run.observed_version) => Ok(()),
+            interrupted = run.control.interrupted_or_child_cancelled(&run.children) => interrupted,
+            () = run.world.changed() => Ok(()),
             () = tokio::time::sleep(Duration::from(left)) => Ok(()),
         }
     };
-    run.yield_slot_while(wait).await
+    run.control.yield_slot_while(wait).await
 }
 
 /// Quietly if nothing is wrong, because observing has only just begun.

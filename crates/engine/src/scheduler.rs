@@ -1,6 +1,7 @@
 //! Which actions run when: claiming, running, requeueing with back-off.
 
 pub(crate) mod dispatcher;
+mod finish;
 mod requeue;
 mod runner;
 mod supervised;

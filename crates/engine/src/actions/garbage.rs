@@ -3,7 +3,7 @@
 use muster_core::event::Level;
 use muster_core::time::{TimeSpan, Timestamp};
 
-use crate::events::{self, reason};
+use crate::events::reason;
 use crate::ports::provider::{ObjectState, Observed, ProviderError};
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop};
@@ -28,7 +28,7 @@ impl Strategy for Collector {
     const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
-        run.call_provider(run.provider.observe(run.target(), &[])).await
+        run.control.call_provider(run.provider.observe(run.subject.as_target(), &[])).await
     }
 
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<()>, Stop> {
@@ -50,7 +50,7 @@ impl Strategy for Collector {
 
     async fn apply(&mut self, run: &mut ActionRun, (): ()) -> Result<(), Stop> {
         let operator = run.operator_provider()?;
-        run.call_provider(operator.delete(run.call())).await??;
+        run.control.call_provider(operator.delete(run.call())).await??;
         self.deletes += 1;
         self.not_before = Some(run.now().after(run.context.config.retry_delay(self.deletes)));
         Ok(())
@@ -66,9 +66,8 @@ impl Strategy for Collector {
 
     async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop> {
         let (message, now) = ("its object was there though it had been deleted", run.now());
-        let (action, cluster) = (Some(&run.action), &run.subject.cluster);
-        let event = events::of_cluster(action, cluster, Level::Warn, reason::LEFTOVER_REMOVED, message, now);
-        run.journal.events.push(event);
+        let cluster = &run.subject.cluster;
+        run.journal.report_cluster(cluster, Level::Warn, reason::LEFTOVER_REMOVED, message, now);
         Ok(())
     }
 }

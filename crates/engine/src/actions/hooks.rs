@@ -14,15 +14,16 @@ use muster_core::event::Level;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Timestamp;
+use muster_store::Store;
 use muster_store::commands::EndWait;
 use muster_store::reads::ActionQuery;
 use serde_json::{Value, json};
 
 use crate::action_data::HookWait;
 use crate::actions::hooks::webhook_sender::WebhookSender;
-use crate::events::{self, reason};
+use crate::events::reason;
 use crate::notify::Topic;
-use crate::run::{ActionRun, Stop};
+use crate::run::{ActionRun, Children, Members, Stop};
 
 /// Poll every 30 s in case a notification was lost with its connection.
 const POLL_PERIOD: Duration = Duration::from_secs(30);
@@ -54,27 +55,27 @@ impl Waiting {
     /// Waits until some members may be removed; an empty set once all are gone.
     pub(crate) async fn next(&mut self, run: &mut ActionRun) -> Result<HashSet<NodeId>, Stop> {
         loop {
-            run.check()?;
+            run.control.check()?;
             let changes = run.context.notifier.subscribe(Topic::Action(run.action.id));
             let version = changes.version();
-            let waiting = waiting(run, self.kind).await?;
+            let waiting = waiting(&run.context.store, run.action.id, self.kind, &run.children).await?;
             let left_out: HashSet<NodeId> =
-                run.cancelled_children().into_iter().map(|(node, _)| node).collect();
-            let free = |id: &NodeId| !waiting.iter().any(|(node, _)| node == id) || left_out.contains(id);
-            let may_go: HashSet<NodeId> =
-                run.children.open.keys().copied().filter(free).filter(|id| run.node(*id).is_some()).collect();
+                run.control.cancelled(&run.children).into_iter().map(|(node, _)| node).collect();
+            let waits = |id: &NodeId| waiting.iter().any(|(node, _)| node == id) && !left_out.contains(id);
+            let open = run.children.open.keys().copied().filter(|id| run.subject.node(*id).is_some());
+            let may_go: HashSet<NodeId> = open.filter(|id| !waits(id)).collect();
             if !may_go.is_empty() || waiting.is_empty() {
                 return Ok(may_go);
             }
             if run.now() >= self.until {
-                let end = EndWait { ticket: run.ticket(), now: run.now() };
+                let end = EndWait { ticket: run.control.ticket(), now: run.now() };
                 run.context.store.end_wait(end).await?;
                 continue;
             }
             let until = self.until;
             tokio::select! {
-                stop = run.interrupted_or_child_cancelled() => stop?,
-                why = self.send_pending(run, &waiting) => report_undelivered(run, &why).await?,
+                stop = run.control.interrupted_or_child_cancelled(&run.children) => stop?,
+                why = self.send_pending(&run.subject.nodes, &waiting) => report_undelivered(run, &why).await?,
                 () = changes.changed_since(version) => {}
                 () = run.context.clock.sleep_until(until) => {}
                 () = tokio::time::sleep(POLL_PERIOD) => {}
@@ -83,35 +84,37 @@ impl Waiting {
     }
 
     /// Sends the messages of all waiting members; returns only with the reason of a failure.
-    async fn send_pending(&mut self, run: &ActionRun, waiting: &[(NodeId, ActionId)]) -> String {
+    async fn send_pending(&mut self, nodes: &Members, waiting: &[(NodeId, ActionId)]) -> String {
         let Some(sender) = &mut self.sender else { return std::future::pending().await };
-        let message = |(node, token): &(NodeId, ActionId)| Some((*token, message(run.node(*node)?, *token)));
+        let message = |(node, token): &(NodeId, ActionId)| Some((*token, message(nodes.get(*node)?, *token)));
         let messages: Vec<(ActionId, Value)> = waiting.iter().filter_map(message).collect();
         sender.send(&messages).await
     }
 }
 
 /// Child actions that wait, with their nodes.
-async fn waiting(run: &ActionRun, kind: ActionKind) -> Result<Vec<(NodeId, ActionId)>, Stop> {
+async fn waiting(
+    store: &Store,
+    parent: ActionId,
+    kind: ActionKind,
+    children: &Children,
+) -> Result<Vec<(NodeId, ActionId)>, Stop> {
     let query = ActionQuery {
-        parent: Some(run.action.id),
+        parent: Some(parent),
         kinds: vec![kind],
         statuses: vec![ActionStatus::WaitingLifecycleCompletion],
         ..ActionQuery::default()
     };
     let waiting: HashSet<ActionId> =
-        run.context.store.actions(&query).await?.items.into_iter().map(|child| child.id).collect();
-    let children = run.children.open.iter().filter(|(_, child)| waiting.contains(child));
-    Ok(children.map(|(node, child)| (*node, *child)).collect())
+        store.actions(&query).await?.items.into_iter().map(|child| child.id).collect();
+    Ok(children.open_among(&waiting))
 }
 
 /// Records an event when the receiver cannot be reached: otherwise the wait would have no visible reason.
 async fn report_undelivered(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
     let message = format!("nodes wait for removal, and the lifecycle hook could not be delivered: {why}");
-    let (action, now) = (Some(&run.action), run.now());
-    let event =
-        events::of_cluster(action, &run.subject.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
-    run.journal.events.push(event);
+    let now = run.now();
+    run.journal.report_cluster(&run.subject.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
     run.flush().await
 }
 
@@ -123,9 +126,10 @@ async fn record_wait(
 ) -> Result<Timestamp, Stop> {
     let now = run.now();
     let ids: Vec<NodeId> = leaving.iter().copied().collect();
-    let children = run.children_for(change, &ids);
-    let children: Vec<Action> = children.into_iter().map(|child| with_hook(run, child)).collect();
-    let messages = messages(run, &children);
+    let children = run.children.begin_all(change, &ids, now);
+    let children: Vec<Action> =
+        children.into_iter().map(|child| with_hook(&run.subject.nodes, child)).collect();
+    let messages = messages(&run.subject.nodes, &children);
     if let Some(wait) = &mut run.data.hooks {
         (wait.began, wait.messages) = (Some(now), Some(messages));
     }
@@ -134,8 +138,8 @@ async fn record_wait(
 }
 
 /// A child action that waits for the hook; a node that does not run needs no confirmation.
-fn with_hook(run: &ActionRun, child: Action) -> Action {
-    let runs = node_of(run, &child)
+fn with_hook(nodes: &Members, child: Action) -> Action {
+    let runs = node_of(nodes, &child)
         .is_some_and(|node| node.status == NodeStatus::Active && node.physical_id.is_some());
     let status = if runs { ActionStatus::WaitingLifecycleCompletion } else { ActionStatus::Ready };
     let status_reason =
@@ -143,15 +147,19 @@ fn with_hook(run: &ActionRun, child: Action) -> Action {
     Action { cause: Cause::DerivedWithHook, status, status_reason, ..child }
 }
 
-fn node_of<'w>(run: &'w ActionRun, child: &Action) -> Option<&'w Node> {
+fn node_of<'n>(nodes: &'n Members, child: &Action) -> Option<&'n Node> {
     let Target::Node(id) = child.target else { return None };
-    run.node(id)
+    nodes.get(id)
 }
 
 /// The messages of all waiting members; stored with the action for receivers that poll it.
-fn messages(run: &ActionRun, children: &[Action]) -> Vec<Value> {
+fn messages(nodes: &Members, children: &[Action]) -> Vec<Value> {
     let waits = |child: &&Action| child.status == ActionStatus::WaitingLifecycleCompletion;
-    children.iter().filter(waits).filter_map(|child| Some(message(node_of(run, child)?, child.id))).collect()
+    children
+        .iter()
+        .filter(waits)
+        .filter_map(|child| Some(message(node_of(nodes, child)?, child.id)))
+        .collect()
 }
 
 fn message(node: &Node, token: ActionId) -> Value {

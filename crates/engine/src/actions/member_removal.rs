@@ -2,19 +2,20 @@
 
 use std::collections::HashSet;
 
+use muster_core::action::Action;
 use muster_core::change::{Change, Delete};
 use muster_core::ids::NodeId;
 use muster_core::time::TimeSpan;
 
+use crate::action_data::ActionData;
 use crate::actions::hooks::Waiting;
-use crate::reconcile::individual::Goal;
-use crate::run::{ActionRun, Stop};
-use crate::run::{succeeded, summarize};
+use crate::reconcile::individual::{self, Goal};
+use crate::run::{ActionRun, Stop, succeeded, summarize};
 
 /// The members that policies chose, or else the request names, to be removed first.
-pub(crate) fn chosen(run: &ActionRun) -> Vec<NodeId> {
-    let decided = run.data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
-    decided.or_else(|| named(&run.change)).unwrap_or_default()
+pub(crate) fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
+    let decided = data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
+    decided.or_else(|| named(change)).unwrap_or_default()
 }
 
 /// Members that a resize names; other changes name their members in other fields.
@@ -23,8 +24,8 @@ fn named(change: &Change) -> Option<Vec<NodeId>> {
 }
 
 /// Whether a policy wants removed members deleted or turned into orphans; none if no policy decides.
-pub(crate) fn destroys(run: &ActionRun) -> Option<bool> {
-    run.data.deletion.as_ref().and_then(|deletion| deletion.destroy_after_deletion)
+pub(crate) fn destroys(data: &ActionData) -> Option<bool> {
+    data.deletion.as_ref().and_then(|deletion| deletion.destroy_after_deletion)
 }
 
 /// Members to remove, and how.
@@ -48,12 +49,14 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
         let waiting = Waiting::begin(run, wait, change, &nodes, intent).await?;
         remove_as_allowed(run, waiting, destroy).await?;
     } else if destroy {
-        return run.reconcile(&Goal { leaving: nodes, start, new_intent, ..Goal::default() }).await;
+        return individual::reconcile(run, &Goal { leaving: nodes, start, new_intent, ..Goal::default() })
+            .await;
     } else if !nodes.is_empty() {
-        run.orphan_members(&nodes, std::mem::take(&mut new_intent)).await?;
+        orphan_members(run, &nodes, std::mem::take(&mut new_intent)).await?;
     }
     if start || new_intent {
-        return run.reconcile(&Goal { start, new_intent, keep_size: !start, ..Goal::default() }).await;
+        return individual::reconcile(run, &Goal { start, new_intent, keep_size: !start, ..Goal::default() })
+            .await;
     }
     Ok(())
 }
@@ -67,10 +70,10 @@ async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: b
             break;
         }
         if !destroy {
-            run.orphan_members(&leaving, false).await?;
+            orphan_members(run, &leaving, false).await?;
             continue;
         }
-        match run.reconcile(&Goal { leaving, keep_size: true, ..Goal::default() }).await {
+        match individual::reconcile(run, &Goal { leaving, keep_size: true, ..Goal::default() }).await {
             Ok(()) => run.flush().await?,
             Err(Stop::Failed(why)) => failures.push(why),
             Err(stop) => return Err(stop),
@@ -89,7 +92,7 @@ pub(crate) async fn prepare(
     if leaving.is_empty() {
         return Ok(intent);
     }
-    record_victims(run, leaving);
+    record_victims(&run.action, &run.change, &mut run.data, leaving);
     let deletion = run.data.deletion();
     let (grace, began) = (deletion.grace(), deletion.grace_began);
     if grace > TimeSpan::default() {
@@ -102,33 +105,36 @@ pub(crate) async fn prepare(
                 now
             }
         };
-        run.pause_until(began.after(grace)).await?;
+        run.control.pause_until(began.after(grace)).await?;
     }
     Ok(intent)
 }
 
 /// Records which members are removed, so that an engine that takes over removes the same ones.
-pub(crate) fn record_victims(run: &mut ActionRun, leaving: &HashSet<NodeId>) {
+pub(crate) fn record_victims(
+    action: &Action,
+    change: &Change,
+    data: &mut ActionData,
+    leaving: &HashSet<NodeId>,
+) {
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
-    let known = chosen(run);
+    let known = chosen(change, data);
     // In the order in which they were chosen; members that are gone already stay listed.
     let rest = ids.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>();
-    let begun = run.action.applied_at.is_some();
+    let begun = action.applied_at.is_some();
     let victims: Vec<NodeId> =
         known.into_iter().filter(|id| begun || leaving.contains(id)).chain(rest).collect();
-    run.data.deletion().choose(victims);
+    data.deletion().choose(victims);
 }
 
-impl ActionRun {
-    /// Turns members into orphans: only rows change.
-    async fn orphan_members(&mut self, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
-        let ids: Vec<NodeId> = leaving.iter().copied().collect();
-        let children = self.children_for(&Change::LeaveNode, &ids);
-        for id in &ids {
-            self.end_child(*id, succeeded("Node successfully left cluster."));
-        }
-        self.move_out(leaving);
-        self.commit_with(children, intent).await
+/// Turns members into orphans: only rows change.
+async fn orphan_members(run: &mut ActionRun, leaving: &HashSet<NodeId>, intent: bool) -> Result<(), Stop> {
+    let (ids, now): (Vec<NodeId>, _) = (leaving.iter().copied().collect(), run.now());
+    let children = run.children.begin_all(&Change::LeaveNode, &ids, now);
+    for id in &ids {
+        run.children.end(*id, succeeded("Node successfully left cluster."));
     }
+    run.subject.nodes.orphan(leaving, now);
+    run.commit_with(children, intent).await
 }

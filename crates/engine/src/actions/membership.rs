@@ -18,11 +18,11 @@ use crate::run::{ActionRun, Stop};
 /// Makes orphans members.
 pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: AddNodes) -> Result<(), Stop> {
     let begun = run.action.applied_at.is_some();
-    let group = run.changed_group()?;
+    let group = run.subject.changed_group(&run.change)?;
     if !begun {
         let found = Rows::read(run, &wanted).await?;
         fail_if(cannot_add(&run.subject.cluster, &found.of(&wanted)))?;
-        run.change_sizes()?;
+        run.subject.change_sizes(&run.change, &run.data)?;
     }
     let joins = wanted.into_iter().map(|node| Join { node, replaces: None }).collect();
     let failed = join::join_all(run, joins, &group, !begun).await?;
@@ -42,12 +42,12 @@ pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(
     if chosen.iter().any(|node| node.role == NodeRole::Head) {
         return Err(Stop::Failed(HEAD_STAYS.to_owned()));
     }
-    let destroy = member_removal::destroys(run).or(asked).unwrap_or(false);
+    let destroy = member_removal::destroys(&run.data).or(asked).unwrap_or(false);
     if !destroy && !run.subject.capabilities.orphans {
         return Err(Stop::Failed(cannot_leave(&run.subject.cluster.profile_type)));
     }
     if !begun {
-        run.change_sizes()?;
+        run.subject.change_sizes(&run.change, &run.data)?;
     }
     let nodes = chosen.iter().map(|node| node.id).collect();
     member_removal::remove(run, Leaving { nodes, destroy, start: false, intent: !begun }).await
@@ -70,7 +70,7 @@ pub(crate) async fn replace(
         fail_if(cannot_replace(&run.subject.cluster, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, replaces: Some(old) }).collect();
-    let group = run.changed_group()?;
+    let group = run.subject.changed_group(&run.change)?;
     let failed = join::join_all(run, joins, &group, !begun).await?;
     if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(crate::run::summarize(&failed))) }
 }

@@ -8,11 +8,10 @@ pub(crate) mod recover;
 pub(crate) mod recreate;
 pub(crate) mod update;
 
-use muster_core::action::Target;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
 
-use crate::run::{ActionRun, Stop};
+use crate::run::{Stop, Subject};
 
 pub(crate) use crate::actions::node::check::{check, check_all};
 pub(crate) use crate::actions::node::create::{create, reject_candidate};
@@ -22,14 +21,12 @@ pub(crate) use crate::actions::node::recover::{recover, recover_all};
 pub(crate) use crate::actions::node::update::update;
 
 /// The node that the action is about, as it is now.
-fn target(run: &ActionRun) -> Result<Node, Stop> {
+pub(crate) fn target(subject: &Subject) -> Result<Node, Stop> {
     let gone = || Stop::Failed("its node is not there any more".to_owned());
-    run.node(target_id(run)?).cloned().ok_or_else(gone)
+    subject.node(target_id(subject)?).cloned().ok_or_else(gone)
 }
 
-fn target_id(run: &ActionRun) -> Result<NodeId, Stop> {
-    match run.action.target {
-        Target::Node(id) => Ok(id),
-        Target::Cluster(_) | Target::Unknown(_) => Err(Stop::Failed("its target is no node".to_owned())),
-    }
+fn target_id(subject: &Subject) -> Result<NodeId, Stop> {
+    let target = subject.target.as_ref().map(|node| node.id);
+    target.ok_or_else(|| Stop::Failed("its target is no node".to_owned()))
 }

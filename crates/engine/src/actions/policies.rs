@@ -1,25 +1,27 @@
 //! Attaching policies to a cluster, and detaching them.
 
-use muster_core::change::PolicyChange;
+use muster_core::action::Action;
+use muster_core::change::{Change, PolicyChange};
 use muster_core::ids::{BindingId, PolicyId};
 use muster_core::policy::{self, Binding, Policy};
 use muster_store::commands::BindingChange;
 
 use crate::action_data::ActionData;
+use crate::context::Context;
 use crate::ids::new_id;
 use crate::policy::{Effects, PolicyContext, set_or_remove};
-use crate::run::{ActionRun, Stop};
+use crate::run::{ActionRun, Journal, Stop, Subject};
 
 pub(crate) async fn attach(
     run: &mut ActionRun,
     PolicyChange { policy_id, enabled }: PolicyChange,
 ) -> Result<String, Stop> {
-    if find_binding(run, policy_id).is_ok() {
+    if find_binding(&run.subject.bindings, policy_id).is_ok() {
         return Ok("Policy already attached.".to_owned());
     }
     let missing = || Stop::Failed(format!("The specified policy '{policy_id}' could not be found."));
     let policy = run.context.store.policy(policy_id).await?.ok_or_else(missing)?;
-    check(run, &policy).map_err(Stop::Failed)?;
+    check(&run.subject, &policy).map_err(Stop::Failed)?;
     let priority = policy::find(&policy.kind).map_or(0, |(kind, _)| kind.priority);
     let unknown = || Stop::Failed(format!("this server knows no policies of type '{}'", policy.kind));
     let policy_type = run.context.policies.get(&policy.kind).ok_or_else(unknown)?;
@@ -33,19 +35,19 @@ pub(crate) async fn attach(
         last_op: None,
     };
     let mut effects = Effects::default();
-    let mut data = std::mem::take(&mut run.data);
-    let attached = policy_type.attach(&mut binding, &mut run.policy_context(&mut data, &mut effects)).await;
-    run.data = data;
-    attached.map_err(Stop::Failed)?;
+    let ActionRun { context, action, change, subject, data, .. } = &mut *run;
+    let mut policy_context = policy_context(context, (action, change), subject, data, &mut effects);
+    policy_type.attach(&mut binding, &mut policy_context).await.map_err(Stop::Failed)?;
+    drop(policy_context);
     effects.put_binding(binding);
-    run.apply_effects(effects);
+    apply_effects(&mut run.subject, &mut run.journal, effects);
     Ok("Policy attached.".to_owned())
 }
 
 /// Whether a policy can be bound to a cluster beside those that it has.
-fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
+fn check(subject: &Subject, policy: &Policy) -> Result<(), String> {
     let Some((kind, _)) = policy::find(&policy.kind) else { return Ok(()) };
-    let profile_type = &run.subject.cluster.profile_type;
+    let profile_type = &subject.cluster.profile_type;
     if !kind.applies_to(profile_type) {
         let others = kind.profile_types.unwrap_or_default().join(", ");
         return Err(format!(
@@ -53,19 +55,19 @@ fn check(run: &ActionRun, policy: &Policy) -> Result<(), String> {
             policy.kind
         ));
     }
-    let another = run.subject.bindings.iter().find(|binding| binding.policy.kind == policy.kind);
+    let another = subject.bindings.iter().find(|binding| binding.policy.kind == policy.kind);
     match another.filter(|_| kind.singleton) {
         None => Ok(()),
         Some(another) => Err(format!(
             "Only one instance of policy type ({}) can be attached to a cluster, but another instance ({}) is found \
              attached to the cluster ({}) already.",
-            policy.kind, another.policy.id, run.subject.cluster.id
+            policy.kind, another.policy.id, subject.cluster.id
         )),
     }
 }
 
 pub(crate) async fn detach(run: &mut ActionRun, policy: PolicyId) -> Result<String, Stop> {
-    let binding = find_binding(run, policy)?;
+    let binding = find_binding(&run.subject.bindings, policy)?;
     detach_binding(run, &binding).await.map_err(Stop::Failed)?;
     Ok("Policy detached.".to_owned())
 }
@@ -85,70 +87,71 @@ pub(crate) async fn detach_all(run: &mut ActionRun) -> Result<(), Stop> {
 async fn detach_binding(run: &mut ActionRun, binding: &Binding) -> Result<(), String> {
     let mut effects = Effects::default();
     if let Some(policy_type) = run.context.policies.get(&binding.policy.kind) {
-        let mut data = std::mem::take(&mut run.data);
-        let detached = policy_type.detach(binding, &mut run.policy_context(&mut data, &mut effects)).await;
-        run.data = data;
-        detached?;
+        let ActionRun { context, action, change, subject, data, .. } = &mut *run;
+        let mut policy_context = policy_context(context, (action, change), subject, data, &mut effects);
+        policy_type.detach(binding, &mut policy_context).await?;
     }
     effects.bindings.push(BindingChange::Remove(binding.id));
-    run.apply_effects(effects);
+    apply_effects(&mut run.subject, &mut run.journal, effects);
     Ok(())
 }
 
+/// Enables or disables an attached policy.
 pub(crate) fn enable(
-    run: &mut ActionRun,
+    bindings: &[Binding],
+    journal: &mut Journal,
     PolicyChange { policy_id, enabled }: PolicyChange,
 ) -> Result<String, Stop> {
-    let binding = find_binding(run, policy_id)?;
+    let binding = find_binding(bindings, policy_id)?;
     let enabled = enabled.unwrap_or(binding.enabled);
     if enabled == binding.enabled {
         return Ok("No update is needed.".to_owned());
     }
-    run.journal.effects.put_binding(Binding { enabled, ..binding });
+    journal.bindings.push(BindingChange::Put(Box::new(Binding { enabled, ..binding })));
     Ok("Policy updated.".to_owned())
 }
 
-fn find_binding(run: &ActionRun, policy: PolicyId) -> Result<Binding, Stop> {
-    let find_binding = run.subject.bindings.iter().find(|binding| binding.policy.id == policy);
-    find_binding.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
+fn find_binding(bindings: &[Binding], policy: PolicyId) -> Result<Binding, Stop> {
+    let binding = bindings.iter().find(|binding| binding.policy.id == policy);
+    binding.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
 }
 
-impl ActionRun {
-    /// The policies' view of this action.
-    pub(crate) fn policy_context<'w>(
-        &'w self,
-        data: &'w mut ActionData,
-        effects: &'w mut Effects,
-    ) -> PolicyContext<'w> {
-        PolicyContext {
-            action: &self.action,
-            change: &self.change,
-            cluster: &self.subject.cluster,
-            nodes: &self.subject.nodes,
-            capabilities: self.subject.capabilities,
-            profile_created_at: Box::new(|node| self.subject.profile_of(node).created_at),
-            probe: self.context.policies.probe(),
-            hooks: self.context.hooks.as_ref(),
-            limit: self.context.config.max_nodes_per_cluster,
-            data,
-            effects,
-            now: self.now(),
+/// The policies' view of an action.
+pub(crate) fn policy_context<'a>(
+    context: &'a Context,
+    (action, change): (&'a Action, &'a Change),
+    subject: &'a Subject,
+    data: &'a mut ActionData,
+    effects: &'a mut Effects,
+) -> PolicyContext<'a> {
+    PolicyContext {
+        action,
+        change,
+        cluster: &subject.cluster,
+        nodes: subject.nodes.as_slice(),
+        capabilities: subject.capabilities,
+        profile_created_at: Box::new(|node| subject.profile_of(node).created_at),
+        probe: context.policies.probe(),
+        hooks: context.hooks.as_ref(),
+        limit: subject.node_limit,
+        data,
+        effects,
+        now: context.clock.now(),
+    }
+}
+
+/// Applies what a policy changes; it is written with the next commits, bindings with the last one.
+pub(crate) fn apply_effects(subject: &mut Subject, journal: &mut Journal, effects: Effects) {
+    let Effects { bindings, node_data, cluster_data } = effects;
+    journal.bindings.extend(bindings);
+    for (id, key, value) in node_data {
+        // Removing an absent key leaves the row unchanged.
+        let known = subject.node(id).is_some_and(|node| value.is_some() || node.data.contains_key(key));
+        if known && let Some(node) = subject.nodes.get_mut(id) {
+            set_or_remove(&mut node.data, key, value);
         }
     }
-
-    /// Applies what a policy changes; it is written with the next commits, bindings with the last one.
-    pub(crate) fn apply_effects(&mut self, effects: Effects) {
-        let Effects { bindings, node_data, cluster_data } = effects;
-        self.journal.effects.bindings.extend(bindings);
-        for (id, key, value) in node_data {
-            // Removing an absent key leaves the row unchanged.
-            let known = self.node(id).is_some_and(|node| value.is_some() || node.data.contains_key(key));
-            if known && let Some(node) = self.node_mut(id) {
-                set_or_remove(&mut node.data, key, value);
-            }
-        }
-        for (key, value) in cluster_data {
-            set_or_remove(&mut self.subject.cluster.data, key, value);
-        }
+    for (key, value) in cluster_data {
+        set_or_remove(&mut subject.cluster.data, key, value);
     }
 }

@@ -2,20 +2,22 @@
 
 use std::collections::HashSet;
 
+use muster_core::change::Change;
 use muster_core::ids::NodeId;
 
+use crate::action_data::ActionData;
 use crate::actions::member_removal::{self, Leaving};
 use crate::intent::victims;
-use crate::run::{ActionRun, Stop};
+use crate::run::{ActionRun, Stop, Subject};
 
 /// Brings a cluster to the size that the change asks for.
 pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
     // Committed already by an earlier engine: the row is the intent, and is not changed twice.
     let begun = run.action.applied_at.is_some();
     if !begun {
-        run.change_sizes()?;
+        run.subject.change_sizes(&run.change, &run.data)?;
     }
-    let leaving = surplus(run);
+    let leaving = surplus(&run.subject, &run.change, &run.data);
     reconcile_size(run, leaving, !begun).await
 }
 
@@ -25,25 +27,12 @@ pub(crate) async fn reconcile_size(
     nodes: HashSet<NodeId>,
     intent: bool,
 ) -> Result<(), Stop> {
-    let destroy = member_removal::destroys(run).unwrap_or(true) || !run.subject.capabilities.orphans;
+    let destroy = member_removal::destroys(&run.data).unwrap_or(true) || !run.subject.capabilities.orphans;
     member_removal::remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 
-impl ActionRun {
-    /// Applies the change to the cluster in memory.
-    pub(crate) fn change_sizes(&mut self) -> Result<(), Stop> {
-        self.subject.cluster = self.intent().after(&self.change, &self.data).map_err(Stop::Failed)?;
-        self.subject.cluster.generation += 1;
-        Ok(())
-    }
-}
-
 /// Members beyond what their group should have: those that a policy chose, else unhealthy ones and then any.
-pub(crate) fn surplus(run: &ActionRun) -> HashSet<NodeId> {
-    victims::surplus(
-        &run.subject.cluster,
-        &run.subject.nodes,
-        &member_removal::chosen(run),
-        run.subject.profile.created_at,
-    )
+pub(crate) fn surplus(subject: &Subject, change: &Change, data: &ActionData) -> HashSet<NodeId> {
+    let chosen = member_removal::chosen(change, data);
+    victims::surplus(&subject.cluster, subject.nodes.as_slice(), &chosen, subject.profile.created_at)
 }

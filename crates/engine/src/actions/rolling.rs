@@ -10,15 +10,15 @@ use muster_core::change::{Change, NodeUpdate};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_core::profile::Profile;
+use muster_core::profile::{Profile, ProfileType};
+use muster_store::Store;
 use muster_store::commands::End;
 
-use crate::action_data::RecipeBefore;
+use crate::action_data::{ActionData, RecipeBefore};
 use crate::intent::recipe::RecipeChange;
 use crate::ports::provider::{FencedCall, ProviderError, UpdateOutcome};
-use crate::reconcile::individual::Goal;
-use crate::run::{ActionRun, Stop};
-use crate::run::{succeeded, summarize};
+use crate::reconcile::individual::{self, Goal};
+use crate::run::{ActionRun, Control, Stop, Subject, succeeded, summarize};
 
 /// Concurrent updates within a batch.
 const MAX_CONCURRENT: usize = 32;
@@ -32,7 +32,9 @@ const UPDATED: &str = "Update succeeded";
 pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<ProfileId>) -> Result<(), Stop> {
     let old = run.subject.profile.clone();
     if let Some(id) = id {
-        change_profile(run, id).await?;
+        let profile = check_profile(&run.context.store, &old.kind, id).await?;
+        run.data.update().before = Some(old.id);
+        run.subject.change_profile(profile);
     }
     let (cluster, profile) = (run.subject.cluster.clone(), run.subject.profile.clone());
     let change = RecipeChange::between((before, &old), (&cluster, &profile));
@@ -55,21 +57,14 @@ pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<Prof
 }
 
 /// The profile of an id; fails if there is none, or one of another type.
-pub(crate) async fn check_profile(run: &ActionRun, id: ProfileId) -> Result<Profile, Stop> {
+pub(crate) async fn check_profile(store: &Store, kind: &ProfileType, id: ProfileId) -> Result<Profile, Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
-    let profile = run.context.store.profile(id).await?.ok_or_else(missing)?;
-    if profile.kind != run.subject.profile.kind {
+    let profile = store.profile(id).await?.ok_or_else(missing)?;
+    if profile.kind != *kind {
         let why = "Cannot update a cluster to a different profile type, operation aborted.";
         return Err(Stop::Failed(why.to_owned()));
     }
     Ok(profile)
-}
-
-async fn change_profile(run: &mut ActionRun, id: ProfileId) -> Result<(), Stop> {
-    let profile = check_profile(run, id).await?;
-    run.data.update().before = Some(run.subject.profile.id);
-    run.subject.change_profile(profile);
-    Ok(())
 }
 
 /// Whether the head is replaced by a new one; it follows another profile in any case.
@@ -85,7 +80,8 @@ async fn begin_with_head(
         true
     } else if new_profile {
         let before = run.subject.profile_of_row(&head).clone();
-        let updated = run.call_provider(run.node_provider()?.update_node(run.call(), &head, &before)).await?;
+        let updated =
+            run.control.call_provider(run.node_provider()?.update_node(run.call(), &head, &before)).await?;
         updated? == UpdateOutcome::MustRecreate
     } else {
         false
@@ -95,9 +91,9 @@ async fn begin_with_head(
     }
     if new_profile {
         let follow_head = replaced && !run.subject.capabilities.workers_outlive_head;
-        let nodes: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
+        let nodes: Vec<NodeId> = run.subject.nodes.ids();
         for follower in nodes.into_iter().filter(|id| follow_head || *id == head.id) {
-            run.follow_cluster(follower);
+            run.subject.follow_cluster(follower);
         }
     }
     Ok(replaced)
@@ -105,31 +101,31 @@ async fn begin_with_head(
 
 /// Restores the cluster's profile after an update that did not reach all members, so that it can be requested again.
 /// Members that have profiles of their own keep the new one.
-pub(crate) fn roll_back(run: &mut ActionRun) {
-    let Some(rollout) = run.data.update.clone() else { return };
-    if let Some(before) = rollout.before.filter(|_| run.subject.capabilities.orphans) {
-        run.subject.cluster.profile_id = before;
+pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
+    let Some(rollout) = data.update.clone() else { return };
+    if let Some(before) = rollout.before.filter(|_| subject.capabilities.orphans) {
+        subject.cluster.profile_id = before;
     }
     if let Some(before) = rollout.recipe_before {
-        before.restore(&mut run.subject.cluster);
+        before.restore(&mut subject.cluster);
     }
 }
 
 /// Whether workers are recreated because the cluster says something else of them.
-pub(crate) fn recreates(run: &ActionRun) -> bool {
-    run.data.update.as_ref().is_some_and(|rollout| !rollout.recreate.is_empty())
+pub(crate) fn recreates(data: &ActionData) -> bool {
+    data.update.as_ref().is_some_and(|rollout| !rollout.recreate.is_empty())
 }
 
 /// Whether this or an earlier engine has begun to update members.
-pub(crate) fn has_begun(run: &ActionRun) -> bool {
-    run.data.update.as_ref().is_some_and(|rollout| rollout.begun)
+pub(crate) fn has_begun(data: &ActionData) -> bool {
+    data.update.as_ref().is_some_and(|rollout| rollout.begun)
 }
 
 /// Updates the workers batch by batch; stops after the first batch with a failure.
 pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
-    let all_workers = workers(run);
+    let all_workers = workers(&run.subject);
     let plan = run.data.update().plan.get_or_insert_with(|| vec![all_workers]).clone();
-    pause_between_batches(run).await?;
+    pause_between_batches(&run.control, &run.data).await?;
     for (place, batch) in plan.iter().enumerate().skip(run.data.update().batches_done) {
         let failures = update(run, batch).await?;
         if !failures.is_empty() {
@@ -140,19 +136,19 @@ pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
         rollout.batches_done = place + 1;
         rollout.rests_until = Some(now.after(rollout.pause()));
         run.commit(false).await?;
-        pause_between_batches(run).await?;
+        pause_between_batches(&run.control, &run.data).await?;
     }
     Ok(())
 }
 
-fn workers(run: &ActionRun) -> Vec<NodeId> {
-    run.subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
+fn workers(subject: &Subject) -> Vec<NodeId> {
+    subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
 }
 
-async fn pause_between_batches(run: &ActionRun) -> Result<(), Stop> {
-    let until = run.data.update.as_ref().and_then(|rollout| rollout.rests_until);
-    match until.filter(|until| *until > run.now()) {
-        Some(until) => run.pause_until(until).await,
+async fn pause_between_batches(control: &Control, data: &ActionData) -> Result<(), Stop> {
+    let until = data.update.as_ref().and_then(|rollout| rollout.rests_until);
+    match until.filter(|until| *until > control.now()) {
+        Some(until) => control.pause_until(until).await,
         None => Ok(()),
     }
 }
@@ -169,29 +165,30 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     };
     let open = |id: &NodeId| !run.children.done.contains(id) && !run.children.given_up.contains_key(id);
     let nodes: Vec<NodeId> =
-        batch.iter().copied().filter(open).filter(|id| run.node(*id).is_some_and(outdated)).collect();
+        batch.iter().copied().filter(open).filter(|id| run.subject.node(*id).is_some_and(outdated)).collect();
     if nodes.is_empty() {
         return Ok(failures);
     }
     record_batch(run, &nodes).await?;
     // A row that names the new profile already: an earlier engine decided to recreate the node, and the old profile is
     // not stored any more.
-    let follows = |id: &NodeId| run.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
+    let follows =
+        |id: &NodeId| run.subject.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
     let (mut to_recreate, open): (Vec<_>, Vec<_>) =
         nodes.into_iter().partition(|id| recreate.contains(id) || follows(id));
     for id in &to_recreate {
-        run.follow_cluster(*id);
+        run.subject.follow_cluster(*id);
     }
     let mut failed = Vec::new();
     for (id, updated) in call_each(run, &open).await? {
         match updated {
             Ok(UpdateOutcome::InPlace) => {
-                run.follow_cluster(id);
-                run.set_status(id, NodeStatus::Active, UPDATED);
-                run.end_child(id, succeeded(UPDATED));
+                run.subject.follow_cluster(id);
+                run.subject.nodes.set_status(id, NodeStatus::Active, UPDATED, run.now());
+                run.children.end(id, succeeded(UPDATED));
             }
             Ok(UpdateOutcome::MustRecreate) => {
-                run.follow_cluster(id);
+                run.subject.follow_cluster(id);
                 to_recreate.push(id);
             }
             Err(error) if error.transient => return Err(Stop::Requeue(error.message)),
@@ -202,10 +199,10 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
         failures.extend(recreate_nodes(run, &to_recreate).await?);
     }
     for (id, message) in failed {
-        let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
-        run.set_status(id, NodeStatus::Error, &message);
+        let name = run.subject.node(id).map(|node| node.name.clone()).unwrap_or_default();
+        run.subject.nodes.set_status(id, NodeStatus::Error, &message, run.now());
         failures.push(format!("{name}: {message}"));
-        run.end_child(id, End { status: ActionStatus::Failed, reason: message });
+        run.children.end(id, End { status: ActionStatus::Failed, reason: message });
     }
     Ok(failures)
 }
@@ -213,9 +210,9 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
 /// The commit before nodes change: a child action for each.
 async fn record_batch(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
     let follow = NodeUpdate { new_profile_id: Some(run.subject.profile.id), ..NodeUpdate::default() };
-    let children = run.children_for(&Change::UpdateNode(follow), nodes);
+    let children = run.children.begin_all(&Change::UpdateNode(follow), nodes, run.now());
     for id in nodes {
-        run.set_status(*id, NodeStatus::Updating, "Update in progress");
+        run.subject.nodes.set_status(*id, NodeStatus::Updating, "Update in progress", run.now());
     }
     run.data.update().begun = true;
     run.commit_with(children, true).await
@@ -229,7 +226,7 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<NodeUpdateRe
     let shared = Arc::new((run.node_provider()?, run.subject.cluster.clone(), run.subject.profile.clone()));
     let mut recipes: HashMap<ProfileId, Arc<Profile>> = HashMap::new();
     let mut calls: Vec<BoxFuture<'static, NodeUpdateResult>> = Vec::new();
-    for node in nodes.iter().filter_map(|id| run.node(*id)).cloned() {
+    for node in nodes.iter().filter_map(|id| run.subject.node(*id)).cloned() {
         let before = recipes.entry(node.profile_id);
         let before =
             Arc::clone(before.or_insert_with(|| Arc::new(run.subject.profile_of_row(&node).clone())));
@@ -243,7 +240,7 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<NodeUpdateRe
     tokio::select! {
         biased;
         done = futures::stream::iter(calls).buffer_unordered(MAX_CONCURRENT).collect() => Ok(done),
-        stop = run.interrupted() => Err(stop),
+        stop = run.control.interrupted() => Err(stop),
     }
 }
 
@@ -252,18 +249,19 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<NodeUpdateRe
 /// The row names the old instance until its child action has ended: an engine that takes over stops only that one.
 async fn recreate_nodes(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     for id in nodes {
-        if let Some(node) = run.node_mut(*id) {
+        if let Some(node) = run.subject.nodes.get_mut(*id) {
             // A requested restart does not count as a crash.
             node.starts.clear();
         }
     }
     run.flush().await?;
-    let old = |id: &NodeId| Some((*id, run.node(*id)?.physical_id.clone()?));
+    let old = |id: &NodeId| Some((*id, run.subject.node(*id)?.physical_id.clone()?));
     let recreate = nodes.iter().filter_map(old).collect();
-    let reached = run.reconcile(&Goal { start: true, keep_size: true, recreate, ..Goal::default() }).await;
+    let reached =
+        individual::reconcile(run, &Goal { start: true, keep_size: true, recreate, ..Goal::default() }).await;
     for id in nodes {
-        if run.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
-            run.set_status(*id, NodeStatus::Active, UPDATED);
+        if run.subject.node(*id).is_some_and(|node| node.status == NodeStatus::Active) {
+            run.subject.nodes.set_status(*id, NodeStatus::Active, UPDATED, run.now());
         }
     }
     match reached {

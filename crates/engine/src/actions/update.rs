@@ -15,9 +15,9 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     let profile = update.profile_id.filter(|_| !update.profile_only);
     if !begun {
         if let Some(id) = update.profile_id {
-            rolling::check_profile(run, id).await?;
+            rolling::check_profile(&run.context.store, &run.subject.profile.kind, id).await?;
         }
-        run.subject.cluster = run.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
+        run.subject.cluster = run.subject.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
         if !update.profile_only
             && let Err(stop) = rolling::begin(run, &before, profile).await
         {
@@ -28,12 +28,12 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
         run.subject.cluster.generation += 1;
     }
     if profile.is_none() {
-        run.call_provider(run.node_provider()?.update_cluster(run.call(), &before)).await??;
+        run.control.call_provider(run.node_provider()?.update_cluster(run.call(), &before)).await??;
     }
-    if !rolling::has_begun(run) {
+    if !rolling::has_begun(&run.data) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.
-        let leaving = surplus(run);
+        let leaving = surplus(&run.subject, &run.change, &run.data);
         reconcile_size(run, leaving, !begun).await?;
     }
-    if profile.is_some() || rolling::recreates(run) { rolling::roll_out(run).await } else { Ok(()) }
+    if profile.is_some() || rolling::recreates(&run.data) { rolling::roll_out(run).await } else { Ok(()) }
 }

@@ -7,24 +7,23 @@
 pub(crate) mod decision;
 pub(crate) mod mirror;
 pub(crate) mod mirror_events;
+mod placeholders;
 pub(crate) mod plan;
 
-use std::collections::HashSet;
-
-use muster_core::action::ActionKind;
+use muster_core::action::{Action, ActionKind};
+use muster_core::cluster::Cluster;
 use muster_core::event::Level;
-use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeRole};
+use muster_core::node::Node;
 use muster_core::time::{TimeSpan, Timestamp};
 
-use crate::events::{self, reason};
-use crate::intent::naming;
+use crate::events::reason;
 use crate::ports::provider::{FencedCall, MemberId, ObjectState, Observed, ObservedMember, ProviderError};
 use crate::reconcile::delegated::decision::WriteDecision;
 use crate::reconcile::delegated::mirror::Mirror;
+use crate::reconcile::delegated::placeholders::add_placeholders;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteProgress};
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
-use crate::run::{ActionRun, Stop};
+use crate::run::{ActionRun, Journal, Stop, Subject};
 
 /// Delegated membership: an operator owns the members, and Muster writes one object.
 struct Delegated {
@@ -88,13 +87,14 @@ impl Strategy for Delegated {
     }
 
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Step>, Stop> {
-        self.mirror(run, &observed);
+        let now = run.now();
+        self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
         let decision = match self.decision.take() {
             Some(decision) => decision,
             None => WriteDecision::decide(run, &observed)?,
         };
         self.progress.called = decision.called;
-        let verdict = plan::plan(&decision.goal, &observed, &self.progress, run.now());
+        let verdict = plan::plan(&decision.goal, &observed, &self.progress, now);
         self.decision = Some(decision);
         self.observed = observed;
         Ok(match verdict {
@@ -120,9 +120,9 @@ impl Strategy for Delegated {
         run: &mut ActionRun,
         reasons: Vec<String>,
     ) -> Result<Option<Timestamp>, Stop> {
-        self.set_wait_reasons(run, reasons);
+        self.set_wait_reasons(&mut run.subject.cluster, reasons);
         let due = self.flushed_at.after(run.context.config.flush_period);
-        if !self.stale && run.journal.is_empty() {
+        if !self.stale && !run.has_pending_changes() {
             return Ok(None);
         }
         if due > run.now() {
@@ -136,51 +136,53 @@ impl Strategy for Delegated {
         let Some(decision) = self.decision.clone() else { return Ok(()) };
         Self::settle(run, &decision).await?;
         if let ObjectState::Present(spec) = &self.observed.object {
-            run.obstacles = plan::obstacles(run.subject.cluster.has_head, spec, &self.observed.members);
+            run.subject.obstacles =
+                plan::obstacles(run.subject.cluster.has_head, spec, &self.observed.members);
         }
-        report_outdated_members(run, &decision, &self.observed);
+        if let Some(message) = outdated_members(&decision, &self.observed) {
+            let now = run.now();
+            let cluster = &run.subject.cluster;
+            run.journal.report_cluster(cluster, Level::Warn, reason::RESTART_NEEDED, &message, now);
+        }
         Ok(())
     }
 }
 
 impl Delegated {
-    fn mirror(&mut self, run: &mut ActionRun, observed: &Observed) {
+    /// Applies an observation to the rows in memory.
+    fn mirror(
+        &mut self,
+        action: &Action,
+        subject: &mut Subject,
+        journal: &mut Journal,
+        observed: &Observed,
+        now: Timestamp,
+    ) {
         let spec = match &observed.object {
             ObjectState::Unknown => return,
             ObjectState::Absent => None,
             ObjectState::Present(spec) => Some(spec),
         };
-        let deletes = run.action.kind == ActionKind::ClusterDelete;
+        let deletes = action.kind == ActionKind::ClusterDelete;
         let expected = |node: &Node| {
             deletes || self.decision.as_ref().is_some_and(|decision| decision.expects_loss_of(node))
         };
-        let mirror =
-            mirror::mirror(&run.subject.cluster, &run.subject.nodes, observed, spec, expected, run.now());
-        self.apply_mirror(run, mirror);
-    }
-
-    fn apply_mirror(&mut self, run: &mut ActionRun, mirror: Mirror) {
-        if mirror.is_same_as(&run.subject.cluster) {
+        let nodes = subject.nodes.as_slice();
+        let mirror = mirror::mirror(&subject.cluster, nodes, observed, spec, expected, now);
+        if mirror.is_same_as(&subject.cluster) {
             return;
         }
         let Mirror { cluster, new, changed, gone, events } = mirror;
-        let events = mirror_events::to_events(Some(&run.action), &cluster, events, run.now());
-        run.journal.events.extend(events);
-        run.subject.cluster = cluster;
+        journal.events.extend(mirror_events::to_events(Some(action), &cluster, events, now));
+        subject.cluster = cluster;
         self.stale = true;
         for node in changed {
-            if let Some(row) = run.node_mut(node.id) {
+            if let Some(row) = subject.nodes.get_mut(node.id) {
                 *row = node;
             }
         }
-        run.add_new_nodes(new);
-        let gone: HashSet<NodeId> = gone.into_iter().collect();
-        // A row that was never written needs no removal.
-        let written = gone.iter().filter(|id| !run.journal.unborn.contains(id)).copied();
-        run.journal.gone.extend(written.collect::<Vec<_>>());
-        if !gone.is_empty() {
-            run.remove_nodes(&gone);
-        }
+        subject.nodes.add_new(new);
+        subject.nodes.delete(gone);
     }
 
     /// Records what is about to be written and under which fence, then writes it.
@@ -191,11 +193,12 @@ impl Delegated {
         // A creation needs no record before the write: its intent was committed when the action was accepted.
         if decision.goal.write != Write::Create {
             self.commit(run, false).await?;
-            run.check()?;
+            run.control.check()?;
         }
         let intent = decision.intended_cluster(&run.subject.cluster, &run.change)?;
         let old: Vec<MemberId> = decision.goal.old.iter().cloned().collect();
-        let victims: Vec<Node> = decision.victims.iter().filter_map(|id| run.node(*id).cloned()).collect();
+        let victims: Vec<Node> =
+            decision.victims.iter().filter_map(|id| run.subject.node(*id).cloned()).collect();
         let operator = run.operator_provider()?;
         let call = FencedCall { cluster: &intent, ..run.call() };
         let written = async {
@@ -207,7 +210,7 @@ impl Delegated {
                 Write::Nothing => Ok(()),
             }
         };
-        match run.call_provider(written).await? {
+        match run.control.call_provider(written).await? {
             Ok(()) => self.acknowledge(run, &decision, true).await,
             Err(error) => {
                 if error.transient {
@@ -247,25 +250,26 @@ impl Delegated {
         if called {
             run.subject.cluster.observed.fence = run.subject.cluster.observed.fence.max(run.action.fence);
         }
-        add_placeholders(run, decision);
+        let now = run.now();
+        add_placeholders(&mut run.subject, &decision.goal, now);
         decision.save(run);
         self.stale = true;
         // The current observation goes into the same commit.
         if let Ok(observed) = observe(run).await? {
-            self.mirror(run, &observed);
-            if let plan::Verdict::Wait(_, why) =
-                plan::plan(&decision.goal, &observed, &self.progress, run.now())
-            {
-                self.set_wait_reasons(run, why);
+            let now = run.now();
+            self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
+            let verdict = plan::plan(&decision.goal, &observed, &self.progress, now);
+            if let plan::Verdict::Wait(_, why) = verdict {
+                self.set_wait_reasons(&mut run.subject.cluster, why);
             }
         }
         self.commit(run, true).await
     }
 
     /// Records in the row why the action still waits.
-    fn set_wait_reasons(&mut self, run: &mut ActionRun, why: Vec<String>) {
+    fn set_wait_reasons(&mut self, cluster: &mut Cluster, why: Vec<String>) {
         if !why.is_empty() && why != self.wait_reasons {
-            run.subject.cluster.status_reason = why.join("; ");
+            cluster.status_reason = why.join("; ");
             self.wait_reasons = why;
             self.stale = true;
         }
@@ -285,7 +289,7 @@ impl Delegated {
         if decision.victims.is_empty() || decision.called.is_none() {
             return Ok(());
         }
-        match run.call_provider(run.operator_provider()?.settle(run.call())).await? {
+        match run.control.call_provider(run.operator_provider()?.settle(run.call())).await? {
             Ok(()) => Ok(()),
             Err(error) if error.transient => Err(error.into()),
             Err(error) => {
@@ -299,58 +303,20 @@ impl Delegated {
 
 /// Observes the object and its members.
 async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
-    run.observed_version = run.world.version();
+    run.world.begin_observation();
     // Members are recognised by their identities: the provider does not need the rows.
-    let observed = run.call_provider(run.provider.observe(run.target(), &[])).await?;
+    let observed = run.control.call_provider(run.provider.observe(run.subject.as_target(), &[])).await?;
     Ok(observed.map(|observed| mirror_events::ignore_other_objects(&run.subject.cluster, observed)))
 }
 
-/// Adds a row for each requested member that was not observed yet, so that it has an id.
-fn add_placeholders(run: &mut ActionRun, decision: &WriteDecision) {
-    let now = run.now();
-    let creates = decision.goal.write == Write::Create;
-    let mut new = Vec::new();
-    if creates
-        && run.subject.cluster.has_head
-        && run.subject.nodes.iter().all(|node| node.role != NodeRole::Head)
-    {
-        new.push(naming::head(&run.subject.cluster, now));
-    }
-    for group in run.subject.cluster.groups.clone() {
-        let asked =
-            decision.goal.wanted.iter().any(|wanted| wanted.group == group.name && wanted.desired.is_some());
-        if !(creates || asked) {
-            continue;
-        }
-        let own = |node: &&Node| {
-            node.group.as_ref() == Some(&group.name) && (mirror::stays(node) || mirror::is_placeholder(node))
-        };
-        let present = u32::try_from(run.subject.nodes.iter().filter(own).count()).unwrap_or(u32::MAX);
-        let missing = group.desired.saturating_sub(present);
-        new.extend(naming::new_workers(&mut run.subject.cluster, &group.name, missing, now));
-    }
-    run.add_new_nodes(new);
-}
-
-/// Records an event for outdated members where the operator does not replace them.
-fn report_outdated_members(run: &mut ActionRun, decision: &WriteDecision, observed: &Observed) {
+/// The message about outdated members, where the operator does not replace them.
+fn outdated_members(decision: &WriteDecision, observed: &Observed) -> Option<String> {
     if !decision.goal.recipe || decision.goal.rolled || decision.goal.complete == WaitScope::All {
-        return;
+        return None;
     }
     // Not all of their recipe can be observed, such as environment variables.
     let is_old = |member: &&ObservedMember| member.outdated || decision.before.contains(&member.id);
     let old: Vec<&str> = observed.members.iter().filter(is_old).map(|member| member.name.as_str()).collect();
-    if old.is_empty() {
-        return;
-    }
-    let message = format!("made from an older recipe until they are restarted: {}", old.join(", "));
-    let event = events::of_cluster(
-        Some(&run.action),
-        &run.subject.cluster,
-        Level::Warn,
-        reason::RESTART_NEEDED,
-        &message,
-        run.now(),
-    );
-    run.journal.events.push(event);
+    let names = old.join(", ");
+    (!old.is_empty()).then(|| format!("made from an older recipe until they are restarted: {names}"))
 }

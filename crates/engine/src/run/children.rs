@@ -1,32 +1,49 @@
 //! The child actions of an action: one for each node that it changes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use muster_core::action::{Action, ActionStatus, Cause, Target};
 use muster_core::change::Change;
-use muster_core::ids::{ActionId, NodeId};
-use muster_store::commands::End;
+use muster_core::ids::{ActionId, ClusterId, NodeId};
+use muster_core::time::Timestamp;
+use muster_store::commands::{End, Record};
 use muster_store::reads::ActionQuery;
 
 use crate::context::Context;
 use crate::ids::new_id;
-use crate::run::{ActionRun, Stop};
+use crate::run::Stop;
 
 /// The children by node.
-#[derive(Default)]
 pub(crate) struct Children {
+    parent: Arc<Action>,
+    /// The cluster of their nodes, if it is stored.
+    cluster_id: Option<ClusterId>,
     /// Those that have not ended.
     pub(crate) open: HashMap<NodeId, ActionId>,
     /// Nodes whose child has succeeded.
     pub(crate) done: HashSet<NodeId>,
     /// Nodes that were given up, and why: this action does not retry them.
     pub(crate) given_up: HashMap<NodeId, String>,
+    /// Those whose end no commit has written yet.
+    ended: Vec<(End, Vec<ActionId>)>,
 }
 
 impl Children {
+    /// No children yet.
+    pub(crate) fn new(parent: &Arc<Action>, cluster_id: Option<ClusterId>) -> Self {
+        let (open, done, given_up) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Self { parent: Arc::clone(parent), cluster_id, open, done, given_up, ended: Vec::new() }
+    }
+
     /// Loads the children that an earlier engine recorded; an action that is claimed for the first time has none.
-    pub(super) async fn load(context: &Context, parent: &Action, taken_over: bool) -> Result<Self, Stop> {
-        let mut children = Self::default();
+    pub(super) async fn load(
+        context: &Context,
+        parent: &Arc<Action>,
+        cluster_id: Option<ClusterId>,
+        taken_over: bool,
+    ) -> Result<Self, Stop> {
+        let mut children = Self::new(parent, cluster_id);
         if !taken_over {
             return Ok(children);
         }
@@ -42,56 +59,59 @@ impl Children {
         }
         Ok(children)
     }
-}
 
-impl ActionRun {
-    /// Nodes that a user excluded by cancelling their child action.
-    pub(crate) fn cancelled_children(&self) -> Vec<(NodeId, ActionId)> {
-        let cancelled = self.control.cancelled_children();
-        let open = self.children.open.iter().filter(|(_, child)| cancelled.contains(child));
+    /// The open children among these actions, with their nodes.
+    pub(crate) fn open_among(&self, actions: &HashSet<ActionId>) -> Vec<(NodeId, ActionId)> {
+        let open = self.open.iter().filter(|(_, child)| actions.contains(child));
         open.map(|(node, child)| (*node, *child)).collect()
     }
 
-    /// Whether a node needs a child; it has none in its own action.
-    pub(crate) fn needs_child(&self, id: NodeId) -> bool {
-        !self.children.open.contains_key(&id) && self.action.target != Target::Node(id)
-    }
-
-    /// A child for a node, already running and owned by this engine.
-    pub(crate) fn child(&mut self, change: &Change, node: NodeId) -> Action {
-        let now = self.now();
-        let id = ActionId::from_uuid(new_id());
-        self.children.open.insert(node, id);
-        let Action { instance, principal, door, .. } = &self.action;
+    /// A child for a node, already running and owned by this engine; none if the node has one, or is the parent's own
+    /// target.
+    pub(crate) fn begin(&mut self, change: &Change, node: NodeId, now: Timestamp) -> Option<Action> {
         let target = Target::Node(node);
-        Action {
-            cluster_id: self.subject.stored.then_some(self.subject.cluster.id),
-            parent: Some(self.action.id),
+        if self.open.contains_key(&node) || self.parent.target == target {
+            return None;
+        }
+        let id = ActionId::from_uuid(new_id());
+        self.open.insert(node, id);
+        let Action { instance, principal, door, .. } = self.parent.as_ref();
+        Some(Action {
+            cluster_id: self.cluster_id,
+            parent: Some(self.parent.id),
             cause: Cause::Derived,
             inputs: change.inputs(),
             status: ActionStatus::Running,
             status_reason: "The action is being processed.".to_owned(),
-            owner: self.action.owner,
-            timeout: self.action.timeout,
+            owner: self.parent.owner,
+            timeout: self.parent.timeout,
             started_at: Some(now),
             ..Action::new(id, change.kind(), target, instance.clone(), principal.clone(), *door, now)
-        }
+        })
     }
 
     /// Children for those of these nodes that need one.
-    pub(crate) fn children_for(&mut self, change: &Change, nodes: &[NodeId]) -> Vec<Action> {
-        let missing: Vec<NodeId> = nodes.iter().copied().filter(|id| self.needs_child(*id)).collect();
-        missing.into_iter().map(|id| self.child(change, id)).collect()
+    pub(crate) fn begin_all(&mut self, change: &Change, nodes: &[NodeId], now: Timestamp) -> Vec<Action> {
+        nodes.iter().filter_map(|id| self.begin(change, *id, now)).collect()
     }
 
-    /// Records that a node's child has ended.
-    pub(crate) fn end_child(&mut self, node: NodeId, end: End) {
-        let Some(child) = self.children.open.remove(&node) else { return };
-        let ended = &mut self.journal.ended;
-        match ended.iter_mut().find(|(same, _)| *same == end) {
+    /// Ends a node's child with the next commit.
+    pub(crate) fn end(&mut self, node: NodeId, end: End) {
+        let Some(child) = self.open.remove(&node) else { return };
+        match self.ended.iter_mut().find(|(same, _)| *same == end) {
             Some((_, children)) => children.push(child),
-            None => ended.push((end, vec![child])),
+            None => self.ended.push((end, vec![child])),
         }
+    }
+
+    /// Whether a commit would write the end of some.
+    pub(super) fn have_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Moves the ends into a commit.
+    pub(super) fn drain_into(&mut self, record: &mut Record) {
+        record.ended_children = std::mem::take(&mut self.ended);
     }
 }
 
@@ -99,3 +119,6 @@ impl ActionRun {
 pub(crate) fn excluded(child: ActionId) -> String {
     format!("its action {child} was cancelled")
 }
+
+#[cfg(test)]
+mod tests;

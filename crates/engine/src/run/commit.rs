@@ -1,25 +1,26 @@
 //! The commits of an action.
 
 use muster_core::action::Action;
-use muster_core::cluster::Cluster;
 use muster_store::commands::Record;
 
 use crate::run::{ActionRun, Stop};
 
 impl ActionRun {
-    /// A commit that carries the journal: nodes, children, events.
+    /// A commit that carries everything that is pending: nodes, ended children, events.
     pub(crate) fn pending(&mut self) -> Record {
-        let mut record = Record::new(self.ticket(), self.now());
-        self.journal.drain_into(&mut record, &self.subject.nodes);
+        let mut record = Record::new(self.control.ticket(), self.now());
+        self.subject.nodes.drain_into(&mut record);
+        self.children.drain_into(&mut record);
+        record.events = std::mem::take(&mut self.journal.events);
         record
     }
 
     /// Commits, and receives signals that were sent meanwhile.
     pub(crate) async fn record(&mut self, record: Record) -> Result<(), Stop> {
-        if self.has_expired() {
+        if self.control.has_expired() {
             return Err(Stop::Fenced);
         }
-        let before = self.control.signals.version();
+        let before = self.control.signals_version();
         // Children that are inserted by this commit cannot have been cancelled before it.
         let all_new = record.children.len() == self.children.open.len();
         let signal = self.context.store.record(record).await?;
@@ -27,9 +28,14 @@ impl ActionRun {
         Ok(())
     }
 
-    /// Writes the journal, if there is anything in it.
+    /// Whether a commit would write something, apart from the cluster.
+    pub(crate) fn has_pending_changes(&self) -> bool {
+        self.subject.nodes.have_changed() || self.children.have_ended() || !self.journal.events.is_empty()
+    }
+
+    /// Writes what is pending, if there is anything.
     pub(crate) async fn flush(&mut self) -> Result<(), Stop> {
-        if self.journal.is_empty() {
+        if !self.has_pending_changes() {
             return Ok(());
         }
         let record = self.pending();
@@ -47,13 +53,7 @@ impl ActionRun {
         record.children = children;
         record.applied = true;
         record.data = self.data.stored();
-        record.cluster = self.row().filter(|_| intent);
+        record.cluster = self.subject.row(&self.action).filter(|_| intent);
         self.record(record).await
-    }
-
-    /// The cluster as it is written, if it is a row that may change: history does not.
-    pub(crate) fn row(&self) -> Option<Cluster> {
-        let changes = self.subject.stored && !self.action.collects_garbage();
-        changes.then(|| self.subject.cluster.clone())
     }
 }

@@ -4,22 +4,27 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use muster_core::action::{self, Action};
-use muster_core::ids::ActionId;
+use muster_core::ids::{ActionId, NodeId};
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Dialect;
+use muster_store::commands::Ticket;
 use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::lease::Lease;
 use crate::notify::{Subscription, Topic};
 use crate::ports::provider::ProviderError;
-use crate::run::{ActionRun, Stop};
+use crate::run::{Children, Slot, Stop};
 
-/// What may interrupt an action.
+/// What may interrupt an action, and how it waits.
 pub(crate) struct Control {
-    pub(super) lease: Arc<Lease>,
+    context: Arc<Context>,
+    lease: Arc<Lease>,
+    action: Arc<Action>,
+    /// The slot that the action occupies; an action that is only brought to its end needs none.
+    slot: Option<Slot>,
     /// Notified when the action's row, or that of a child, was given a signal.
-    pub(super) signals: Subscription,
+    signals: Subscription,
     received: Mutex<Signals>,
     /// The deadline of the current step, before the action's own timeout.
     pub(crate) deadline: Option<Timestamp>,
@@ -35,12 +40,39 @@ struct Signals {
 }
 
 impl Control {
-    pub(super) fn new(context: &Context, lease: &Arc<Lease>, action: &Action) -> Self {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        lease: &Arc<Lease>,
+        action: &Arc<Action>,
+        slot: Option<Slot>,
+    ) -> Self {
         let signals = context.notifier.subscribe(Topic::Action(action.id));
         // Signals that were sent before this have not been read yet.
         let version = signals.version().wrapping_sub(1);
         let received = Signals { control: action.control, version, ..Signals::default() };
-        Self { lease: Arc::clone(lease), signals, received: Mutex::new(received), deadline: None }
+        Self {
+            context: Arc::clone(context),
+            lease: Arc::clone(lease),
+            action: Arc::clone(action),
+            slot,
+            signals,
+            received: Mutex::new(received),
+            deadline: None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.context.clock.now()
+    }
+
+    /// What the commits of the action are fenced by.
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.lease.ticket(&self.action)
+    }
+
+    /// Up to which notification signals were sent.
+    pub(super) fn signals_version(&self) -> u64 {
+        self.signals.version()
     }
 
     /// Receives the signal that a commit returned. `version` was current before the commit.
@@ -52,19 +84,17 @@ impl Control {
         }
     }
 
-    /// Child actions that users cancelled.
-    pub(super) fn cancelled_children(&self) -> HashSet<ActionId> {
-        self.received.lock().cancelled_children.clone()
+    /// Nodes that a user excluded by cancelling their child action.
+    pub(crate) fn cancelled(&self, children: &Children) -> Vec<(NodeId, ActionId)> {
+        children.open_among(&self.received.lock().cancelled_children)
     }
-}
 
-impl ActionRun {
     /// Whether the action has to stop here.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         if self.has_expired() {
             return Err(Stop::Fenced);
         }
-        let signal = self.control.received.lock().control;
+        let signal = self.received.lock().control;
         match signal {
             Some(action::Control::Cancel) => return Err(Stop::Cancelled),
             Some(action::Control::Suspend) => return Err(Stop::Suspended),
@@ -79,14 +109,14 @@ impl ActionRun {
 
     /// Whether other engines may have taken it over.
     pub(crate) fn has_expired(&self) -> bool {
-        self.control.lease.has_expired(self.now())
+        self.lease.has_expired(self.now())
     }
 
     /// How long it may still run; suspensions do not count.
     pub(crate) fn time_left(&self) -> TimeSpan {
         let now = self.now();
         let left = time_left(&self.action, now);
-        self.control.deadline.map_or(left, |deadline| left.min(deadline.since(now)))
+        self.deadline.map_or(left, |deadline| left.min(deadline.since(now)))
     }
 
     /// Returns when the action has to stop.
@@ -102,10 +132,10 @@ impl ActionRun {
     }
 
     /// Returns when the action has to stop, or, without an error, when some of its open children were cancelled.
-    pub(crate) async fn interrupted_or_child_cancelled(&self) -> Result<(), Stop> {
+    pub(crate) async fn interrupted_or_child_cancelled(&self, children: &Children) -> Result<(), Stop> {
         loop {
             self.check()?;
-            if !self.cancelled_children().is_empty() {
+            if !self.cancelled(children).is_empty() {
                 return Ok(());
             }
             self.read_signals().await?;
@@ -114,7 +144,7 @@ impl ActionRun {
 
     /// Waits for a signal, and reads it. Cancel-safe: a signal counts as received only once it was read.
     async fn read_signals(&self) -> Result<(), Stop> {
-        let Control { lease, signals, received, .. } = &self.control;
+        let Self { lease, signals, received, .. } = self;
         let read = received.lock().version;
         let left = self.time_left().min(self.context.config.safety_period).min(lease.time_left(self.now()));
         let notified = tokio::select! {
@@ -179,3 +209,6 @@ pub(crate) fn time_left(action: &Action, now: Timestamp) -> TimeSpan {
     let ran = now.since(started).micros() - action.suspended_for.micros();
     TimeSpan::from_micros(action.timeout.micros() - ran)
 }
+
+#[cfg(test)]
+mod tests;

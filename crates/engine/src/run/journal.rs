@@ -1,57 +1,52 @@
-//! What the next commit of an action writes.
+//! What an action reports with its next commits: events, and changes of policy bindings.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
-use muster_core::event::Event;
-use muster_core::ids::{ActionId, NodeId};
+use muster_core::action::Action;
+use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level};
 use muster_core::node::Node;
-use muster_store::commands::{End, Record};
+use muster_core::time::Timestamp;
+use muster_store::commands::BindingChange;
 
-use crate::policy::Effects;
+use crate::events;
 
-/// Changes in memory that no commit has written yet.
-#[derive(Default)]
+/// Events and changes of bindings that no commit has written yet.
 pub(crate) struct Journal {
-    /// Nodes whose rows differ.
-    pub(crate) dirty: HashSet<NodeId>,
-    /// Nodes among these that have no rows yet.
-    pub(crate) unborn: HashSet<NodeId>,
-    /// Nodes among these whose cluster, group or profile changed.
-    pub(crate) relocated: HashSet<NodeId>,
-    /// Nodes that left the cluster.
-    pub(crate) moved: Vec<Node>,
-    /// Members whose rows are removed.
-    pub(crate) gone: Vec<NodeId>,
-    /// Child actions that ended.
-    pub(crate) ended: Vec<(End, Vec<ActionId>)>,
+    /// The action that the events belong to.
+    action: Arc<Action>,
+    /// Written with the next commit.
     pub(crate) events: Vec<Event>,
-    /// What policies change beside the action; bindings are written with its end.
-    pub(crate) effects: Effects,
+    /// Written with the end of the action.
+    pub(crate) bindings: Vec<BindingChange>,
 }
 
 impl Journal {
-    /// Whether a commit would write nothing of this.
-    pub(crate) fn is_empty(&self) -> bool {
-        let nodes = self.dirty.is_empty() && self.moved.is_empty() && self.gone.is_empty();
-        nodes && self.ended.is_empty() && self.events.is_empty()
+    pub(crate) fn new(action: Arc<Action>) -> Self {
+        Self { action, events: Vec::new(), bindings: Vec::new() }
     }
 
-    /// Moves everything into a commit.
-    pub(super) fn drain_into(&mut self, record: &mut Record, nodes: &[Node]) {
-        let (dirty, unborn) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.unborn));
-        let dirty = nodes.iter().filter(|node| dirty.contains(&node.id)).cloned();
-        (record.new_nodes, record.nodes) = dirty.partition(|node| unborn.contains(&node.id));
-        let relocated = std::mem::take(&mut self.relocated);
-        record.moved_nodes = std::mem::take(&mut self.moved);
-        record.moved_nodes.extend(record.nodes.extract_if(.., |node| relocated.contains(&node.id)));
-        record.gone_nodes = std::mem::take(&mut self.gone);
-        record.ended_children = std::mem::take(&mut self.ended);
-        record.events = std::mem::take(&mut self.events);
+    /// Reports something about a node.
+    pub(crate) fn report_node(
+        &mut self,
+        node: &Node,
+        level: Level,
+        reason: &str,
+        message: &str,
+        now: Timestamp,
+    ) {
+        self.events.push(events::of_node(Some(&self.action), node, level, reason, message, now));
     }
 
-    /// Drops pending changes of these nodes.
-    pub(super) fn forget(&mut self, gone: &HashSet<NodeId>) {
-        self.dirty.retain(|id| !gone.contains(id));
-        self.unborn.retain(|id| !gone.contains(id));
+    /// Reports something about the cluster.
+    pub(crate) fn report_cluster(
+        &mut self,
+        cluster: &Cluster,
+        level: Level,
+        reason: &str,
+        message: &str,
+        now: Timestamp,
+    ) {
+        self.events.push(events::of_cluster(Some(&self.action), cluster, level, reason, message, now));
     }
 }

@@ -15,8 +15,7 @@ use muster_store::reads;
 use crate::context::Context;
 use crate::intent::orphan;
 use crate::ports::provider::Provider;
-use crate::run::Stop;
-use crate::run::subject::{Subject, positions};
+use crate::run::{Members, Stop, Subject};
 
 fn gone(what: &str) -> Stop {
     Stop::Failed(format!("its {what} is not there any more"))
@@ -59,8 +58,18 @@ impl Subject {
         let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
         let capabilities =
             provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
-        let positions = positions(&nodes);
-        Ok(Self { cluster, stored, profile, profiles, target, nodes, bindings, capabilities, positions })
+        Ok(Self {
+            cluster,
+            stored,
+            profile,
+            profiles,
+            target,
+            nodes: Members::new(nodes),
+            bindings,
+            capabilities,
+            node_limit: context.config.max_nodes_per_cluster,
+            obstacles: Vec::new(),
+        })
     }
 }
 

@@ -2,16 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::ports::provider::{ClusterTarget, FencedCall, NodeProvider, OperatorProvider};
+use crate::ports::provider::{FencedCall, NodeProvider, OperatorProvider};
 use crate::run::subject::Subject;
 use crate::run::{ActionRun, Stop};
 
 impl ActionRun {
-    /// What this action reads.
-    pub(crate) fn target(&self) -> ClusterTarget<'_> {
-        self.call().target()
-    }
-
     /// What this action writes, under its fence.
     pub(crate) fn call(&self) -> FencedCall<'_> {
         let Subject { cluster, profile, .. } = &self.subject;

@@ -1,15 +1,19 @@
 //! What an action works on, as it was read: a cluster and its members, or a node without a cluster.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use muster_core::action::{Action, ActionKind};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::Node;
 use muster_core::policy::Binding;
 use muster_core::profile::Profile;
 
+use crate::action_data::ActionData;
 use crate::intent::{Baseline, Intent};
-use crate::ports::provider::{Capabilities, Membership};
+use crate::ports::provider::{Capabilities, ClusterTarget, Membership, OperatorCapabilities};
+use crate::run::{Members, Stop};
 
 /// A cluster and its members.
 pub(crate) struct Subject {
@@ -21,42 +25,73 @@ pub(crate) struct Subject {
     pub(crate) profiles: HashMap<ProfileId, Profile>,
     /// The target node, as it was at the beginning.
     pub(crate) target: Option<Node>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Members,
     pub(crate) bindings: Vec<Binding>,
     pub(crate) capabilities: Capabilities,
-    /// The position of each node in `nodes`.
-    pub(super) positions: HashMap<NodeId, usize>,
+    /// The most nodes that a cluster may have.
+    pub(crate) node_limit: u32,
+    /// What keeps a delegated cluster from being as its object says, as last observed.
+    pub(crate) obstacles: Vec<String>,
 }
 
 impl Subject {
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(*self.positions.get(&id)?)
-    }
-
-    pub(super) fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.nodes.get_mut(*self.positions.get(&id)?)
-    }
-
-    pub(crate) fn add_nodes(&mut self, nodes: impl IntoIterator<Item = Node>) {
-        for node in nodes {
-            self.positions.insert(node.id, self.nodes.len());
-            self.nodes.push(node);
-        }
-    }
-
-    pub(super) fn remove_nodes(&mut self, gone: &HashSet<NodeId>) {
-        self.nodes.retain(|node| !gone.contains(&node.id));
-        self.positions = positions(&self.nodes);
+        self.nodes.get(id)
     }
 
     /// The cluster with what changes of sizes are counted from.
-    pub(super) fn intent(&self, limit: u32) -> Intent<'_> {
-        Intent { cluster: &self.cluster, baseline: Baseline::Members(&self.nodes), limit }
+    pub(crate) fn intent(&self) -> Intent<'_> {
+        let baseline = Baseline::Members(self.nodes.as_slice());
+        Intent { cluster: &self.cluster, baseline, limit: self.node_limit }
+    }
+
+    /// Applies a change of sizes to the cluster in memory.
+    pub(crate) fn change_sizes(&mut self, change: &Change, data: &ActionData) -> Result<(), Stop> {
+        self.cluster = self.intent().after(change, data).map_err(Stop::Failed)?;
+        self.cluster.generation += 1;
+        Ok(())
+    }
+
+    /// The group that a change is about: the one that it names, else the first.
+    pub(crate) fn changed_group(&self, change: &Change) -> Result<String, Stop> {
+        let first = || self.cluster.groups.first().map(|group| group.name.clone());
+        let group = change.group().map(str::to_owned).or_else(first);
+        group.ok_or_else(|| Stop::Failed("its cluster has no workers".to_owned()))
+    }
+
+    /// The cluster as an action writes it, if it is a row that may change: history does not.
+    pub(crate) fn row(&self, action: &Action) -> Option<Cluster> {
+        (self.stored && !action.collects_garbage()).then(|| self.cluster.clone())
+    }
+
+    /// What reads of the provider are about.
+    pub(crate) const fn as_target(&self) -> ClusterTarget<'_> {
+        ClusterTarget { cluster: &self.cluster, profile: &self.profile }
+    }
+
+    /// Whether other actions may work on other nodes of the cluster, while an action of this kind works on its target.
+    pub(crate) fn is_shared(&self, kind: ActionKind) -> bool {
+        self.stored && self.target.is_some() && !kind.locks_cluster()
+    }
+
+    /// The nodes that only an action of this kind works on. A node of an unknown role belongs to a newer version.
+    pub(crate) fn own_nodes(&self, kind: ActionKind) -> impl Iterator<Item = &Node> {
+        let only = self.target.as_ref().filter(|_| self.is_shared(kind)).map(|target| target.id);
+        let own = move |node: &&Node| only.is_none_or(|only| node.id == only);
+        self.nodes.iter().filter(own).filter(|node| node.has_known_role())
     }
 
     /// Whether an operator owns its members.
     pub(crate) fn is_delegated(&self) -> bool {
         matches!(self.capabilities.membership, Membership::Delegated(_))
+    }
+
+    /// The operator that owns its members.
+    pub(crate) fn operator(&self) -> Option<OperatorCapabilities> {
+        match self.capabilities.membership {
+            Membership::Delegated(operator) => Some(operator),
+            Membership::Individual => None,
+        }
     }
 
     /// The profile that a node was created from. Nodes of types without orphans always have their cluster's.
@@ -93,8 +128,15 @@ impl Subject {
         let old = std::mem::replace(&mut self.profile, profile);
         self.profiles.insert(old.id, old);
     }
-}
 
-pub(super) fn positions(nodes: &[Node]) -> HashMap<NodeId, usize> {
-    nodes.iter().enumerate().map(|(position, node)| (node.id, position)).collect()
+    /// Moves a node to another profile.
+    pub(crate) fn follow_profile(&mut self, id: NodeId, profile: Profile) {
+        self.nodes.set_profile(id, profile.id);
+        self.profiles.insert(profile.id, profile);
+    }
+
+    /// Moves a node to its cluster's profile.
+    pub(crate) fn follow_cluster(&mut self, id: NodeId) {
+        self.nodes.set_profile(id, self.profile.id);
+    }
 }

@@ -12,8 +12,7 @@ use muster_store::StoreError;
 use muster_store::commands::{End, Record};
 
 use crate::intent::naming;
-use crate::run::succeeded;
-use crate::run::{ActionRun, Stop};
+use crate::run::{ActionRun, Children, Stop, succeeded};
 
 /// How often a node that another action holds is checked again.
 const POLL_INTERVAL: TimeSpan = TimeSpan::from_millis(200);
@@ -42,15 +41,15 @@ pub(crate) async fn join_all(
     group: &str,
     intent: bool,
 ) -> Result<Vec<String>, Stop> {
-    let member = |run: &ActionRun, join: &Join| run.node(join.node).is_some();
-    let mut waiting: Vec<Join> = joins.into_iter().filter(|join| !member(run, join)).collect();
+    let is_member = |join: &Join| run.subject.node(join.node).is_some();
+    let mut waiting: Vec<Join> = joins.into_iter().filter(|join| !is_member(join)).collect();
     let ids: Vec<NodeId> = waiting.iter().map(|join| join.node).collect();
     begin(run, &ids, intent).await?;
     let mut failed: Vec<String> = run.children.given_up.values().cloned().collect();
     waiting.retain(|join| !run.children.given_up.contains_key(&join.node));
     let mut busy: HashSet<NodeId> = HashSet::new();
     while !waiting.is_empty() {
-        run.check()?;
+        run.control.check()?;
         let rows = run.context.store.nodes_of(&nodes_of(&waiting)).await?;
         let mut rows: HashMap<NodeId, Node> = rows.into_iter().map(|node| (node.id, node)).collect();
         let (mut free, mut later) = (Vec::new(), Vec::new());
@@ -63,7 +62,7 @@ pub(crate) async fn join_all(
             match availability {
                 Availability::Free(node) => free.push((join, *node)),
                 Availability::Busy => later.push(join),
-                Availability::Impossible(why) => failed.push(give_up(run, join.node, &why)),
+                Availability::Impossible(why) => failed.push(give_up(&mut run.children, join.node, &why)),
             }
         }
         busy.clear();
@@ -78,7 +77,7 @@ pub(crate) async fn join_all(
         waiting = later;
         if !waiting.is_empty() && waiting.iter().all(|join| busy.contains(&join.node)) {
             busy.clear();
-            run.pause_until(run.now().after(POLL_INTERVAL)).await?;
+            run.control.pause_until(run.now().after(POLL_INTERVAL)).await?;
         }
     }
     Ok(failed)
@@ -90,11 +89,11 @@ fn nodes_of(joins: &[Join]) -> Vec<NodeId> {
 
 /// The commit before the first step: the intent, and a child action for each joining node.
 async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), Stop> {
-    let children = run.children_for(&Change::JoinNode, ids);
+    let children = run.children.begin_all(&Change::JoinNode, ids, run.now());
     if children.is_empty() && !intent {
         return Ok(());
     }
-    run.record_added(ids);
+    run.data.record_added(ids);
     run.commit_with(children, true).await
 }
 
@@ -110,9 +109,10 @@ fn availability(row: Option<Node>) -> Availability {
     }
 }
 
-fn give_up(run: &mut ActionRun, node: NodeId, why: &str) -> String {
+/// Ends the child action of a node that cannot join; returns the reason for the parent.
+fn give_up(children: &mut Children, node: NodeId, why: &str) -> String {
     let reason = format!("{node}: {why}");
-    run.end_child(node, End { status: ActionStatus::Failed, reason: why.to_owned() });
+    children.end(node, End { status: ActionStatus::Failed, reason: why.to_owned() });
     reason
 }
 
@@ -125,7 +125,7 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
     let mut cluster: Cluster = run.subject.cluster.clone();
     let (mut members, mut leavers, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
     for (Join { replaces, .. }, node) in joins {
-        let old = replaces.and_then(|old| run.node(old).cloned());
+        let old = replaces.and_then(|old| run.subject.node(old).cloned());
         let group = old.as_ref().and_then(|old| old.group.clone()).unwrap_or_else(|| group.to_owned());
         let index = cluster.next_index;
         cluster.next_index = index.saturating_add(1);
@@ -138,8 +138,8 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
             leavers.push(Node { updated_at: Some(now), ..old.orphaned() });
         }
     }
-    let mut record = Record::new(run.ticket(), now);
-    record.children = run.children_for(&Change::LeaveNode, &leaves);
+    let mut record = Record::new(run.control.ticket(), now);
+    record.children = run.children.begin_all(&Change::LeaveNode, &leaves, now);
     let joined = joins.iter().filter_map(|(join, _)| run.children.open.get(&join.node).copied()).collect();
     let left = leaves.iter().filter_map(|id| run.children.open.get(id).copied()).collect();
     record.ended_children = vec![
@@ -160,7 +160,7 @@ async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Res
         run.children.open.remove(&join.node);
     }
     run.subject.cluster = cluster;
-    run.subject.add_nodes(members);
-    run.remove_nodes(&leaves.into_iter().collect());
+    run.subject.nodes.add(members);
+    run.subject.nodes.remove(&leaves.into_iter().collect());
     Ok(())
 }

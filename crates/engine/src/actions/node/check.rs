@@ -3,18 +3,19 @@
 use muster_core::change::{Change, Check};
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
-use muster_core::node::{Node, NodeStatus, Observation};
+use muster_core::node::{NodeStatus, Observation};
+use muster_core::time::Timestamp;
 use muster_store::commands::ForgetChecks;
 
 use crate::actions::node::{target, target_id};
-use crate::events::{self, reason};
+use crate::events::reason;
 use crate::ports::provider::Observed;
-use crate::run::succeeded;
-use crate::run::{ActionRun, Stop};
+use crate::reconcile::individual::observe;
+use crate::run::{ActionRun, Journal, Members, Stop, succeeded};
 
 /// Checks one node.
 pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
-    let node = target(run)?;
+    let node = target(&run.subject)?;
     if node.physical_id.is_none() {
         return Err(Stop::Failed(
             "Node check failed. It was never made, or is not there any more.".to_owned(),
@@ -24,7 +25,8 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
     if let Observation::Unknown { reason } = observed.of(node.id) {
         return Err(Stop::Requeue(reason));
     }
-    record_observation(run, node.id, &observed);
+    let now = run.now();
+    record_observation(&mut run.subject.nodes, &mut run.journal, node.id, &observed, now);
     Ok(())
 }
 
@@ -33,8 +35,8 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
     if run.subject.stored && delete_earlier {
         run.context.store.forget_checks(ForgetChecks { cluster: run.subject.cluster.id }).await?;
     }
-    let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-    let children = run.children_for(&Change::CheckNode(Check::default()), &ids);
+    let ids: Vec<NodeId> = run.subject.nodes.ids();
+    let children = run.children.begin_all(&Change::CheckNode(Check::default()), &ids, run.now());
     if !children.is_empty() {
         run.commit_with(children, false).await?;
     }
@@ -47,7 +49,7 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
             Observation::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
             _ => "Node check succeeded.".to_owned(),
         };
-        run.end_child(id, succeeded(&message));
+        run.children.end(id, succeeded(&message));
     }
     Ok(())
 }
@@ -55,30 +57,40 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
 /// Checks all members as a step of another action.
 pub(crate) async fn observe_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     let observed = check_health(run, None).await?;
-    let ids: Vec<NodeId> = run.subject.nodes.iter().map(|node| node.id).collect();
-    for id in ids {
-        record_observation(run, id, &observed);
+    let now = run.now();
+    for id in run.subject.nodes.ids() {
+        record_observation(&mut run.subject.nodes, &mut run.journal, id, &observed, now);
     }
     run.subject.cluster.observed.endpoints.clone_from(&observed.endpoints);
     Ok(observed)
 }
 
 /// Checks the health of nodes; the action is requeued if the provider cannot answer.
-pub(crate) async fn check_health(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
-    let observed = run.call_provider(run.check_health(only)).await?;
+pub(crate) async fn check_health(run: &ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
+    let observed =
+        run.control.call_provider(observe::check_health(run.provider.as_ref(), &run.subject, only)).await?;
     observed.map_err(|error| Stop::Requeue(error.message))
 }
 
 /// Observes nodes; the action is requeued if the provider cannot answer.
-pub(crate) async fn observe_now(run: &mut ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
-    debug_assert!(only.is_none() || only == target_id(run).ok(), "only a node's own action observes one");
-    let observed = run.call_provider(run.observe(only)).await?;
+pub(crate) async fn observe_now(run: &ActionRun, only: Option<NodeId>) -> Result<Observed, Stop> {
+    debug_assert!(
+        only.is_none() || only == target_id(&run.subject).ok(),
+        "only a node's own action observes one"
+    );
+    let observed =
+        run.control.call_provider(observe::observe(run.provider.as_ref(), &run.subject, only)).await?;
     observed.map_err(|error| Stop::Requeue(error.message))
 }
 
 /// Records a node's status. A node that is starting or unknown stays unchanged.
-fn record_observation(run: &mut ActionRun, id: NodeId, observed: &Observed) {
-    let now = run.now();
+fn record_observation(
+    nodes: &mut Members,
+    journal: &mut Journal,
+    id: NodeId,
+    observed: &Observed,
+    now: Timestamp,
+) {
     let observation = observed.of(id);
     let why = observation.loss().map(str::to_owned);
     if why.is_none() && !matches!(observation, Observation::Running { .. }) {
@@ -89,7 +101,7 @@ fn record_observation(run: &mut ActionRun, id: NodeId, observed: &Observed) {
         Some(_) => (NodeStatus::Error, "Check: Node is not ACTIVE."),
     };
     let absent = observation == Observation::Absent;
-    let Some(node) = run.node_mut(id) else { return };
+    let Some(node) = nodes.get_mut(id) else { return };
     let worked = node.was_working();
     if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
         node.status = status;
@@ -101,8 +113,6 @@ fn record_observation(run: &mut ActionRun, id: NodeId, observed: &Observed) {
     }
     // The status reason is always the same; an event says why, once.
     if let Some(why) = why.filter(|_| worked) {
-        let node: Node = node.clone();
-        let event = events::of_node(Some(&run.action), &node, Level::Warn, reason::NODE_LOST, &why, now);
-        run.journal.events.push(event);
+        journal.report_node(node, Level::Warn, reason::NODE_LOST, &why, now);
     }
 }

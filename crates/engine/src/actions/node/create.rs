@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 
 use muster_core::node::{Node, NodeStatus};
+use muster_core::time::Timestamp;
 
 use crate::actions::node::target;
 use crate::intent::naming;
 use crate::intent::placements;
-use crate::reconcile::individual::Goal;
-use crate::run::{ActionRun, Stop};
+use crate::reconcile::individual::{self, Goal};
+use crate::run::{ActionRun, Stop, Subject};
 
 /// Creates the node; a future member is given its place in the cluster first.
 pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
-    let node = target(run)?;
+    let node = target(&run.subject)?;
     let begun = run.action.applied_at.is_some();
     if !begun && node.status != NodeStatus::Init {
         return Err(Stop::Failed("Node must be in INIT status".to_owned()));
@@ -20,16 +21,17 @@ pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     if node.is_candidate() {
         admit_member(run, node.clone()).await?;
     }
-    run.reconcile(&Goal { start: true, only: Some(node.id), ..Goal::default() }).await
+    individual::reconcile(run, &Goal { start: true, only: Some(node.id), ..Goal::default() }).await
 }
 
 /// Gives a node its place if the cluster's bounds allow it; otherwise the node is rejected.
 async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
-    let group = run.changed_group()?;
-    let larger = match run.intent().after(&run.change, &run.data) {
+    let group = run.subject.changed_group(&run.change)?;
+    let larger = match run.subject.intent().after(&run.change, &run.data) {
         Ok(larger) => larger,
         Err(refused) => {
-            reject_candidate(run, &refused);
+            let now = run.now();
+            reject_candidate(&mut run.subject, &refused, now);
             return Err(Stop::Failed(refused));
         }
     };
@@ -40,17 +42,17 @@ async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     let id = node.id;
     let place = placements::unused(&run.data).next();
     let node = placements::assign(node, place);
-    run.relocate(naming::with_place_and_name(&run.subject.cluster, node, &group, index));
-    run.record_added(&[id]);
+    run.subject.nodes.relocate(naming::with_place_and_name(&run.subject.cluster, node, &group, index));
+    run.data.record_added(&[id]);
     run.commit(true).await
 }
 
 /// A node that gets no place in its cluster becomes an orphan in ERROR.
-pub(crate) fn reject_candidate(run: &mut ActionRun, why: &str) {
-    if let Ok(node) = target(run)
+pub(crate) fn reject_candidate(subject: &mut Subject, why: &str, now: Timestamp) {
+    if let Ok(node) = target(subject)
         && node.is_candidate()
     {
-        run.set_status(node.id, NodeStatus::Error, why);
-        run.move_out(&HashSet::from([node.id]));
+        subject.nodes.set_status(node.id, NodeStatus::Error, why, now);
+        subject.nodes.orphan(&HashSet::from([node.id]), now);
     }
 }

@@ -9,13 +9,13 @@ use muster_core::action::ActionStatus;
 use muster_core::change::{Change, OperateNodes, Recovery};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
+use muster_core::time::Timestamp;
 use muster_store::commands::End;
 use serde_json::{Map, Value};
 
 use crate::actions::node::target;
 use crate::ports::provider::{FencedCall, ProviderError};
-use crate::run::{ActionRun, Stop};
-use crate::run::{succeeded, summarize};
+use crate::run::{ActionRun, Children, Members, Stop, succeeded, summarize};
 
 /// Concurrent operations.
 const MAX_CONCURRENT: usize = 32;
@@ -52,7 +52,7 @@ impl OperationRequest {
 
 /// Runs an operation on one node.
 pub(crate) async fn operate(run: &mut ActionRun, operation: OperateNodes) -> Result<(), Stop> {
-    let node = target(run)?;
+    let node = target(&run.subject)?;
     operate_all(run, OperateNodes { nodes: Some(vec![node.id]), ..operation }).await
 }
 
@@ -72,9 +72,9 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
     };
     let nodes: Vec<NodeId> = run.subject.nodes.iter().filter(chosen).map(|node| node.id).collect();
     let (status, child) = request.child();
-    let children = run.children_for(&child, &nodes);
+    let children = run.children.begin_all(&child, &nodes, run.now());
     for id in &nodes {
-        run.set_status(*id, status, &request.message("in progress"));
+        run.subject.nodes.set_status(*id, status, &request.message("in progress"), run.now());
     }
     run.commit_with(children, false).await?;
     let failures = call_each(run, &request, &nodes).await?;
@@ -110,33 +110,39 @@ async fn call_each(
         tokio::select! {
             biased;
             next = results.next() => match next {
-                Some((id, done)) => failures.extend(record_result(run, request, id, done)),
+                Some((id, done)) => {
+                    let (now, nodes, children) = (run.now(), &mut run.subject.nodes, &mut run.children);
+                    failures.extend(record_result(nodes, children, request, id, done, now));
+                }
                 None => return Ok(failures),
             },
-            stop = run.interrupted() => return Err(stop),
+            stop = run.control.interrupted() => return Err(stop),
             _ = flush.tick() => run.flush().await?,
         }
     }
 }
 
+/// Records the result of one node; returns why it failed.
 fn record_result(
-    run: &mut ActionRun,
+    nodes: &mut Members,
+    children: &mut Children,
     request: &OperationRequest,
     id: NodeId,
     done: Result<(), ProviderError>,
+    now: Timestamp,
 ) -> Option<String> {
-    let name = run.node(id).map(|node| node.name.clone()).unwrap_or_default();
+    let name = nodes.get(id).map(|node| node.name.clone()).unwrap_or_default();
     match done {
         Ok(()) => {
             let message = request.message("succeeded");
-            run.set_status(id, NodeStatus::Active, &message);
-            run.end_child(id, succeeded(&message));
+            nodes.set_status(id, NodeStatus::Active, &message, now);
+            children.end(id, succeeded(&message));
             None
         }
         Err(error) => {
             let message = format!("{}: {}", request.message("failed"), error.message);
-            run.set_status(id, NodeStatus::Error, &message);
-            run.end_child(id, End { status: ActionStatus::Failed, reason: message });
+            nodes.set_status(id, NodeStatus::Error, &message, now);
+            children.end(id, End { status: ActionStatus::Failed, reason: message });
             Some(format!("{name}: {}", error.message))
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use muster_core::change::Recovery;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Observation};
+use muster_core::profile::ProfileType;
 use serde_json::{Map, Value};
 
 use crate::actions::node::check::{check_health, observe_all};
@@ -13,13 +14,13 @@ use crate::actions::node::recreate::{self, StopOptions};
 use crate::actions::node::target;
 use crate::actions::resize::surplus;
 use crate::actions::restart;
-use crate::ports::provider::RECREATE;
-use crate::reconcile::individual::Goal;
+use crate::ports::provider::{Provider, RECREATE};
+use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Stop};
 
 /// Recovers one node: by an operation of its type, or by recreating it. A head is restarted.
 pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
-    let node = target(run)?;
+    let node = target(&run.subject)?;
     if node.role == NodeRole::Head {
         return restart(run).await;
     }
@@ -30,11 +31,12 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
     if check == Some(true) && !begun && is_healthy(run, &node).await? {
         return Ok(());
     }
-    let Some(name) = self::operation(run, operation.as_deref())? else {
+    let kind = &run.subject.profile.kind;
+    let Some(name) = self::operation(run.provider.as_ref(), kind, operation.as_deref())? else {
         return recreate::recreate(run, &node, stop_options).await;
     };
     if node.physical_id.is_none() {
-        run.set_status(node.id, NodeStatus::Error, "Recovery failed");
+        run.subject.nodes.set_status(node.id, NodeStatus::Error, "Recovery failed", run.now());
         return Err(Stop::Failed(format!("the node was never made, and {name} makes none: use {RECREATE}")));
     }
     recover_by_operation(run, vec![node.id], &name, operation_params).await
@@ -44,20 +46,24 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
 async fn is_healthy(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
     let observed = check_health(run, Some(node.id)).await?;
     let Observation::Running { .. } = observed.of(node.id) else { return Ok(false) };
-    run.set_status(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.");
+    run.subject.nodes.set_status(node.id, NodeStatus::Active, "Recover: Node is ACTIVE.", run.now());
     Ok(true)
 }
 
 /// The requested recovery operation, other than recreating; refused where the type does not support it.
-fn operation(run: &ActionRun, requested: Option<&str>) -> Result<Option<String>, Stop> {
+fn operation(
+    provider: &dyn Provider,
+    kind: &ProfileType,
+    requested: Option<&str>,
+) -> Result<Option<String>, Stop> {
     let Some(name) = requested.map(str::to_uppercase).filter(|name| name != RECREATE) else {
         return Ok(None);
     };
-    let known = run.provider.recoveries(&run.subject.profile.kind);
+    let known = provider.recoveries(kind);
     if known.contains(&name.as_str()) {
         return Ok(Some(name));
     }
-    let (kind, known) = (&run.subject.profile.kind, known.join(", "));
+    let known = known.join(", ");
     Err(Stop::Failed(format!("nodes of type {kind} cannot be recovered by {name}: use {known}")))
 }
 
@@ -74,7 +80,8 @@ async fn recover_by_operation(
 
 /// Recovers lost members of a cluster and, unless the request says otherwise, restores its size.
 pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Result<(), Stop> {
-    let requested = operation(run, recovery.operation.as_deref())?;
+    let (provider, kind) = (run.provider.as_ref(), &run.subject.profile.kind);
+    let requested = operation(provider, kind, recovery.operation.as_deref())?;
     if recovery.check == Some(true) && run.action.applied_at.is_none() {
         observe_all(run).await?;
     }
@@ -85,6 +92,6 @@ pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Resu
     }
     let keep_size = recovery.check_capacity == Some(false);
     // Members that an earlier action left half removed are not restored beyond the size.
-    let leaving = if keep_size { HashSet::new() } else { surplus(run) };
-    run.reconcile(&Goal { leaving, start: true, keep_size, ..Goal::default() }).await
+    let leaving = if keep_size { HashSet::new() } else { surplus(&run.subject, &run.change, &run.data) };
+    individual::reconcile(run, &Goal { leaving, start: true, keep_size, ..Goal::default() }).await
 }

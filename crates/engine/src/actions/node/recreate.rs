@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::action_data::Recreation;
 use crate::actions::node::check::observe_now;
 use crate::ports::provider::RECREATE;
-use crate::reconcile::individual::Goal;
-use crate::run::{ActionRun, Stop};
+use crate::reconcile::individual::{self, Goal};
+use crate::run::{ActionRun, Members, Stop};
 
 /// How long to wait until the old instance is gone, and whether it is written off if it does not stop.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,20 +37,21 @@ pub(crate) async fn recreate(
             handle_stuck(run, node.id, &recreation, stop_options, stop).await
         }
         // The old instance is gone in time: starting the new one may take as long as the action.
-        Err(Stop::TimedOut) if run.time_left() > TimeSpan::default() => {
-            run.leave_starts_unconfirmed([node.id]);
+        Err(Stop::TimedOut) if run.control.time_left() > TimeSpan::default() => {
+            run.subject.nodes.leave_starts_unconfirmed([node.id]);
             stop_and_start(run, node.id, &recreation, None).await
         }
         result => result,
     };
     result?;
     if recreation.old.is_some()
-        && run.node(node.id).is_some_and(|result| result.physical_id == recreation.old)
+        && run.subject.node(node.id).is_some_and(|result| result.physical_id == recreation.old)
     {
         let why = "what it was cannot be stopped, and nothing can take its place before".to_owned();
-        return Err(failed(run, node.id, why));
+        let now = run.now();
+        return Err(failed(&mut run.subject.nodes, node.id, why, now));
     }
-    if let Some(result) = run.node_mut(node.id) {
+    if let Some(result) = run.subject.nodes.get_mut(node.id) {
         result.data.insert("recovery".to_owned(), json!(RECREATE));
     }
     Ok(())
@@ -66,12 +67,15 @@ async fn stop_and_start(
     let recreate_ids =
         recreation.old.iter().filter(|_| !recreation.written_off).map(|old| (id, old.clone())).collect();
     let deadline = until.filter(|_| recreation.old.is_some());
-    run.reconcile(&Goal { start: true, only: Some(id), recreate: recreate_ids, deadline, ..Goal::default() })
-        .await
+    individual::reconcile(
+        run,
+        &Goal { start: true, only: Some(id), recreate: recreate_ids, deadline, ..Goal::default() },
+    )
+    .await
 }
 
 /// Whether the old instance still runs.
-async fn old_instance_exists(run: &mut ActionRun, id: NodeId, recreation: &Recreation) -> Result<bool, Stop> {
+async fn old_instance_exists(run: &ActionRun, id: NodeId, recreation: &Recreation) -> Result<bool, Stop> {
     let Some(old) = &recreation.old else { return Ok(false) };
     let observed = observe_now(run, Some(id)).await?;
     Ok(matches!(observed.of(id), Observation::Running { physical_id } if physical_id == *old))
@@ -85,16 +89,17 @@ async fn handle_stuck(
     stop_options: StopOptions,
     stop: Stop,
 ) -> Result<(), Stop> {
-    let force = stop_options.force_recreate == Some(true);
+    let (force, now) = (stop_options.force_recreate == Some(true), run.now());
     match stop {
-        Stop::TimedOut if run.time_left() == TimeSpan::default() => Err(stop),
+        Stop::TimedOut if run.control.time_left() == TimeSpan::default() => Err(stop),
         // Keep stopping it.
         Stop::TimedOut if force => stop_and_start(run, id, recreation, None).await,
         Stop::TimedOut => {
             let seconds = stop_options.delete_timeout.unwrap_or_default();
-            Err(failed(run, id, format!("it was not gone within {seconds} s (delete_timeout)")))
+            let why = format!("it was not gone within {seconds} s (delete_timeout)");
+            Err(failed(&mut run.subject.nodes, id, why, now))
         }
-        Stop::Failed(why) if !force => Err(failed(run, id, why)),
+        Stop::Failed(why) if !force => Err(failed(&mut run.subject.nodes, id, why, now)),
         _ => {
             let recreation = Recreation { written_off: true, ..recreation.clone() };
             write_off(run, id, &recreation).await?;
@@ -109,7 +114,7 @@ async fn begin(run: &mut ActionRun, node: &Node, stop_options: StopOptions) -> R
         Observation::Running { physical_id } => Some(physical_id),
         _ => None,
     };
-    if let Some(node) = run.node_mut(node.id) {
+    if let Some(node) = run.subject.nodes.get_mut(node.id) {
         // Requested restarts do not count as crashes.
         node.starts.clear();
     }
@@ -122,15 +127,15 @@ async fn begin(run: &mut ActionRun, node: &Node, stop_options: StopOptions) -> R
 
 /// Forgets the old instance, whatever is left of it.
 async fn write_off(run: &mut ActionRun, id: NodeId, recreation: &Recreation) -> Result<(), Stop> {
-    if let Some(node) = run.node_mut(id) {
+    if let Some(node) = run.subject.nodes.get_mut(id) {
         node.physical_id = None;
     }
-    run.set_status(id, NodeStatus::Recovering, "Recovery in progress");
+    run.subject.nodes.set_status(id, NodeStatus::Recovering, "Recovery in progress", run.now());
     run.data.recovery = Some(recreation.clone());
     run.commit(false).await
 }
 
-fn failed(run: &mut ActionRun, id: NodeId, why: String) -> Stop {
-    run.set_status(id, NodeStatus::Error, &format!("Recovery failed: {why}"));
+fn failed(nodes: &mut Members, id: NodeId, why: String, now: Timestamp) -> Stop {
+    nodes.set_status(id, NodeStatus::Error, &format!("Recovery failed: {why}"), now);
     Stop::Failed(why)
 }

@@ -3,37 +3,37 @@
 use std::collections::HashMap;
 
 use muster_core::change::NodeUpdate;
-use muster_core::ids::ProfileId;
+use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::Profile;
 
 use crate::actions::node::target;
 use crate::intent::merge;
 use crate::ports::provider::{FencedCall, UpdateOutcome};
-use crate::reconcile::individual::Goal;
-use crate::run::{ActionRun, Stop};
+use crate::reconcile::individual::{self, Goal};
+use crate::run::{ActionRun, Members, Stop};
 
 /// Changes a node's properties and its profile.
 pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<(), Stop> {
-    let before = target(run)?;
+    let before = target(&run.subject)?;
     if before.physical_id.is_none() && run.action.applied_at.is_none() {
         return Err(Stop::Failed(
             "Node update failed. It was never made, or is not there any more.".to_owned(),
         ));
     }
     let profile = update.profile_id;
-    change(run, &before, update);
+    change(&mut run.subject.nodes, before.id, update);
     let new = |profile: &ProfileId| *profile != before.profile_id || run.data.update.is_some();
     if let Some(profile) = profile.filter(new) {
         apply_profile(run, &before, profile).await?;
     }
-    run.set_status(before.id, NodeStatus::Active, "Update succeeded");
+    run.subject.nodes.set_status(before.id, NodeStatus::Active, "Update succeeded", run.now());
     Ok(())
 }
 
-fn change(run: &mut ActionRun, node: &Node, update: NodeUpdate) {
+fn change(nodes: &mut Members, id: NodeId, update: NodeUpdate) {
     let NodeUpdate { name, role, metadata, tainted, profile_id: _, new_profile_id: _ } = update;
-    let Some(node) = run.node_mut(node.id) else { return };
+    let Some(node) = nodes.get_mut(id) else { return };
     node.name = name.unwrap_or_else(|| std::mem::take(&mut node.name));
     node.user_role = role.unwrap_or_else(|| std::mem::take(&mut node.user_role));
     node.tainted = tainted.unwrap_or(node.tainted);
@@ -54,21 +54,26 @@ async fn apply_profile(run: &mut ActionRun, node: &Node, id: ProfileId) -> Resul
         // no difference.
         return recreate_node(run, node, profile).await;
     }
-    run.set_status(node.id, NodeStatus::Updating, "Update in progress");
+    run.subject.nodes.set_status(node.id, NodeStatus::Updating, "Update in progress", run.now());
     run.commit(false).await?;
     let updated = {
         let call = FencedCall { profile: &profile, ..run.call() };
-        run.call_provider(run.node_provider()?.update_node(call, node, &before)).await?
+        run.control.call_provider(run.node_provider()?.update_node(call, node, &before)).await?
     };
     match updated {
         Ok(UpdateOutcome::InPlace) => {
-            run.follow_profile(node.id, profile);
+            run.subject.follow_profile(node.id, profile);
             Ok(())
         }
         Ok(UpdateOutcome::MustRecreate) => recreate_node(run, node, profile).await,
         Err(error) => {
             if !error.transient {
-                run.set_status(node.id, NodeStatus::Error, &format!("Update failed: {}", error.message));
+                run.subject.nodes.set_status(
+                    node.id,
+                    NodeStatus::Error,
+                    &format!("Update failed: {}", error.message),
+                    run.now(),
+                );
             }
             Err(error.into())
         }
@@ -76,9 +81,9 @@ async fn apply_profile(run: &mut ActionRun, node: &Node, id: ProfileId) -> Resul
 }
 
 async fn recreate_node(run: &mut ActionRun, node: &Node, profile: Profile) -> Result<(), Stop> {
-    run.follow_profile(node.id, profile);
+    run.subject.follow_profile(node.id, profile);
     if run.data.update.is_none() {
-        if let Some(node) = run.node_mut(node.id) {
+        if let Some(node) = run.subject.nodes.get_mut(node.id) {
             node.starts.clear();
         }
         run.data.update().old.clone_from(&node.physical_id);
@@ -86,5 +91,5 @@ async fn recreate_node(run: &mut ActionRun, node: &Node, profile: Profile) -> Re
     }
     let old = run.data.update().old.clone();
     let recreate: HashMap<_, _> = old.map(|old| (node.id, old)).into_iter().collect();
-    run.reconcile(&Goal { start: true, only: Some(node.id), recreate, ..Goal::default() }).await
+    individual::reconcile(run, &Goal { start: true, only: Some(node.id), recreate, ..Goal::default() }).await
 }

@@ -12,7 +12,7 @@ use crate::action_data::{DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::choose_victims;
 use crate::intent::{Baseline, Intent, find_group, properties_after, size_changes, with_sizes};
-use crate::ports::provider::{MemberId, Membership, ObjectState, Observed, OperatorCapabilities};
+use crate::ports::provider::{MemberId, ObjectState, Observed, OperatorCapabilities};
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
 use crate::run::{ActionRun, Stop};
@@ -27,20 +27,6 @@ pub(crate) struct WriteDecision {
     pub(crate) before: HashSet<MemberId>,
     /// The fence of its first write.
     pub(crate) called: Option<Fence>,
-}
-
-impl ActionRun {
-    /// Whether this or an earlier engine has decided already; policies are not run again.
-    pub(crate) fn is_planned(&self) -> bool {
-        self.action.applied_at.is_some() || self.data.delegated.is_some()
-    }
-
-    fn operator(&self) -> Option<OperatorCapabilities> {
-        match self.subject.capabilities.membership {
-            Membership::Delegated(operator) => Some(operator),
-            Membership::Individual => None,
-        }
-    }
 }
 
 impl WriteDecision {
@@ -82,7 +68,7 @@ impl WriteDecision {
     fn new(run: &ActionRun, decided: DelegatedDecision) -> Self {
         let DelegatedDecision { wanted, groups, recipe, head, victims, old, before, called, .. } = decided;
         let unmade = run.subject.cluster.observed.object.is_none();
-        let can = |what: fn(OperatorCapabilities) -> bool| run.operator().is_some_and(what);
+        let can = |what: fn(OperatorCapabilities) -> bool| run.subject.operator().is_some_and(what);
         let (write, complete) = match &run.change {
             Change::CreateCluster => (Write::Create, WaitScope::All),
             // A cluster that was never created cannot be recovered, but the cause of the failure may be gone.
@@ -220,7 +206,7 @@ fn restarted(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, 
     let Target::Node(id) = run.action.target else {
         return Err(Stop::Failed("its target is no node".to_owned()));
     };
-    match run.node(id).map(|node| node.role) {
+    match run.subject.node(id).map(|node| node.role) {
         Some(NodeRole::Head) => {}
         Some(NodeRole::Worker | NodeRole::Unknown(_)) => {
             return Err(Stop::Failed("its operator brings single workers back".to_owned()));

@@ -9,6 +9,7 @@ use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::profile::Profile;
 
 use crate::ports::provider::{Capabilities, FencedCall};
+use crate::reconcile::individual::results::record_started;
 use crate::run::ActionRun;
 
 /// Time limit for each of the two provider calls. What is not done in time is left to the next action.
@@ -35,47 +36,47 @@ pub(crate) const fn is_unfinished(status: NodeStatus) -> bool {
     !matches!(status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
-impl ActionRun {
-    /// Marks running nodes ACTIVE, whatever became of the action, and stops those that do not run yet.
-    pub(crate) async fn stop_unfinished(&mut self) {
-        let unfinished: Vec<NodeId> =
-            self.own_nodes().filter(|node| is_unfinished(node.status)).map(|node| node.id).collect();
-        // Delegated members keep their observed status; their operator continues.
-        if unfinished.is_empty() || self.subject.is_delegated() || self.has_expired() {
-            return;
-        }
-        for (profile, nodes) in self.subject.by_profile(&unfinished) {
-            self.stop_unfinished_of(&profile, nodes).await;
+/// Marks running nodes ACTIVE, whatever became of the action, and stops those that do not run yet.
+pub(crate) async fn stop_unfinished(run: &mut ActionRun) {
+    let own = run.subject.own_nodes(run.action.kind);
+    let unfinished: Vec<NodeId> = own.filter(|node| is_unfinished(node.status)).map(|node| node.id).collect();
+    // Delegated members keep their observed status; their operator continues.
+    if unfinished.is_empty() || run.subject.is_delegated() || run.control.has_expired() {
+        return;
+    }
+    for (profile, nodes) in run.subject.by_profile(&unfinished) {
+        stop_unfinished_of(run, &profile, nodes).await;
+    }
+}
+
+async fn stop_unfinished_of(run: &mut ActionRun, profile: &Profile, unfinished: Vec<Node>) {
+    let Ok(nodes) = run.node_provider() else { return };
+    let cluster = run.subject.cluster.clone();
+    let call = FencedCall { cluster: &cluster, profile, fence: run.action.fence };
+    let observed =
+        match tokio::time::timeout(TIME_LIMIT, run.provider.observe(call.target(), &unfinished)).await {
+            Ok(Ok(observed)) => observed,
+            Ok(Err(error)) => return tracing::warn!(%error, "cannot observe what the action leaves"),
+            Err(_) => return tracing::warn!("no answer about what the action leaves"),
+        };
+    let (now, mut starting) = (run.now(), Vec::new());
+    for node in unfinished {
+        match observed.of(node.id) {
+            Observation::Running { physical_id } => {
+                record_started(&mut run.subject.nodes, &mut run.children, node.id, physical_id, now);
+            }
+            // An absent node may still be starting.
+            Observation::Starting { .. } | Observation::Absent => starting.push(node),
+            Observation::Exited { .. } | Observation::HostRestarted | Observation::Unknown { .. } => {}
         }
     }
-
-    async fn stop_unfinished_of(&mut self, profile: &Profile, unfinished: Vec<Node>) {
-        let Ok(nodes) = self.node_provider() else { return };
-        let (provider, cluster) = (std::sync::Arc::clone(&self.provider), self.subject.cluster.clone());
-        let call = FencedCall { cluster: &cluster, profile, fence: self.action.fence };
-        let observed =
-            match tokio::time::timeout(TIME_LIMIT, provider.observe(call.target(), &unfinished)).await {
-                Ok(Ok(observed)) => observed,
-                Ok(Err(error)) => return tracing::warn!(%error, "cannot observe what the action leaves"),
-                Err(_) => return tracing::warn!("no answer about what the action leaves"),
-            };
-        let (now, mut starting) = (self.now(), Vec::new());
-        for node in unfinished {
-            match observed.of(node.id) {
-                Observation::Running { physical_id } => self.started(node.id, physical_id, now),
-                // An absent node may still be starting.
-                Observation::Starting { .. } | Observation::Absent => starting.push(node),
-                Observation::Exited { .. } | Observation::HostRestarted | Observation::Unknown { .. } => {}
-            }
+    let ended = nodes.stop_nodes(call, starting).for_each(|stopped| {
+        if let Err(error) = stopped.result {
+            tracing::warn!(node = %stopped.node, %error, "cannot be ended");
         }
-        let ended = nodes.stop_nodes(call, starting).for_each(|stopped| {
-            if let Err(error) = stopped.result {
-                tracing::warn!(node = %stopped.node, %error, "cannot be ended");
-            }
-            std::future::ready(())
-        });
-        if tokio::time::timeout(TIME_LIMIT, ended).await.is_err() {
-            tracing::warn!("what does not run yet was not ended in time");
-        }
+        std::future::ready(())
+    });
+    if tokio::time::timeout(TIME_LIMIT, ended).await.is_err() {
+        tracing::warn!("what does not run yet was not ended in time");
     }
 }

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
+use muster_core::time::Timestamp;
 
 use crate::reconcile::reasons::distinct;
-use crate::run::{ActionRun, Stop, summarize};
+use crate::run::{ActionRun, Members, Stop, summarize};
 
 /// Reported obstacles, with the status reason that each node had before.
 #[derive(Default)]
@@ -16,51 +17,61 @@ pub(crate) struct Obstacles {
     cluster: Option<String>,
 }
 
-impl ActionRun {
-    /// Flushes the journal, with the reasons why these nodes do not run yet, as far as the provider knows them.
-    pub(crate) async fn flush_with_obstacles(
+/// Flushes pending changes, with the reasons why these nodes do not run yet, as far as the provider knows them.
+pub(crate) async fn flush_with_obstacles(
+    run: &mut ActionRun,
+    starting: &HashSet<NodeId>,
+    known: &mut Obstacles,
+) -> Result<(), Stop> {
+    let reasons = run.node_provider()?.obstacles(&run.subject.profile.kind, starting);
+    if reasons.is_empty() && known.reported.is_empty() {
+        return run.flush().await;
+    }
+    let now = run.now();
+    known.record(&mut run.subject.nodes, starting, &reasons, now);
+    let cluster = &mut run.subject.cluster;
+    let before = known.cluster.get_or_insert_with(|| cluster.status_reason.clone()).clone();
+    let new_reason = cluster_reason(run.subject.nodes.as_slice(), &reasons).unwrap_or(before);
+    if new_reason == cluster.status_reason {
+        return run.flush().await;
+    }
+    cluster.status_reason = new_reason;
+    let mut record = run.pending();
+    record.cluster = run.subject.row(&run.action);
+    run.record(record).await
+}
+
+impl Obstacles {
+    /// Records the reasons in the nodes, and restores those of nodes that have no obstacle any more.
+    fn record(
         &mut self,
+        nodes: &mut Members,
         starting: &HashSet<NodeId>,
-        known: &mut Obstacles,
-    ) -> Result<(), Stop> {
-        let reasons = self.node_provider()?.obstacles(&self.subject.profile.kind, starting);
-        if reasons.is_empty() && known.reported.is_empty() {
-            return self.flush().await;
-        }
-        let now = self.now();
-        let over: Vec<NodeId> =
-            known.reported.keys().filter(|id| !reasons.contains_key(id)).copied().collect();
+        reasons: &HashMap<NodeId, String>,
+        now: Timestamp,
+    ) {
         let over: Vec<(NodeId, String)> =
-            over.into_iter().filter_map(|id| Some((id, known.reported.remove(&id)?))).collect();
+            self.reported.extract_if(|id, _| !reasons.contains_key(id)).collect();
         for (id, reason) in reasons.iter().map(|(id, reason)| (*id, reason.clone())).chain(over) {
-            let Some(node) = self.node(id).filter(|node| node.status_reason != reason) else { continue };
+            let Some(node) = nodes.get(id).filter(|node| node.status_reason != reason) else { continue };
             if reasons.contains_key(&id) {
-                known.reported.entry(id).or_insert_with(|| node.status_reason.clone());
+                self.reported.entry(id).or_insert_with(|| node.status_reason.clone());
             } else if !starting.contains(&id) {
                 // Its start has ended meanwhile, and its status reason says how.
                 continue;
             }
-            if let Some(node) = self.node_mut(id) {
+            if let Some(node) = nodes.get_mut(id) {
                 node.status_reason = reason;
                 node.updated_at = Some(now);
             }
         }
-        let before = known.cluster.get_or_insert_with(|| self.subject.cluster.status_reason.clone()).clone();
-        let new_reason = self.cluster_reason(&reasons).unwrap_or(before);
-        if new_reason == self.subject.cluster.status_reason {
-            return self.flush().await;
-        }
-        self.subject.cluster.status_reason = new_reason;
-        let mut record = self.pending();
-        record.cluster = self.row();
-        self.record(record).await
     }
+}
 
-    /// The reasons why the cluster waits, in the order of its nodes.
-    fn cluster_reason(&self, reasons: &HashMap<NodeId, String>) -> Option<String> {
-        let named = |node: &'_ Node| Some((node.name.clone(), reasons.get(&node.id)?.clone()));
-        let named: Vec<(String, String)> = self.subject.nodes.iter().filter_map(named).collect();
-        let distinct = distinct(named.iter().map(|(name, reason)| (name.as_str(), reason.as_str())));
-        (!distinct.is_empty()).then(|| summarize(&distinct))
-    }
+/// The reasons why the cluster waits, in the order of its nodes.
+fn cluster_reason(nodes: &[Node], reasons: &HashMap<NodeId, String>) -> Option<String> {
+    let named = |node: &'_ Node| Some((node.name.clone(), reasons.get(&node.id)?.clone()));
+    let named: Vec<(String, String)> = nodes.iter().filter_map(named).collect();
+    let distinct = distinct(named.iter().map(|(name, reason)| (name.as_str(), reason.as_str())));
+    (!distinct.is_empty()).then(|| summarize(&distinct))
 }

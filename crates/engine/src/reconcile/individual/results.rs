@@ -1,112 +1,145 @@
 //! Results of single nodes.
 
 use muster_core::action::ActionStatus;
+use muster_core::backoff::Backoff;
 use muster_core::event::Level;
-use muster_core::ids::NodeId;
+use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::NodeStatus;
-use muster_core::time::Timestamp;
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::commands::End;
 
-use crate::events;
 use crate::ports::provider::{NodeResult, ProviderError};
 use crate::reconcile::FUTILE_ATTEMPTS;
 use crate::reconcile::individual::Individual;
 use crate::reconcile::individual::plan::Plan;
-use crate::run::{ActionRun, excluded, succeeded};
+use crate::run::{Children, Journal, Members, excluded, succeeded};
 
-impl ActionRun {
-    pub(crate) fn record_result(
+impl Individual<'_> {
+    /// Records that a node was started or stopped, or why it was not.
+    pub(super) fn record_result(
         &mut self,
         NodeResult { node: id, result }: NodeResult,
-        strategy: &mut Individual<'_>,
+        nodes: &mut Members,
+        children: &mut Children,
+        journal: &mut Journal,
+        now: Timestamp,
     ) {
-        let now = self.now();
         match result {
             Ok(Some(physical_id)) => {
-                strategy.stops.remove(&id);
-                self.started(id, physical_id, now);
+                self.stops.remove(&id);
+                record_started(nodes, children, id, physical_id, now);
             }
             Ok(None) => {
-                let stops = strategy.stops.entry(id).or_default();
+                let stops = self.stops.entry(id).or_default();
                 *stops += 1;
                 // If it still runs, it is not stopped again at once.
-                let recreate = now.after(self.context.config.retry_delay(*stops));
-                strategy.retry_state.not_stopped_before.insert(id, recreate);
-                if let Some(node) = self.node_mut(id) {
+                let not_before = now.after(retry_delay(self.backoff, *stops));
+                self.retry_state.not_stopped_before.insert(id, not_before);
+                if let Some(node) = nodes.get_mut(id) {
                     node.physical_id = None;
                     node.updated_at = Some(now);
                 }
             }
-            Err(error) => self.failed(id, &error, strategy, now),
+            Err(error) => {
+                self.record_failure(id, &error, now);
+                report_failure(nodes, children, journal, id, &error, now);
+            }
         }
     }
 
-    pub(crate) fn started(&mut self, id: NodeId, physical_id: String, now: Timestamp) {
-        let Some(node) = self.node_mut(id) else { return };
-        let reason = node.start_reason();
-        node.start(physical_id, now);
-        self.end_child(id, succeeded(reason));
-    }
-
-    pub(crate) fn failed(
-        &mut self,
-        id: NodeId,
-        error: &ProviderError,
-        strategy: &mut Individual<'_>,
-        now: Timestamp,
-    ) {
+    /// Decides when the node is retried, if at all.
+    fn record_failure(&mut self, id: NodeId, error: &ProviderError, now: Timestamp) {
         if error.transient {
-            let tries = strategy.failures.entry(id).or_default();
-            *tries += 1;
-            strategy.retry_state.not_before.insert(id, now.after(self.context.config.retry_delay(*tries)));
+            let failures = self.failures.entry(id).or_default();
+            *failures += 1;
+            let not_before = now.after(retry_delay(self.backoff, *failures));
+            self.retry_state.not_before.insert(id, not_before);
         } else {
-            strategy.retry_state.given_up.insert(id, error.message.clone());
-            self.end_child(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
-        }
-        let (permanent, level) = (!error.transient, if error.transient { Level::Warn } else { Level::Error });
-        if let Some(node) = self.node_mut(id) {
-            if permanent {
-                node.status = NodeStatus::Error;
-            }
-            node.status_reason.clone_from(&error.message);
-            node.updated_at = Some(now);
-            let node = node.clone();
-            if permanent || error.is_node_exit() {
-                let (action, reason) = (Some(&self.action), &error.reason);
-                let event = events::of_node(action, &node, level, reason, &error.message, now);
-                self.journal.events.push(event);
-            }
+            self.retry_state.given_up.insert(id, error.message.clone());
         }
     }
 
     /// Excludes nodes whose child actions were cancelled; the action continues with the others.
-    pub(crate) fn leave_out_cancelled(&mut self, strategy: &mut Individual<'_>) {
-        let now = self.now();
-        for (id, child) in self.cancelled_children() {
-            let reason = excluded(child);
-            self.end_child(
-                id,
-                End { status: ActionStatus::Cancelled, reason: "Action execution cancelled".to_owned() },
-            );
-            if let Some(node) = self.node_mut(id) {
-                node.status = NodeStatus::Error;
-                node.status_reason.clone_from(&reason);
-                node.updated_at = Some(now);
-            }
-            strategy.retry_state.given_up.insert(id, reason);
+    pub(super) fn exclude(
+        &mut self,
+        cancelled: &[(NodeId, ActionId)],
+        nodes: &mut Members,
+        children: &mut Children,
+        now: Timestamp,
+    ) {
+        for (id, child) in cancelled {
+            let (status, reason) = (ActionStatus::Cancelled, "Action execution cancelled".to_owned());
+            children.end(*id, End { status, reason });
+            let reason = excluded(*child);
+            nodes.set_status(*id, NodeStatus::Error, &reason, now);
+            self.retry_state.given_up.insert(*id, reason);
         }
     }
 
-    /// Gives up nodes that still run although the provider acknowledged many stops.
-    pub(crate) fn give_up_stops(&mut self, plan: &Plan, strategy: &mut Individual<'_>) -> bool {
-        let now = self.now();
-        let futile = |id: &&NodeId| strategy.stops.get(id).is_some_and(|stops| *stops >= FUTILE_ATTEMPTS);
+    /// Gives up nodes that still run although the provider acknowledged many stops; whether there are any.
+    pub(super) fn give_up_stops(
+        &mut self,
+        plan: &Plan,
+        nodes: &mut Members,
+        children: &mut Children,
+        journal: &mut Journal,
+        now: Timestamp,
+    ) -> bool {
+        let futile = |id: &&NodeId| self.stops.get(id).is_some_and(|stops| *stops >= FUTILE_ATTEMPTS);
         let futile: Vec<NodeId> = plan.stop.iter().filter(futile).copied().collect();
         for id in &futile {
             let message =
                 format!("it was stopped {FUTILE_ATTEMPTS} times, each time with success, and is still there");
-            self.failed(*id, &ProviderError::permanent("StopIgnored", message), strategy, now);
+            let error = ProviderError::permanent("StopIgnored", message);
+            self.record_failure(*id, &error, now);
+            report_failure(nodes, children, journal, *id, &error, now);
         }
         !futile.is_empty()
     }
 }
+
+/// The delay after a number of attempts in a row.
+fn retry_delay(backoff: Backoff, attempts: u32) -> TimeSpan {
+    backoff.delay(attempts, fastrand::f64())
+}
+
+/// Records that a node runs.
+pub(super) fn record_started(
+    nodes: &mut Members,
+    children: &mut Children,
+    id: NodeId,
+    physical_id: String,
+    now: Timestamp,
+) {
+    let Some(node) = nodes.get_mut(id) else { return };
+    let reason = node.start_reason();
+    node.start(physical_id, now);
+    children.end(id, succeeded(reason));
+}
+
+/// Records why a node was not started or stopped; a permanent failure ends its child action.
+fn report_failure(
+    nodes: &mut Members,
+    children: &mut Children,
+    journal: &mut Journal,
+    id: NodeId,
+    error: &ProviderError,
+    now: Timestamp,
+) {
+    if !error.transient {
+        children.end(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
+    }
+    let Some(node) = nodes.get_mut(id) else { return };
+    if !error.transient {
+        node.status = NodeStatus::Error;
+    }
+    node.status_reason.clone_from(&error.message);
+    node.updated_at = Some(now);
+    if !error.transient || error.is_node_exit() {
+        let level = if error.transient { Level::Warn } else { Level::Error };
+        journal.report_node(node, level, &error.reason, &error.message, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

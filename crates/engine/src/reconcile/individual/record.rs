@@ -1,0 +1,165 @@
+//! What a plan changes in memory, and the commit before its step.
+
+use std::collections::HashSet;
+
+use muster_core::action::{Action, ActionKind};
+use muster_core::change::{Change, Delete, NewMember, Recovery};
+use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::time::Timestamp;
+
+use crate::action_data::ActionData;
+use crate::intent::{naming, placements};
+use crate::reconcile::individual::plan::Plan;
+use crate::reconcile::individual::results::record_started;
+use crate::reconcile::individual::{Goal, Step};
+use crate::run::{ActionRun, Children, Members, Stop, Subject, succeeded};
+
+/// Adds the missing members in memory; returns their ids.
+pub(super) fn add_members(
+    subject: &mut Subject,
+    data: &ActionData,
+    plan: &Plan,
+    now: Timestamp,
+) -> Vec<NodeId> {
+    let head = plan.add_head.then(|| naming::head(&subject.cluster, now));
+    let mut nodes: Vec<_> = head.into_iter().collect();
+    let mut places = placements::unused(data);
+    for (group, count) in &plan.add {
+        let workers = naming::new_workers(&mut subject.cluster, group, *count, now);
+        nodes.extend(workers.into_iter().map(|worker| placements::assign(worker, places.next())));
+    }
+    let ids = nodes.iter().map(|node| node.id).collect();
+    subject.nodes.add(nodes);
+    ids
+}
+
+/// Applies the observation in memory.
+pub(super) fn record_observed(nodes: &mut Members, children: &mut Children, plan: &Plan, now: Timestamp) {
+    for (id, physical_id) in &plan.up {
+        let is_known =
+            |node: &Node| node.status == NodeStatus::Active && node.physical_id.as_ref() == Some(physical_id);
+        // Observing a node that this action changes does not complete it.
+        let is_changing = |node: &Node| matches!(node.status, NodeStatus::Deleting | NodeStatus::Operating);
+        if nodes.get(*id).is_some_and(|node| !is_known(node) && !is_changing(node)) {
+            record_started(nodes, children, *id, physical_id.clone(), now);
+        }
+    }
+    for (id, why) in &plan.down {
+        let worked = |node: &Node| {
+            !matches!(
+                node.status,
+                NodeStatus::Error | NodeStatus::Creating | NodeStatus::Recovering | NodeStatus::Init
+            )
+        };
+        if nodes.get(*id).is_some_and(worked) {
+            nodes.set_status(*id, NodeStatus::Error, why, now);
+        }
+    }
+}
+
+/// The commit before the step: the nodes that are about to be started and stopped, and their child actions.
+pub(super) async fn record_step(
+    run: &mut ActionRun,
+    goal: &Goal,
+    Step { plan, added }: &Step,
+    intent: bool,
+) -> Result<(), Stop> {
+    let now = run.now();
+    let lost_head = lost_head(&run.subject, plan);
+    if lost_head.is_some() {
+        // A new head: workers that cannot rejoin it belong to the old one from here on.
+        run.subject.cluster.incarnation += 1;
+    }
+    let mut children = record_starts(&mut run.subject, &mut run.children, plan, added, lost_head, now);
+    children.extend(record_stops(&mut run.subject.nodes, &mut run.children, plan, &goal.leaving, now));
+    run.subject.nodes.insert(added.iter().copied());
+    remove_gone(&mut run.subject.nodes, &mut run.children, &plan.gone);
+    if run.action.kind != ActionKind::ClusterCreate {
+        run.data.record_added(added);
+    }
+    let mut record = run.pending();
+    record.children = children;
+    record.applied = true;
+    // Decisions of policies are committed with the plan: an engine that takes over does not run them again.
+    record.data = run.data.stored();
+    if intent || lost_head.is_some() || !added.is_empty() {
+        record.cluster = run.subject.row(&run.action);
+    }
+    run.record(record).await
+}
+
+/// Marks nodes that are about to be started; returns their child actions.
+fn record_starts(
+    Subject { cluster: Cluster { incarnation, .. }, nodes, .. }: &mut Subject,
+    children: &mut Children,
+    plan: &Plan,
+    added: &[NodeId],
+    lost_head: Option<NodeId>,
+    now: Timestamp,
+) -> Vec<Action> {
+    let added: HashSet<NodeId> = added.iter().copied().collect();
+    let mut begun = Vec::new();
+    for id in &plan.start {
+        let change = if added.contains(id) {
+            Change::CreateNode(NewMember::default())
+        } else {
+            Change::RecoverNode(Recovery::default())
+        };
+        begun.extend(children.begin(&change, *id, now));
+        if let Some(node) = nodes.get_mut(*id) {
+            node.status =
+                if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
+            if node.incarnation < *incarnation && lost_head != Some(*id) {
+                // It follows a new head, or is restarted on request: that does not count as a crash.
+                node.starts.clear();
+            }
+            node.incarnation = *incarnation;
+            node.record_start(now);
+            node.updated_at = Some(now);
+        }
+    }
+    begun
+}
+
+/// Marks nodes that are about to be stopped; returns their child actions.
+fn record_stops(
+    nodes: &mut Members,
+    children: &mut Children,
+    plan: &Plan,
+    leaving: &HashSet<NodeId>,
+    now: Timestamp,
+) -> Vec<Action> {
+    let mut begun = Vec::new();
+    for id in &plan.stop {
+        // A node that is stopped to be recreated must not look lost to observers.
+        let (change, status) = if leaving.contains(id) {
+            (Change::DeleteNode(Delete::default()), NodeStatus::Deleting)
+        } else {
+            (Change::RecoverNode(Recovery::default()), NodeStatus::Recovering)
+        };
+        begun.extend(children.begin(&change, *id, now));
+        if let Some(node) = nodes.get_mut(*id) {
+            node.status = status;
+            node.updated_at = Some(now);
+        }
+    }
+    begun
+}
+
+/// The head, if it worked before and is about to be restarted after a crash.
+fn lost_head(subject: &Subject, plan: &Plan) -> Option<NodeId> {
+    let present = subject.cluster.incarnation;
+    let lost =
+        |node: &Node| node.role == NodeRole::Head && node.created_at.is_some() && node.incarnation == present;
+    plan.start.iter().copied().find(|id| subject.node(*id).is_some_and(lost))
+}
+
+/// Ends the child actions of members that are gone, and removes their rows with the next commit.
+pub(super) fn remove_gone(nodes: &mut Members, children: &mut Children, gone: &[NodeId]) {
+    for id in gone {
+        children.end(*id, succeeded("Deletion succeeded"));
+    }
+    nodes.delete(gone.iter().copied());
+}

@@ -1,0 +1,25 @@
+//! Changes of the world that the provider reports for a cluster.
+
+use crate::notify::Subscription;
+
+/// Reported changes, and up to which of them the cluster was observed.
+pub(crate) struct World {
+    changes: Subscription,
+    observed: u64,
+}
+
+impl World {
+    pub(super) fn new(changes: Subscription) -> Self {
+        Self { observed: changes.version(), changes }
+    }
+
+    /// An observation begins: it covers all changes that were reported before it.
+    pub(crate) fn begin_observation(&mut self) {
+        self.observed = self.changes.version();
+    }
+
+    /// Returns once a change was reported that the last observation may have missed.
+    pub(crate) async fn changed(&self) {
+        self.changes.changed_since(self.observed).await;
+    }
+}

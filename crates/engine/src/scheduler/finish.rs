@@ -1,0 +1,119 @@
+//! The end of an action: its last commit, and the status of everything that it leaves.
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::ids::NodeId;
+use muster_core::node::NodeStatus;
+use muster_core::status::{Counts, HeadState};
+use muster_core::time::Timestamp;
+use muster_store::commands::End;
+
+use crate::actions;
+use crate::actions::policies::{apply_effects, policy_context};
+use crate::events;
+use crate::policy::Effects;
+use crate::reconcile::individual::abort::{is_healing_disabled, is_unfinished, with_healing_disabled};
+use crate::run::{ActionRun, Stop, Subject};
+
+/// The last commit: results, the cluster's status, the end of the action and of all children, and the release of its
+/// locks.
+pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &str) -> Result<(), Stop> {
+    let reason = notify_policies(run, status, reason).await;
+    let now = run.now();
+    if status != ActionStatus::Succeeded {
+        actions::roll_back(&mut run.subject, &run.change, &run.data);
+    }
+    let end = End { status, reason };
+    settle_nodes(&mut run.subject, run.action.kind, &end, now);
+    let deleted = actions::deletes(&run.change) && status == ActionStatus::Succeeded;
+    settle_cluster(&mut run.subject, &run.action, deleted, &end, now);
+    let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
+    run.journal.events.push(match &run.subject.target {
+        Some(node) => events::of_node_action(&run.action, node, phase, &end.reason, now),
+        None => events::of_action(&run.action, &run.subject.cluster, phase, &end.reason, now),
+    });
+    let mut record = run.pending();
+    record.applied = status == ActionStatus::Succeeded;
+    if run.subject.is_shared(run.action.kind) {
+        record.evaluate = Some((run.subject.cluster.id, run.action.kind));
+    } else {
+        record.cluster = run.subject.row(&run.action);
+    }
+    record.end_other_children = Some(end.clone());
+    record.data = run.data.stored();
+    record.bindings = std::mem::take(&mut run.journal.bindings);
+    record.end = Some(end.clone());
+    run.record(record).await?;
+    run.context.metrics.action_ended(run.action.kind, status);
+    tracing::info!(%status, reason = end.reason, "ended");
+    Ok(())
+}
+
+async fn notify_policies(run: &mut ActionRun, status: ActionStatus, reason: &str) -> String {
+    let ActionRun { context, action, change, subject, data, journal, .. } = run;
+    if subject.bindings.is_empty() {
+        return reason.to_owned();
+    }
+    let mut effects = Effects::default();
+    let policy_context = policy_context(context, (action, change), subject, data, &mut effects);
+    let succeeded = status == ActionStatus::Succeeded;
+    let result = context.policies.after(&subject.bindings, policy_context, succeeded).await;
+    apply_effects(subject, journal, effects);
+    match result {
+        Ok(()) => reason.to_owned(),
+        Err(why) => format!("{reason} {why}"),
+    }
+}
+
+/// Marks nodes that the action began to change and did not finish.
+fn settle_nodes(subject: &mut Subject, kind: ActionKind, end: &End, now: Timestamp) {
+    // Delegated members keep their observed status; their operator continues.
+    if end.status == ActionStatus::Succeeded || subject.is_delegated() {
+        return;
+    }
+    let unfinished = subject.own_nodes(kind).filter(|node| is_unfinished(node.status));
+    let ids: Vec<NodeId> = unfinished.map(|node| node.id).collect();
+    for id in ids {
+        if let Some(node) = subject.nodes.get_mut(id) {
+            node.status = NodeStatus::Error;
+            // An earlier success or progress message is no reason for an error.
+            let stale = ["succeeded", "in progress"];
+            if node.status_reason.is_empty() || stale.iter().any(|end| node.status_reason.ends_with(end)) {
+                node.status_reason.clone_from(&end.reason);
+            }
+            node.updated_at = Some(now);
+        }
+    }
+}
+
+/// Evaluates the cluster's status.
+fn settle_cluster(subject: &mut Subject, action: &Action, deleted: bool, end: &End, now: Timestamp) {
+    let succeeded = end.status == ActionStatus::Succeeded;
+    let counts = Counts::of(&subject.cluster, subject.nodes.as_slice());
+    let (mut new_status, mut new_reason) = counts.evaluate(&subject.cluster, events::action_label(action));
+    let created = succeeded || action.kind != ActionKind::ClusterCreate;
+    if !created && counts.head == HeadState::Lost {
+        (new_status, new_reason) =
+            (ClusterStatus::Error, format!("{}: the head did not start.", action.kind));
+    }
+    if deleted {
+        (new_status, new_reason) = (ClusterStatus::Deleted, end.reason.clone());
+        subject.cluster.deleted_at = Some(now);
+    } else if !succeeded {
+        new_reason = format!("{new_reason} {}", end.reason);
+        if is_healing_disabled(&subject.cluster, &subject.capabilities) {
+            new_reason = with_healing_disabled(&new_reason);
+        }
+    } else if new_status != ClusterStatus::Active && !subject.obstacles.is_empty() {
+        new_reason = format!("{new_reason} {}", subject.obstacles.join("; "));
+    }
+    let cluster = &mut subject.cluster;
+    cluster.status = new_status;
+    cluster.status_reason = new_reason;
+    cluster.updated_at = Some(now);
+    if succeeded {
+        cluster.created_at = cluster.created_at.or(Some(now));
+    }
+    counts.write_to(cluster);
+    cluster.observed.at = Some(now);
+}
