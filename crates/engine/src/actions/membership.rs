@@ -9,6 +9,7 @@ use muster_core::ids::NodeId;
 use muster_core::membership::{HEAD_STAYS, RequestedNode, cannot_add, cannot_leave, cannot_replace};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
+use muster_store::Store;
 
 use crate::actions::member_removal::{self, Leaving};
 use crate::actions::membership::join::Join;
@@ -20,7 +21,7 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     let begun = run.action.applied_at.is_some();
     let group = run.subject.changed_group(&run.change)?;
     if !begun {
-        let found = Rows::read(run, &wanted).await?;
+        let found = Rows::read(&run.context.store, &wanted).await?;
         fail_if(cannot_add(&run.subject.cluster, &found.of(&wanted)))?;
         run.subject.change_sizes(&run.change, &run.data)?;
     }
@@ -66,7 +67,7 @@ pub(crate) async fn replace(
             return Err(Stop::Failed("the head cannot be replaced: recover it instead".to_owned()));
         }
         let all: Vec<NodeId> = old.iter().chain(&new).copied().collect();
-        let found = Rows::read(run, &all).await?;
+        let found = Rows::read(&run.context.store, &all).await?;
         fail_if(cannot_replace(&run.subject.cluster, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, replaces: Some(old) }).collect();
@@ -83,8 +84,7 @@ fn fail_if(why: Option<String>) -> Result<(), Stop> {
 struct Rows(HashMap<NodeId, (String, Option<(Node, ProfileType)>)>);
 
 impl Rows {
-    async fn read(run: &ActionRun, ids: &[NodeId]) -> Result<Self, Stop> {
-        let store = &run.context.store;
+    async fn read(store: &Store, ids: &[NodeId]) -> Result<Self, Stop> {
         let nodes = store.nodes_of(ids).await?;
         let profiles: Vec<_> =
             nodes.iter().map(|node| node.profile_id).collect::<HashSet<_>>().into_iter().collect();

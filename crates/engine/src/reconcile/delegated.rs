@@ -52,7 +52,7 @@ enum Step {
 pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
     let mut strategy = Delegated {
         progress: WriteProgress { acknowledged: run.action.applied_at.is_some(), ..WriteProgress::default() },
-        decision: WriteDecision::load(run),
+        decision: WriteDecision::load(&run.subject, &run.change, &run.data),
         stale: false,
         flushed_at: run.now(),
         lost_writes: 0,
@@ -91,7 +91,7 @@ impl Strategy for Delegated {
         self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
         let decision = match self.decision.take() {
             Some(decision) => decision,
-            None => WriteDecision::decide(run, &observed)?,
+            None => WriteDecision::decide(&run.subject, &run.change, &run.data, &observed)?,
         };
         self.progress.called = decision.called;
         let verdict = plan::plan(&decision.goal, &observed, &self.progress, now);
@@ -188,7 +188,7 @@ impl Delegated {
     /// Records what is about to be written and under which fence, then writes it.
     async fn call(&mut self, run: &mut ActionRun, mut decision: WriteDecision) -> Result<(), Stop> {
         decision.called = decision.called.or(Some(run.action.fence));
-        decision.save(run);
+        decision.save(&mut run.data);
         let decision = self.decision.insert(decision).clone();
         // A creation needs no record before the write: its intent was committed when the action was accepted.
         if decision.goal.write != Write::Create {
@@ -252,7 +252,7 @@ impl Delegated {
         }
         let now = run.now();
         add_placeholders(&mut run.subject, &decision.goal, now);
-        decision.save(run);
+        decision.save(&mut run.data);
         self.stale = true;
         // The current observation goes into the same commit.
         if let Ok(observed) = observe(run).await? {

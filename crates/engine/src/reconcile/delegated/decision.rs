@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
-use muster_core::action::{Fence, Target};
+use muster_core::action::Fence;
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
 
-use crate::action_data::{DelegatedDecision, GroupSizes};
+use crate::action_data::{ActionData, DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::choose_victims;
 use crate::intent::{Baseline, Intent, find_group, properties_after, size_changes, with_sizes};
 use crate::ports::provider::{MemberId, ObjectState, Observed, OperatorCapabilities};
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
-use crate::run::{ActionRun, Stop};
+use crate::run::{Stop, Subject};
 
 /// The decision of an action.
 #[derive(Debug, Clone)]
@@ -31,16 +31,21 @@ pub(crate) struct WriteDecision {
 
 impl WriteDecision {
     /// Loads the decision of an earlier engine.
-    pub(crate) fn load(run: &ActionRun) -> Option<Self> {
-        Some(Self::new(run, run.data.delegated.clone()?))
+    pub(crate) fn load(subject: &Subject, change: &Change, data: &ActionData) -> Option<Self> {
+        Some(Self::new(subject, change, data.delegated.clone()?))
     }
 
     /// Decides by the current observation; the rows mirror it already.
-    pub(crate) fn decide(run: &ActionRun, observed: &Observed) -> Result<Self, Stop> {
-        let decided = match &run.change {
-            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(run)?,
-            Change::UpdateCluster(_) => updated(run, observed)?,
-            Change::RecoverNode(_) => restarted(run, observed)?,
+    pub(crate) fn decide(
+        subject: &Subject,
+        change: &Change,
+        data: &ActionData,
+        observed: &Observed,
+    ) -> Result<Self, Stop> {
+        let decided = match change {
+            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(subject, change, data)?,
+            Change::UpdateCluster(_) => updated(subject, change, data, observed)?,
+            Change::RecoverNode(_) => restarted(subject, observed)?,
             Change::CreateCluster
             | Change::DeleteCluster(_)
             | Change::CheckCluster(_)
@@ -59,17 +64,17 @@ impl WriteDecision {
             | Change::LeaveNode
             | Change::CheckNode(_)
             | Change::OperateNode(_) => {
-                return Err(Stop::Failed(format!("Unsupported action: {}.", run.change.kind())));
+                return Err(Stop::Failed(format!("Unsupported action: {}.", change.kind())));
             }
         };
-        Ok(Self::new(run, decided))
+        Ok(Self::new(subject, change, decided))
     }
 
-    fn new(run: &ActionRun, decided: DelegatedDecision) -> Self {
+    fn new(subject: &Subject, change: &Change, decided: DelegatedDecision) -> Self {
         let DelegatedDecision { wanted, groups, recipe, head, victims, old, before, called, .. } = decided;
-        let unmade = run.subject.cluster.observed.object.is_none();
-        let can = |what: fn(OperatorCapabilities) -> bool| run.subject.operator().is_some_and(what);
-        let (write, complete) = match &run.change {
+        let unmade = subject.cluster.observed.object.is_none();
+        let can = |what: fn(OperatorCapabilities) -> bool| subject.operator().is_some_and(what);
+        let (write, complete) = match change {
             Change::CreateCluster => (Write::Create, WaitScope::All),
             // A cluster that was never created cannot be recovered, but the cause of the failure may be gone.
             Change::RecoverNode(_) | Change::RecoverCluster(_) if unmade => (Write::Create, WaitScope::All),
@@ -87,18 +92,18 @@ impl WriteDecision {
             _ => (Write::Nothing, WaitScope::Groups(Vec::new())),
         };
         let rolled = recipe && can(|operator| operator.rolls);
-        let has_head = run.subject.cluster.has_head;
+        let has_head = subject.cluster.has_head;
         let goal = WriteGoal { write, wanted, recipe, head, complete, old, rolled, has_head, unmade };
         Self { goal, victims, before, called }
     }
 
     /// Stores the decision with the action.
-    pub(crate) fn save(&self, run: &mut ActionRun) {
+    pub(crate) fn save(&self, data: &mut ActionData) {
         let groups = match &self.goal.complete {
             WaitScope::All => Vec::new(),
             WaitScope::Groups(groups) => groups.clone(),
         };
-        run.data.delegated = Some(DelegatedDecision {
+        data.delegated = Some(DelegatedDecision {
             wanted: self.goal.wanted.clone(),
             groups,
             recipe: self.goal.recipe,
@@ -107,7 +112,7 @@ impl WriteDecision {
             old: self.goal.old.clone(),
             before: self.before.clone(),
             called: self.called,
-            ..run.data.delegated.take().unwrap_or_default()
+            ..data.delegated.take().unwrap_or_default()
         });
     }
 
@@ -135,17 +140,16 @@ impl WriteDecision {
 }
 
 /// The cluster after the change, counted from the object's sizes: members may still be starting.
-fn after(run: &ActionRun) -> Result<Cluster, Stop> {
-    let limit = run.context.config.max_nodes_per_cluster;
-    let intent = Intent { cluster: &run.subject.cluster, baseline: Baseline::Desired, limit };
-    intent.after(&run.change, &run.data).map_err(Stop::Failed)
+fn after(subject: &Subject, change: &Change, data: &ActionData) -> Result<Cluster, Stop> {
+    let intent = Intent { baseline: Baseline::Desired, ..subject.intent() };
+    intent.after(change, data).map_err(Stop::Failed)
 }
 
-fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
-    let intent = after(run)?;
-    let groups = find_group(&intent, run.change.group()).map(|group| group.name.clone());
-    let wanted = size_changes(&run.subject.cluster, &intent);
-    let victims = victims(run, &wanted)?;
+fn resized(subject: &Subject, change: &Change, data: &ActionData) -> Result<DelegatedDecision, Stop> {
+    let intent = after(subject, change, data)?;
+    let groups = find_group(&intent, change.group()).map(|group| group.name.clone());
+    let wanted = size_changes(&subject.cluster, &intent);
+    let victims = victims(subject, &chosen(change, data), &wanted)?;
     Ok(DelegatedDecision {
         wanted,
         groups: groups.into_iter().collect(),
@@ -154,17 +158,22 @@ fn resized(run: &ActionRun) -> Result<DelegatedDecision, Stop> {
     })
 }
 
-fn updated(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, Stop> {
-    let intent = after(run)?;
-    let wanted = size_changes(&run.subject.cluster, &intent);
-    let victims = victims(run, &wanted)?;
+fn updated(
+    subject: &Subject,
+    change: &Change,
+    data: &ActionData,
+    observed: &Observed,
+) -> Result<DelegatedDecision, Stop> {
+    let intent = after(subject, change, data)?;
+    let wanted = size_changes(&subject.cluster, &intent);
+    let victims = victims(subject, &chosen(change, data), &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
-    let (before, after) = (&run.subject.cluster, &intent);
+    let (before, after) = (&subject.cluster, &intent);
     let recipe = !after.has_same_recipe(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
     // Members that are made from something else from now on.
-    let profile = &run.subject.profile;
+    let profile = &subject.profile;
     let change = RecipeChange::between((before, profile), (after, profile));
     let old = observed.members.iter().filter(|member| change.concerns(member.role, member.group.as_deref()));
     let before = old.map(|member| member.id.clone()).collect();
@@ -173,19 +182,18 @@ fn updated(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, St
 }
 
 /// The members that policies chose, or else the request names.
-fn chosen(run: &ActionRun) -> Vec<NodeId> {
-    let decided = run.data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
-    decided.or_else(|| run.change.named_victims()).unwrap_or_default()
+fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
+    let decided = data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
+    decided.or_else(|| change.named_victims()).unwrap_or_default()
 }
 
 /// The victims where a group shrinks, if they can be chosen.
-fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
-    let chosen = chosen(run);
-    if !run.subject.capabilities.choose_victims {
+fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
+    if !subject.capabilities.choose_victims {
         if chosen.is_empty() {
             return Ok(Vec::new());
         }
-        let kind = &run.subject.cluster.profile_type;
+        let kind = &subject.cluster.profile_type;
         return Err(Stop::Failed(format!(
             "clusters of type {kind} cannot choose victims: which of their workers go is not up to Muster"
         )));
@@ -194,19 +202,19 @@ fn victims(run: &ActionRun, wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> 
     for GroupSizes { group, desired, .. } in wanted {
         let Some(desired) = desired else { continue };
         let own = |node: &&Node| mirror::stays(node) && node.group.as_ref() == Some(group);
-        let members: Vec<&Node> = run.subject.nodes.iter().filter(own).collect();
+        let members: Vec<&Node> = subject.nodes.iter().filter(own).collect();
         let surplus = members.len().saturating_sub(usize::try_from(*desired).unwrap_or(usize::MAX));
-        victims.extend(choose_victims(&members, surplus, &chosen, run.subject.profile.created_at));
+        victims.extend(choose_victims(&members, surplus, chosen, subject.profile.created_at));
     }
     Ok(victims)
 }
 
 /// The current head, and the workers that cannot rejoin another.
-fn restarted(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, Stop> {
-    let Target::Node(id) = run.action.target else {
+fn restarted(subject: &Subject, observed: &Observed) -> Result<DelegatedDecision, Stop> {
+    let Some(target) = &subject.target else {
         return Err(Stop::Failed("its target is no node".to_owned()));
     };
-    match run.subject.node(id).map(|node| node.role) {
+    match subject.node(target.id).map(|node| node.role) {
         Some(NodeRole::Head) => {}
         Some(NodeRole::Worker | NodeRole::Unknown(_)) => {
             return Err(Stop::Failed("its operator brings single workers back".to_owned()));
@@ -214,7 +222,7 @@ fn restarted(run: &ActionRun, observed: &Observed) -> Result<DelegatedDecision, 
         None => return Err(Stop::Failed("its node is not there any more".to_owned())),
     }
     let said = matches!(&observed.object, ObjectState::Present(spec) if spec.workers_outlive_head);
-    let alone = said || run.subject.capabilities.workers_outlive_head;
+    let alone = said || subject.capabilities.workers_outlive_head;
     let goes = |role| role == NodeRole::Head || !alone;
     let old = observed.members.iter().filter(|member| !member.leaving && goes(member.role));
     Ok(DelegatedDecision {
