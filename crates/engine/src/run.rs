@@ -9,6 +9,8 @@ mod journal;
 mod load;
 mod members;
 mod provider;
+#[cfg(test)]
+pub(crate) mod sample;
 mod slot;
 mod stop;
 mod subject;

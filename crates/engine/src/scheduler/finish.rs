@@ -117,3 +117,6 @@ fn settle_cluster(subject: &mut Subject, action: &Action, deleted: bool, end: &E
     counts.write_to(cluster);
     cluster.observed.at = Some(now);
 }
+
+#[cfg(test)]
+mod tests;
