@@ -94,19 +94,22 @@ pub fn notice(limit: TimeSpan) -> TimeSpan {
 impl Cluster {
     /// When its lifetime ends. It counts from the end of the creation; if that failed, from the request.
     pub fn lifetime_ends_at(&self) -> Option<Timestamp> {
-        let begun = match self.created_at {
-            None if self.status.is_transitional() => return None,
-            None => self.init_at,
-            Some(created) => created,
-        };
-        Some(begun.after(self.limits.max_lifetime?))
+        if self.created_at.is_none() && self.status.is_transitional() {
+            return None;
+        }
+        Some(self.begun_at().after(self.limits.max_lifetime?))
+    }
+
+    /// The end of its creation; if that failed, the request.
+    fn begun_at(&self) -> Timestamp {
+        self.created_at.unwrap_or(self.init_at)
     }
 
     /// Since when it is unused: nothing ran on it, and no user changed it. None while an action is in progress.
     pub fn unused_since(&self) -> Option<Timestamp> {
-        let (idle, created) = (self.expiry_state.idle_since?, self.created_at?);
+        let (idle, begun) = (self.expiry_state.idle_since?, self.begun_at());
         let settled = !self.status.is_transitional();
-        settled.then(|| idle.max(created).max(self.updated_at.unwrap_or(created)))
+        settled.then(|| idle.max(begun).max(self.updated_at.unwrap_or(begun)))
     }
 
     /// When its idle timeout is reached, if it stays unused.
@@ -137,18 +140,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case::used_after_its_creation(100, None, 150, Some(150))]
-    #[case::never_used(100, None, 0, Some(100))]
-    #[case::changed_since(100, Some(170), 150, Some(170))]
+    #[case::used_after_its_creation(Some(100), None, 150, Some(150))]
+    #[case::never_used(Some(100), None, 0, Some(100))]
+    #[case::changed_since(Some(100), Some(170), 150, Some(170))]
+    #[case::creation_failed(None, Some(60), 0, Some(60))]
     fn it_is_unused_since_the_last_of_use_and_change(
-        #[case] created: i64,
+        #[case] created: Option<i64>,
         #[case] updated: Option<i64>,
         #[case] idle: i64,
         #[case] expected: Option<i64>,
     ) {
         let mut cluster = Cluster {
             status: ClusterStatus::Active,
-            created_at: Some(at(created)),
+            init_at: at(50),
+            created_at: created.map(at),
             updated_at: updated.map(at),
             limits: Limits { idle_timeout: Some(TimeSpan::from_secs(10)), max_lifetime: None },
             expiry_state: ExpiryState { idle_since: Some(at(idle)), ..ExpiryState::default() },

@@ -105,6 +105,28 @@ impl LimitScenario {
     }
 }
 
+/// A cluster with an idle timeout whose creation failed.
+async fn failed(kind: Kind) -> Option<LimitScenario> {
+    let clock = ManualClock::default();
+    let harness = setup().clock(&clock).open(kind).await?;
+    let limits = Limits { idle_timeout: Some(LIMIT), max_lifetime: None };
+    let cluster = Cluster { limits, init_at: clock.now(), ..harness::cluster(FAKE_CLUSTER, 1) };
+    harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it cannot start"));
+    let created = harness.create(&cluster).await;
+    assert_eq!(harness.ended(created).await.status, ActionStatus::Failed);
+    Some(LimitScenario { clock, harness, cluster })
+}
+
+#[database_test(failed)]
+async fn a_cluster_whose_creation_failed_is_deleted_when_it_is_idle(scenario: LimitScenario) {
+    assert_eq!(scenario.harness.cluster(scenario.cluster.id).await.created_at, None);
+    scenario.falls_idle();
+    for _ in 0..4 {
+        scenario.turn().await;
+    }
+    scenario.is_deleted().await;
+}
+
 #[database_test(LimitScenario::idle)]
 async fn an_idle_cluster_is_warned_of_and_deleted(scenario: LimitScenario) {
     scenario.turn().await;

@@ -50,7 +50,7 @@ pub(crate) fn is_query_due(cluster: &Cluster, watch_state: WatchState, now: Time
 /// that counts as use.
 fn next_query_at(cluster: &Cluster, watch_state: WatchState) -> Option<Timestamp> {
     let limit = cluster.limits.idle_timeout?;
-    if cluster.created_at.is_none() || cluster.status.is_transitional() {
+    if cluster.status.is_transitional() {
         return None;
     }
     let Some(queried_at) = watch_state.queried_at else { return Some(Timestamp::default()) };
@@ -72,6 +72,8 @@ pub(crate) fn decide(
     if let Some(activity) = activity {
         observed.expiry_state.idle_since = match activity {
             Activity::IdleSince(since) => Some(since.min(now)),
+            // A cluster whose creation failed may have nothing that could answer, and nothing that could be used.
+            Activity::Unknown if cluster.created_at.is_none() => Some(cluster.init_at),
             Activity::Busy | Activity::Unknown => None,
         };
     }

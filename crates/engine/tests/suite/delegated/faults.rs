@@ -8,11 +8,11 @@ use muster_engine::Config;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_testkit::operator::{Lie, OPERATED_CLUSTER, Verb};
-use muster_testkit::{ManualClock, database_test};
+use muster_testkit::{ManualClock, database_test, eventually};
 use rstest::rstest;
 
 use super::{created, ids, names, open, operated, recorded_events, soon, until, within_a_second, workers};
-use crate::harness::{Harness, Kind, exactly, setup};
+use crate::harness::{Harness, Kind, PATIENCE, exactly, setup};
 
 #[database_test(open)]
 async fn a_write_that_is_refused_for_good_fails_with_the_refusers_words(harness: Harness) {
@@ -110,8 +110,13 @@ async fn while_the_state_is_unknown_nothing_is_written_and_nothing_is_gone(
     harness.operators.release();
     let looks = harness.operators.looks();
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(4)).await;
+    eventually("the resize runs", PATIENCE, async || {
+        let status = harness.action(resize).await.status;
+        if status == ActionStatus::Running { Ok(()) } else { Err(status) }
+    })
+    .await;
     // The observations of the observer and of the action.
-    harness.operators.begun(Verb::Observe, looks + 4).await;
+    harness.operators.begun(Verb::Observe, looks + 2).await;
     assert_eq!(harness.action(resize).await.status, ActionStatus::Running);
     assert_eq!(harness.operators.count(Verb::Update), 0);
     assert_eq!(harness.nodes(cluster.id).await, before);

@@ -47,6 +47,23 @@ fn it_ends_only_when_it_says_that_nothing_ran_for_long_enough(
     assert_eq!((decision.end, !decision.warn.is_empty(), decision.next), (end, warned, Some(at(next))));
 }
 
+#[rstest]
+#[case::silent(Activity::Unknown, 1100, Some(ExpiryReason::Idle))]
+#[case::silent_and_not_over(Activity::Unknown, 1080, None)]
+#[case::idle(idle(1), 1100, Some(ExpiryReason::Idle))]
+#[case::busy(Activity::Busy, 1100, None)]
+fn a_cluster_whose_creation_failed_ends_too(
+    #[case] said: Activity,
+    #[case] now: i64,
+    #[case] end: Option<ExpiryReason>,
+) {
+    let status = ClusterStatus::Error;
+    let failed =
+        Cluster { status, init_at: at(900), created_at: None, updated_at: Some(at(1000)), ..cluster(None) };
+    assert!(is_query_due(&failed, WatchState::default(), at(now)), "it is asked");
+    assert_eq!(decide(&failed, Some(said), WatchState::default(), at(now)).end, end);
+}
+
 #[test]
 fn each_idle_time_is_warned_of_once() {
     let mut cluster = cluster(None);
@@ -93,7 +110,7 @@ fn nothing_is_asked_while_something_is_under_way() {
     let resizing = Cluster { status: ClusterStatus::Resizing, ..cluster(None) };
     assert!(!is_query_due(&resizing, WatchState::default(), at(2000)));
     assert_eq!(decide(&resizing, None, WatchState::default(), at(2000)).next, None);
-    let uncreated = Cluster { created_at: None, status: ClusterStatus::Error, ..cluster(None) };
+    let uncreated = Cluster { created_at: None, status: ClusterStatus::Creating, ..cluster(None) };
     assert!(!is_query_due(&uncreated, WatchState::default(), at(2000)));
     let queried_at = WatchState { queried_at: Some(at(2000)), deletion_requested_at: None };
     assert!(!is_query_due(&cluster(None), queried_at, at(2024)), "not so soon again");
