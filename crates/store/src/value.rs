@@ -63,27 +63,33 @@ impl IntoValue for Option<i64> {
     }
 }
 
+/// A text as every database can store it: PostgreSQL refuses the character of code 0, which what workloads print may
+/// contain. One such text must not keep the rest of a commit from being written.
+fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
 impl IntoValue for &str {
     fn into_value(self) -> Value {
-        Value::Text(Some(self.to_owned()))
+        Value::Text(Some(storable(self.to_owned())))
     }
 }
 
 impl IntoValue for String {
     fn into_value(self) -> Value {
-        Value::Text(Some(self))
+        Value::Text(Some(storable(self)))
     }
 }
 
 impl IntoValue for &String {
     fn into_value(self) -> Value {
-        Value::Text(Some(self.clone()))
+        Value::Text(Some(storable(self.clone())))
     }
 }
 
 impl IntoValue for Option<String> {
     fn into_value(self) -> Value {
-        Value::Text(self)
+        Value::Text(self.map(storable))
     }
 }
 

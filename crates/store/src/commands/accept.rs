@@ -184,7 +184,7 @@ impl Accept {
             OnConflict::Preempt => healing.into_iter().chain(users).collect(),
         };
         for action in &ends {
-            super::signal::cancel(tx, action, self.action.created_at).await?;
+            super::signal::preempt(tx, action.id, self.action.created_at).await?;
         }
         Ok(None)
     }

@@ -1,8 +1,10 @@
 //! Telling an action to end, to stop for a while, or to go on.
 
 use futures::future::BoxFuture;
-use muster_core::action::{Action, ActionStatus, Control};
+use muster_core::action::{Action, ActionKind, ActionStatus, Control, Target};
+use muster_core::cluster::ClusterStatus;
 use muster_core::ids::ActionId;
+use muster_core::node::NodeStatus;
 use muster_core::time::Timestamp;
 
 use crate::error::StoreError;
@@ -56,7 +58,10 @@ impl Command for Signal {
                 return find(tx, self.id).await;
             }
             match (self.kind, action.status) {
-                (SignalKind::Cancel, _) => cancel(tx, &action, self.now).await?,
+                (SignalKind::Cancel, _) => {
+                    cancel(tx, &action, self.now).await?;
+                    settle_uncreated(tx, &action, self.now).await?;
+                }
                 (SignalKind::Suspend, ActionStatus::Suspended) => {}
                 (SignalKind::Suspend, _) => suspend(tx, &action, self.now).await?,
                 (SignalKind::Resume, ActionStatus::Suspended) => resume(tx, &action, self.now).await?,
@@ -98,12 +103,19 @@ async fn tell_child(
     Err(StoreError::PartOf { id: child.id, parent, told })
 }
 
-/// Ends what has not begun; tells what has.
-pub(super) async fn cancel(
+/// Cancels an action for another one. Its row is locked and read again: since the other one found it, its engine may
+/// have suspended or ended it.
+pub(super) async fn preempt(
     tx: &mut Transaction<'_>,
-    action: &Action,
+    id: ActionId,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let action = find(tx, id).await?;
+    if action.status.is_final() { Ok(()) } else { cancel(tx, &action, now).await }
+}
+
+/// Ends what has not begun; tells what has.
+async fn cancel(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const END: &str =
         "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 WHERE id = $1";
     // Begun: it has to put its target in order, so an engine ends it.
@@ -120,6 +132,37 @@ pub(super) async fn cancel(
     tx.execute("DELETE FROM locks WHERE action_id = $1", args![action.id.to_string()]).await?;
     tx.touch(Touched::Action(action.id));
     tx.touch(Touched::Work);
+    Ok(())
+}
+
+/// A cluster or node whose creation was cancelled before it began would wait for it for ever. One that began is put in
+/// order by its engine.
+async fn settle_uncreated(
+    tx: &mut Transaction<'_>,
+    action: &Action,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    const CLUSTER: &str = "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4, change = $6 \
+                           WHERE id = $1 AND status = $5 AND deleted_at IS NULL";
+    const NODE: &str =
+        "UPDATE nodes SET status = $2, status_reason = $3, updated_at = $4 WHERE id = $1 AND status = $5";
+    let reason = "its creation was cancelled before it began: recover or delete it";
+    if action.started_at.is_some() {
+        return Ok(());
+    }
+    match (action.kind, action.target) {
+        (ActionKind::ClusterCreate, Target::Cluster(id)) => {
+            let (error, init) = (ClusterStatus::Error.as_str(), ClusterStatus::Init.as_str());
+            let change = tx.change().await?;
+            tx.execute(CLUSTER, args![id.to_string(), error, reason, now, init, change]).await?;
+            tx.touch(Touched::Cluster(id));
+        }
+        (ActionKind::NodeCreate, Target::Node(id)) => {
+            let (error, init) = (NodeStatus::Error.as_str(), NodeStatus::Init.as_str());
+            tx.execute(NODE, args![id.to_string(), error, reason, now, init]).await?;
+        }
+        _ => {}
+    }
     Ok(())
 }
 

@@ -7,10 +7,13 @@ use muster_core::sample;
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Store;
 use muster_store::commands::{Accept, Claim, Claimed, NewCluster, Record, Register, Ticket};
-use muster_testkit::FreshStore;
+use muster_testkit::{FreshStore, eventually};
 use uuid::Uuid;
 
 pub(crate) use muster_testkit::DatabaseKind as Kind;
+
+/// Longer than anything here takes; only a hang reaches it.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 pub(crate) struct Harness {
     pub(crate) store: Store,
@@ -35,6 +38,22 @@ impl Harness {
         let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
         let count = self.fresh.psql(sql).await.expect("PostgreSQL counts");
         count.trim().parse().expect("a number")
+    }
+
+    /// Runs a statement beside the store.
+    pub(crate) async fn psql(&self, sql: &str) -> String {
+        self.fresh.psql(sql).await.expect("PostgreSQL answers")
+    }
+
+    /// Waits until a session of this database is in the middle of `pg_sleep`.
+    pub(crate) async fn until_a_session_sleeps(&self) {
+        let sql = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event = 'PgSleep'";
+        eventually("a session that sleeps", PATIENCE, async || {
+            let count = self.psql(sql).await;
+            if count.trim() == "0" { Err(count) } else { Ok(()) }
+        })
+        .await;
     }
 
     /// Ends the connections on which replicas hear of commits.

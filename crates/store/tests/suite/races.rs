@@ -1,11 +1,13 @@
 //! The same thing asked for by several at the same moment.
 
-use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_core::action::{ActionKind, ActionStatus, Control, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::sample;
 use muster_store::Store;
-use muster_store::commands::{Accept, End, Observe, ObservedCluster, RequestKey, TakeDuty};
+use muster_store::commands::{
+    Accept, End, Observe, ObservedCluster, RequestKey, Signal, SignalKind, TakeDuty,
+};
 use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, Kind, claim, creation, living, record, request};
@@ -101,4 +103,59 @@ async fn preempting_from_another_replica_while_the_holder_writes_never_deadlocks
         accepted.unwrap();
     }
     assert_eq!(harness.deadlocks().await, 0);
+}
+
+/// What an engine does that suspends its action. It commits once another transaction waits for it.
+const SUSPEND: &str = "UPDATE actions SET status = 'SUSPENDED' WHERE ended_at IS NULL; \
+    DO $$ BEGIN FOR i IN 1..1000 LOOP \
+        EXIT WHEN EXISTS (SELECT 1 FROM pg_stat_activity \
+            WHERE datname = current_database() AND wait_event_type = 'Lock'); \
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); \
+    END LOOP; END $$";
+
+#[tokio::test]
+async fn a_deletion_frees_what_is_suspended_at_the_same_moment() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let store = &harness.store;
+    let create = harness.create(1).await;
+    let engine = living(store, 9).await;
+    store.claim(claim(engine)).await.unwrap();
+    let suspend = Signal { id: create.id, kind: SignalKind::Suspend, now: harness::now(2_000) };
+    store.signal(suspend).await.unwrap();
+    let delete = async {
+        harness.until_a_session_sleeps().await;
+        let id = harness::cluster(1).id;
+        store.accept(request(2, ActionKind::ClusterDelete, id, OnConflict::Preempt)).await
+    };
+    let (_, accepted) = futures::join!(harness.psql(SUSPEND), delete);
+    accepted.unwrap();
+    let row = store.action(create.id).await.unwrap().unwrap();
+    assert_eq!((row.status, row.control), (ActionStatus::Ready, Some(Control::Cancel)), "it goes on, to end");
+}
+
+#[database_test]
+async fn a_creation_that_is_cancelled_before_it_began_leaves_no_cluster_that_waits_for_it(harness: Harness) {
+    let create = harness.create(1).await;
+    let cancel = Signal { id: create.id, kind: SignalKind::Cancel, now: harness::now(2_000) };
+    let cancelled = harness.store.signal(cancel).await.unwrap();
+    assert_eq!(cancelled.status, ActionStatus::Cancelled);
+    let cluster = harness.store.cluster(harness::cluster(1).id).await.unwrap().unwrap();
+    assert_eq!(
+        (cluster.status, cluster.status_reason.as_str()),
+        (ClusterStatus::Error, "its creation was cancelled before it began: recover or delete it")
+    );
+}
+
+#[database_test]
+async fn what_a_workload_prints_can_always_be_stored(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let engine = living(store, 9).await;
+    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+    let mut writes = record(&claimed);
+    let cluster_id = Some(harness::cluster(1).id);
+    writes.new_nodes = vec![Node { cluster_id, status_reason: "a\0b".to_owned(), ..sample::node(1) }];
+    store.record(writes).await.unwrap();
+    let stored = store.members(harness::cluster(1).id).await.unwrap();
+    assert_eq!(stored[0].status_reason, "a\u{fffd}b");
 }
