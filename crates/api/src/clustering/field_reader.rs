@@ -50,6 +50,9 @@ impl<'b> FieldReader<'b> {
     pub(super) fn text(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         match self.any(key) {
             None => Ok(None),
+            Some(Value::String(text)) if text.contains('\0') => Err(SenlinError::form(format!(
+                "The value for the {key} field has the character of code 0, which cannot be stored."
+            ))),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(SenlinError::form(MALFORMED)),
         }

@@ -94,6 +94,18 @@ pub(super) fn read<T: DeserializeOwned>(file: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
+/// How many bytes of a cluster's name are part of a folder's name, which the file system limits.
+const NAME_BYTES: usize = 100;
+
+/// The name of the folder in which the logs of a cluster are kept: as much of its name as a folder can have, and its id.
+pub(super) fn kept_name(cluster: &str, id: &str) -> String {
+    let end = cluster.floor_char_boundary(NAME_BYTES);
+    let unsafe_characters = |character: char| character == '/' || character.is_control();
+    let name = cluster[..end].replace(unsafe_characters, "_");
+    // A folder whose name begins with a dot is hidden.
+    format!("{}-{id}", name.trim_start_matches('.'))
+}
+
 /// Moves the logs of a node to where they are kept: `<node id>.log`, `<node id>.log.1`, ….
 pub(super) fn put_logs_away(folder: &NodeFolder, to: &Path) -> io::Result<()> {
     for log in folder.logs()? {
@@ -102,4 +114,20 @@ pub(super) fn put_logs_away(folder: &NodeFolder, to: &Path) -> io::Result<()> {
         fs::rename(&log, to.join(format!("{}.{name}", folder.node())))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::plain("fred", "fred-1")]
+    #[case::long(&"x".repeat(255), &format!("{}-1", "x".repeat(100)))]
+    #[case::of_several_bytes(&"集".repeat(255), &format!("{}-1", "集".repeat(33)))]
+    #[case::a_path("../../a/b", "_.._a_b-1")]
+    fn logs_are_kept_under_a_name_that_a_folder_can_have(#[case] cluster: &str, #[case] expected: &str) {
+        assert_eq!(kept_name(cluster, "1"), expected);
+    }
 }

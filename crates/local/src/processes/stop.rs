@@ -94,7 +94,7 @@ impl Inner {
     /// Puts the logs of a node away where they are kept.
     fn put_away(&self, call: FencedCall<'_>, folder: &NodeFolder) -> Result<(), ProviderError> {
         let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
-        let to = kept.join(format!("{}-{}", call.cluster.name, call.cluster.id.short()));
+        let to = kept.join(place::kept_name(&call.cluster.name, &call.cluster.id.short()));
         place::put_logs_away(folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
     }
 
