@@ -28,6 +28,14 @@ impl Dialect {
         }
     }
 
+    /// Appended to a SELECT whose rows must stay as they are: other replicas that would write them wait meanwhile.
+    pub(crate) const fn for_share(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " FOR SHARE",
+        }
+    }
+
     /// The members of a JSON list as rows: one argument, however many they are.
     fn each_of(self, place: &str) -> String {
         match self {

@@ -49,6 +49,18 @@ impl FreshStore {
         Some(self.database.as_ref()?.psql(sql).await)
     }
 
+    /// Runs a statement beside the store, as another program would.
+    pub async fn execute(&self, sql: &str) {
+        match (&self.database, self.file()) {
+            (Some(database), _) => drop(database.psql(sql).await),
+            (None, Some(file)) => {
+                let connection = rusqlite::Connection::open(file).expect("the file opens again");
+                connection.execute_batch(sql).expect("the statement runs");
+            }
+            (None, None) => unreachable!("a store is over a file or a server"),
+        }
+    }
+
     /// Another replica of the same database; a file has none.
     pub async fn replica(&self) -> Option<Store> {
         Some(Store::connect(self.database.as_ref()?.url()).await.expect("the same database opens again"))

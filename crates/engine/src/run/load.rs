@@ -86,11 +86,11 @@ impl Rows {
             None => store.subject(id).await?,
         };
         let subject = match subject {
-            None if action.collects_garbage() => history(store, id).await?,
-            subject => {
-                subject.filter(|subject| subject.cluster.deleted_at.is_some() == action.collects_garbage())
-            }
+            None if deletes(action.kind) => without_profile(store, id).await?,
+            subject => subject,
         };
+        let subject =
+            subject.filter(|subject| subject.cluster.deleted_at.is_some() == action.collects_garbage());
         let reads::Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
         // A new cluster has no members and no bindings yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
@@ -128,10 +128,13 @@ impl Rows {
     }
 }
 
-/// A cluster that is history. Its profile may be gone: what is removed needs only its type.
-async fn history(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>, Stop> {
-    let cluster = store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_some());
-    Ok(cluster.map(|cluster| {
+const fn deletes(kind: ActionKind) -> bool {
+    matches!(kind, ActionKind::ClusterDelete | ActionKind::NodeDelete)
+}
+
+/// A cluster whose profile may be gone: what is deleted needs only its type.
+async fn without_profile(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>, Stop> {
+    Ok(store.cluster(id).await?.map(|cluster| {
         let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = &cluster;
         let profile = Profile::implicit(*profile_id, name, profile_type.clone(), project, user, *init_at);
         reads::Subject { cluster, profile }

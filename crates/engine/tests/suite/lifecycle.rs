@@ -198,3 +198,16 @@ async fn permanent_gaps_are_refused_before_anything_is_stored(harness: Harness) 
     assert!(stored.is_empty(), "{stored:?}");
     create(ProviderError::transient("Busy", "unknown for now")).await.unwrap();
 }
+
+#[database_test]
+async fn a_cluster_whose_profile_is_gone_can_be_deleted(harness: Harness) {
+    let (cluster, _) = harness.created(2).await;
+    harness.fresh.execute(&format!("DELETE FROM profiles WHERE id = '{}'", cluster.profile_id)).await;
+    let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
+    let deleted = harness.ended(delete).await;
+    assert_eq!(
+        (deleted.status, deleted.status_reason.as_str()),
+        (ActionStatus::Succeeded, "Cluster deletion succeeded.")
+    );
+    assert!(harness.provider.running().is_empty(), "its nodes are gone");
+}

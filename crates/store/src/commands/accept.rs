@@ -1,6 +1,6 @@
 //! Accepting an action: from here on it survives anything.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, OnConflict, Target};
@@ -9,6 +9,7 @@ use muster_core::event::Event;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
+use serde_json::Value;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
@@ -110,6 +111,7 @@ impl Accept {
         }
         // First of all: the same request at another replica waits here, and then finds the answer of this one.
         self.remember_request(tx).await?;
+        self.hold_profiles(tx).await?;
         match &self.cluster {
             Some(new) => make_cluster(tx, new).await?,
             None => {
@@ -125,6 +127,26 @@ impl Accept {
         tx.touch(Touched::Action(self.action.id));
         tx.touch(Touched::Work);
         Ok(Accepted { action: self.action.clone(), replayed: false })
+    }
+
+    /// Profiles that this refers to have to exist, and stay until it is committed: from then on they are in use.
+    async fn hold_profiles(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let of_cluster = self.cluster.as_ref().filter(|new| new.profile.is_none());
+        let of_inputs = self.action.inputs.get("profile_id").and_then(Value::as_str);
+        let mut ids: BTreeSet<String> = self.nodes.iter().map(|node| node.profile_id.to_string()).collect();
+        ids.extend(of_cluster.map(|new| new.cluster.profile_id.to_string()));
+        ids.extend(of_inputs.map(str::to_owned));
+        let own = self.cluster.as_ref().and_then(|new| new.profile.as_ref());
+        for id in ids {
+            if own.is_some_and(|own| own.id.to_string() == id) {
+                continue;
+            }
+            let sql = format!("SELECT id FROM profiles WHERE id = $1{}", tx.dialect().for_share());
+            if tx.row(sql, args![&id]).await?.is_none() {
+                return Err(StoreError::NotFound { kind: "profile", given: id });
+            }
+        }
+        Ok(())
     }
 
     async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {

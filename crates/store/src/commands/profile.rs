@@ -52,7 +52,7 @@ impl Command for UpdateProfile {
     }
 }
 
-/// Removes a profile, unless something that is there was made from it.
+/// Removes a profile, unless something that is there was made from it, or an action is about to.
 #[derive(Debug, Clone)]
 pub struct DeleteProfile {
     /// The profile.
@@ -66,7 +66,16 @@ impl Command for DeleteProfile {
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
         const DELETE: &str = "DELETE FROM profiles WHERE id = $1 \
                               AND NOT EXISTS (SELECT 1 FROM clusters c WHERE c.profile_id = $1 AND c.deleted_at IS NULL) \
-                              AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.profile_id = $1)";
-        Box::pin(async move { Ok(tx.execute(DELETE, args![self.id.to_string()]).await? > 0) })
+                              AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.profile_id = $1) \
+                              AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.ended_at IS NULL \
+                                              AND a.inputs LIKE '%\"profile_id\":\"' || $1 || '\"%')";
+        Box::pin(async move {
+            // Requests that refer to it hold it: what they have made of it is seen by the next statement only.
+            let hold = format!("SELECT id FROM profiles WHERE id = $1{}", tx.dialect().for_update());
+            if tx.row(hold, args![self.id.to_string()]).await?.is_none() {
+                return Ok(false);
+            }
+            Ok(tx.execute(DELETE, args![self.id.to_string()]).await? > 0)
+        })
     }
 }

@@ -3,9 +3,16 @@
 use crate::harness::{self, Harness, claim, creation, living, request};
 use crate::lists::deleted;
 use muster_core::action::{ActionKind, ActionStatus, Cause, Control, OnConflict};
+use muster_core::ids::ProfileId;
+use muster_core::profile::Profile;
+use muster_core::sample;
 use muster_store::StoreError;
-use muster_store::commands::{Accept, End, Record, RequestKey};
+use muster_store::commands::{
+    Accept, DeleteProfile, End, InsertProfile, Record, RequestKey, Signal, SignalKind,
+};
 use muster_testkit::database_test;
+use serde_json::json;
+use uuid::Uuid;
 
 #[database_test]
 async fn what_was_accepted_is_read_back(harness: Harness) {
@@ -139,4 +146,33 @@ async fn healing_yields_to_users_and_is_never_beside_them(harness: Harness) {
     let user = request(5, ActionKind::ClusterResize, harness::cluster(1).id, OnConflict::Reject);
     store.accept(user).await.expect("healing causes no refusal");
     assert_eq!(store.action(first.id).await.unwrap().unwrap().status, ActionStatus::Cancelled);
+}
+
+#[database_test]
+async fn a_request_refers_to_profiles_that_exist(harness: Harness) {
+    let mut accept = creation(1);
+    let new = accept.cluster.as_mut().expect("a cluster");
+    let (profile, cluster) = (new.profile.take().expect("a profile"), new.cluster.id);
+    let refused = harness.store.accept(accept.clone()).await.expect_err("no profile");
+    assert!(matches!(refused, StoreError::NotFound { kind: "profile", .. }), "{refused}");
+    assert_eq!(harness.store.cluster(cluster).await.unwrap(), None, "nothing is left of it");
+    harness.store.insert_profile(InsertProfile { profile }).await.expect("a profile");
+    harness.store.accept(accept).await.expect("accepted");
+}
+
+#[database_test]
+async fn a_profile_that_an_open_action_refers_to_is_in_use(harness: Harness) {
+    harness.create(1).await;
+    let profile = Profile { id: ProfileId::from_uuid(Uuid::from_u128(77)), ..sample::profile() };
+    let store = &harness.store;
+    store.insert_profile(InsertProfile { profile: profile.clone() }).await.expect("a profile");
+    let id = harness::cluster(1).id;
+    let mut update = request(2, ActionKind::ClusterUpdate, id, OnConflict::Queue);
+    update.action.inputs = json!({"profile_id": profile.id, "profile_only": true});
+    store.accept(update).await.expect("accepted");
+    let delete = || store.delete_profile(DeleteProfile { id: profile.id });
+    assert!(!delete().await.unwrap(), "the update is about to use it");
+    let cancel = Signal { id: harness::action_id(2), kind: SignalKind::Cancel, now: harness::now(3_000) };
+    store.signal(cancel).await.expect("cancelled");
+    assert!(delete().await.unwrap(), "no action refers to it");
 }
