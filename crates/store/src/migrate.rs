@@ -22,16 +22,25 @@ struct Migration {
 }
 
 /// All steps, oldest first. A step that is released is never changed.
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    min_reader: 1,
-    sql: include_str!("../migrations/0001_base.sql"),
-    postgres: include_str!("../migrations/0001_postgres.sql"),
-    sqlite: include_str!("../migrations/0001_sqlite.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        min_reader: 1,
+        sql: include_str!("../migrations/0001_base.sql"),
+        postgres: include_str!("../migrations/0001_postgres.sql"),
+        sqlite: include_str!("../migrations/0001_sqlite.sql"),
+    },
+    Migration {
+        version: 2,
+        min_reader: 1,
+        sql: include_str!("../migrations/0002_base.sql"),
+        postgres: "",
+        sqlite: "",
+    },
+];
 
 /// The version that this Muster makes.
-pub const SCHEMA_VERSION: i64 = 1;
+pub const SCHEMA_VERSION: i64 = 2;
 
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";

@@ -8,7 +8,7 @@ use muster_core::profile_types;
 
 use crate::admission::request::SubmitError;
 use crate::context::Engine;
-use crate::intent::properties_after;
+use crate::intent::{naming, properties_after};
 use crate::ports::provider::{ClusterTarget, INVALID, NO_NAMESPACE, Provider, ProviderError};
 
 /// Refuses a profile from which the provider cannot create nodes.
@@ -51,6 +51,9 @@ impl Engine {
         let Some(provider) = self.provider(&cluster.instance) else { return Ok(()) };
         // An update of a group that does not exist is refused by the action, with its own message.
         let Ok(after) = properties_after(cluster, change) else { return Ok(()) };
+        if after.config != cluster.config {
+            naming::refusal(&after.config).map_or(Ok(()), |why| Err(SubmitError::Invalid(why)))?;
+        }
         provider.check_cluster(&after).map_err(SubmitError::Invalid)?;
         if after.has_same_recipe(cluster) || after.profile_id != cluster.profile_id {
             return Ok(());

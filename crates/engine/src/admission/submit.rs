@@ -18,6 +18,7 @@ use crate::admission::request::{Caller, ChangeRequest, Recipe, SubmitError};
 use crate::context::{Context, Engine};
 use crate::events;
 use crate::ids::new_id;
+use crate::intent::naming;
 
 impl Engine {
     /// Accepts a new cluster.
@@ -50,6 +51,7 @@ impl Engine {
         if cluster.limits.idle_timeout.is_some() && !capabilities.reports_activity {
             return Err(SubmitError::NotSupported(never_idle(&cluster)));
         }
+        naming::refusal(&cluster.config).map_or(Ok(()), |why| Err(SubmitError::Invalid(why)))?;
         let limit = self.context.config.max_nodes_per_cluster;
         if cluster.desired() > limit {
             let desired = cluster.desired();

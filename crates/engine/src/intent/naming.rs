@@ -6,7 +6,7 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{HEAD_INDEX, Node, NodeRole};
 use muster_core::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::ids::new_id;
@@ -17,11 +17,34 @@ const FORMAT: &str = "node.name.format";
 /// The default format.
 const DEFAULT_FORMAT: &str = "node-$8R";
 
+/// The longest name of a node, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Why a cluster's settings cannot name its nodes; none if they can.
+pub(crate) fn refusal(config: &Map<String, Value>) -> Option<String> {
+    let format = match config.get(FORMAT)? {
+        Value::String(format) => format,
+        Value::Null => return None,
+        other => return Some(format!("{FORMAT} is {other}: give a text, such as '{DEFAULT_FORMAT}'")),
+    };
+    let length = expand_whole(format, u32::MAX, Uuid::nil()).len();
+    (length > LONGEST_NAME).then(|| {
+        format!(
+            "{FORMAT} gives names of up to {length} bytes: {LONGEST_NAME} are the most, use a shorter one"
+        )
+    })
+}
+
+/// The format of a cluster's node names. Settings that were stored before there was a limit are cut off.
+fn format(cluster: &Cluster) -> &str {
+    let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
+    &format[..format.floor_char_boundary(LONGEST_NAME)]
+}
+
 /// A new worker.
 pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp) -> Node {
-    let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
     let id = new_id();
-    let name = expand(format, index, Uuid::new_v4());
+    let name = expand(format(cluster), index, Uuid::new_v4());
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
@@ -62,8 +85,7 @@ pub(crate) fn with_place(cluster: &Cluster, node: Node, group: &str, index: u32)
 
 /// The random letters are derived from the node's id: they stay the same whatever place it gets.
 fn generated_name(cluster: &Cluster, node: &Node, index: u32) -> String {
-    let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
-    expand(format, index, Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()))
+    expand(format(cluster), index, Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()))
 }
 
 /// A new head.
@@ -84,6 +106,13 @@ fn member(cluster: &Cluster, id: Uuid, now: Timestamp) -> Node {
 
 /// Fills a format in: `$nR` random letters and digits, `$nr` the same in lower case, `$nI` the index with zeros.
 fn expand(format: &str, index: u32, random: Uuid) -> String {
+    let mut name = expand_whole(format, index, random);
+    name.truncate(name.floor_char_boundary(LONGEST_NAME));
+    name.shrink_to_fit();
+    name
+}
+
+fn expand_whole(format: &str, index: u32, random: Uuid) -> String {
     let mut name = String::with_capacity(format.len() + 8);
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('$') {
@@ -122,11 +151,35 @@ fn letters(random: Uuid, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::sample;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
     const RANDOM: Uuid = Uuid::from_u128(0x1234_5678_9abc_def0_0fed_cba9_8765_4321);
+
+    #[rstest]
+    #[case::none(json!({}), None)]
+    #[case::usual(json!({FORMAT: "n-$3I"}), None)]
+    #[case::longest(json!({FORMAT: "x".repeat(255)}), None)]
+    #[case::too_long(json!({FORMAT: "x".repeat(256)}), Some("node.name.format gives names of up to 256 bytes"))]
+    #[case::in_bytes(json!({FORMAT: "集".repeat(86)}), Some("node.name.format gives names of up to 258 bytes"))]
+    #[case::once_filled_in(json!({FORMAT: "$32R".repeat(8)}), Some("node.name.format gives names of up to 256 bytes"))]
+    #[case::no_text(json!({FORMAT: 7}), Some("node.name.format is 7: give a text"))]
+    fn a_format_is_refused_if_names_would_be_too_long(#[case] config: Value, #[case] why: Option<&str>) {
+        let refused = refusal(config.as_object().unwrap());
+        assert_eq!(refused.is_some(), why.is_some(), "{refused:?}");
+        assert!(refused.unwrap_or_default().starts_with(why.unwrap_or_default()));
+    }
+
+    #[test]
+    fn a_stored_format_that_is_too_long_gives_names_that_are_not() {
+        let mut cluster = sample::cluster(1, 0, None);
+        cluster.config = Map::from_iter([(FORMAT.to_owned(), json!("$32R".repeat(25_000)))]);
+        let name = worker(&cluster, "default", 7, Timestamp::default()).name;
+        assert_eq!((name.len(), name.capacity() < 300), (255, true));
+    }
 
     #[rstest]
     #[case("n-$3I", "n-007")]

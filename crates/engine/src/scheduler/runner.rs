@@ -25,7 +25,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Runs a claimed action until it has ended or another engine owns it; false if it may be left without a running
 /// engine.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
-    let Claimed { mut action, mut taken_over, mut subject } = claimed;
+    let Claimed { mut action, mut taken_over, deaths: _, mut subject } = claimed;
     // At the highest level, so that no log filter drops the action's id from messages inside.
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {

@@ -1,4 +1,5 @@
-//! Running a claimed action so that a panic is requeued, or ends the action with its message.
+//! Running a claimed action so that a panic is requeued, or ends the action with its message. An action that kills its
+//! engine again and again is ended too.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,21 +18,32 @@ use crate::supervise::panic_message;
 /// Attempts after which a panic ends the action: a panic that repeats is a defect, and waiting does not help.
 const TRIES: u32 = 5;
 
+/// Engines that died in a row while they ran an action, after which it is ended: it may be what killed them.
+const DEATHS: u32 = 5;
+
 /// Runs a claimed action; false if it is still this engine's by its row, and not running.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
     let action = claimed.action.clone();
+    if claimed.deaths >= DEATHS {
+        let reason = format!(
+            "{DEATHS} engines died in a row while they ran it, and it is not tried again: see their logs, and whether \
+             they have enough memory."
+        );
+        return is_settled(&action, give_up(&context, &lease, &action, reason).await);
+    }
     let run = runner::run(Arc::clone(&context), Arc::clone(&lease), claimed, slot);
     let panic = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(ended) => return ended,
         Err(panic) => panic,
     };
-    match after_panic(&context, &lease, &action, &panic_message(panic.as_ref())).await {
-        Ok(()) => true,
-        Err(stop) => {
-            tracing::warn!(action = %action.id, ?stop, "cannot requeue an action that panicked");
-            false
-        }
+    is_settled(&action, after_panic(&context, &lease, &action, &panic_message(panic.as_ref())).await)
+}
+
+fn is_settled(action: &Action, settled: Result<(), Stop>) -> bool {
+    if let Err(stop) = &settled {
+        tracing::warn!(action = %action.id, ?stop, "cannot requeue or end an action that crashed");
     }
+    settled.is_ok()
 }
 
 async fn after_panic(
@@ -48,6 +60,16 @@ async fn after_panic(
     let reason = format!(
         "It crashed at try {tries} and is not tried again: {message}. This is a defect of Muster: report it with the server's log."
     );
+    give_up(context, lease, action, reason).await
+}
+
+/// Ends an action that is not tried again.
+async fn give_up(
+    context: &Arc<Context>,
+    lease: &Arc<Lease>,
+    action: &Action,
+    reason: String,
+) -> Result<(), Stop> {
     let end = Box::pin(runner::give_up(context, lease, action, reason));
     let ended = AssertUnwindSafe(end).catch_unwind().await;
     ended.unwrap_or_else(|panic| Err(Stop::StoreUnavailable(panic_message(panic.as_ref()))))

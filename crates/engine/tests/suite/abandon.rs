@@ -17,7 +17,10 @@ async fn an_unserved_row_can_be_ended_by_force_with_its_waiting_actions(harness:
     action.instance = cluster.instance.clone();
     let new = muster_store::commands::NewCluster {
         cluster: cluster.clone(),
-        profile: None,
+        profile: Some(muster_core::profile::Profile {
+            id: cluster.profile_id,
+            ..muster_core::sample::profile()
+        }),
         unique_name: true,
         quota: None,
     };

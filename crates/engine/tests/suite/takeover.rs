@@ -93,3 +93,24 @@ async fn an_engine_that_slept_too_long_begins_again_under_another_name() {
     .await;
     sleepy.stop().await;
 }
+
+#[database_test]
+async fn an_action_that_kills_its_engines_is_ended(mut harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
+    harness.applied(resize).await;
+    harness.engine.stop().await;
+    let running = format!(
+        "UPDATE actions SET status = 'RUNNING', owner = '{}', deaths = 4 WHERE id = '{resize}'",
+        harness.engine.id()
+    );
+    harness.fresh.execute(&running).await;
+    harness.provider.release();
+    harness.engine = setup().start(harness.store().clone(), &harness).await;
+    let ended = harness.ended(resize).await;
+    assert_eq!(ended.status, ActionStatus::Failed);
+    assert!(ended.status_reason.starts_with("5 engines died in a row while they ran it"), "{ended:?}");
+    let again = harness.resized(&cluster, 2).await;
+    assert_eq!(again.status, ActionStatus::Succeeded, "its cluster is free: {}", again.status_reason);
+}

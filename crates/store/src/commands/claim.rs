@@ -37,6 +37,8 @@ pub struct Claimed {
     pub action: Action,
     /// Whether it had been begun before, by another engine or by this one.
     pub taken_over: bool,
+    /// How many engines in a row died while they ran it, without a commit of it.
+    pub deaths: u32,
     /// What it is about, as it was then.
     pub subject: Option<Subject>,
 }
@@ -152,7 +154,9 @@ impl Claim {
         taken_over: bool,
     ) -> Result<Claimed, StoreError> {
         const TAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, owner = $4, fence = $5, \
-                            started_at = coalesce(started_at, $6), updated_at = $6, not_before = NULL WHERE id = $1";
+                            started_at = coalesce(started_at, $6), updated_at = $6, not_before = NULL, \
+                            deaths = deaths + $7 WHERE id = $1 RETURNING deaths";
+        let died = action.status == ActionStatus::Running;
         let fence = tx.next_fence().await?;
         action.status = ActionStatus::Running;
         "The action is being processed.".clone_into(&mut action.status_reason);
@@ -167,8 +171,10 @@ impl Claim {
             self.engine.to_string(),
             fence,
             self.now,
+            died,
         ];
-        tx.execute(TAKE, row).await?;
+        let taken = tx.update(TAKE, row).await?;
+        let deaths = taken.map_or(Ok(0), |row| row.number(0))?;
         if let (Some(id), Some(status)) = (action.cluster_id, ClusterStatus::during(action.kind)) {
             const SHOW: &str = "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5, \
                                 status_reason = coalesce($6, status_reason) WHERE id = $1 AND deleted_at IS NULL";
@@ -181,7 +187,7 @@ impl Claim {
         // Whoever had it before is told that it is not his any more.
         let told = if taken_over { Touched::Action } else { Touched::Progress };
         tx.touch(told(action.id));
-        Ok(Claimed { action, taken_over, subject: None })
+        Ok(Claimed { action, taken_over, deaths, subject: None })
     }
 }
 

@@ -159,7 +159,7 @@ impl Record {
         let Ticket { action, engine, fence } = self.ticket;
         let mut row =
             args![action.to_string(), engine.to_string(), fence.0, ActionStatus::Running.as_str(), self.now];
-        let mut set = vec!["updated_at = $5".to_owned()];
+        let mut set = vec!["updated_at = $5, deaths = 0".to_owned()];
         let mut assign = |column: &str, value: Value| {
             row.push(value);
             set.push(format!("{column} = ${}", row.len()));
@@ -265,7 +265,7 @@ impl Command for Requeue {
                                 control = CASE WHEN control = $5 AND $6 = 1 THEN NULL ELSE control END, \
                                 suspended_at = CASE WHEN control = $5 AND $6 = 1 THEN $9 ELSE NULL END, \
                                 status_reason = $10, not_before = CASE WHEN control IS NULL THEN $11 ELSE NULL END, \
-                                tries = tries + $12, owner = NULL, updated_at = $9 \
+                                tries = tries + $12, deaths = 0, owner = NULL, updated_at = $9 \
                                 WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4 RETURNING status";
         Box::pin(async move {
             let Ticket { action, engine, fence } = self.ticket;

@@ -179,3 +179,20 @@ async fn two_replicas_never_claim_the_same_action() {
     all.sort_unstable();
     assert_eq!(all, (1..=40).collect::<Vec<u128>>());
 }
+
+#[database_test]
+async fn deaths_of_engines_are_counted_until_the_action_commits_something(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    for number in 1..=4 {
+        let engine = living(store, number).await;
+        let taken = store.claim(claim(engine)).await.unwrap().remove(0);
+        assert_eq!(u128::from(taken.deaths), number - 1, "the first has no predecessor");
+        if number == 4 {
+            store.record(record(&taken)).await.unwrap();
+        }
+        store.deregister(Deregister { engine }).await.unwrap();
+    }
+    let taken = store.claim(claim(living(store, 5).await)).await.unwrap().remove(0);
+    assert_eq!(taken.deaths, 1, "its predecessor made progress, and died");
+}
