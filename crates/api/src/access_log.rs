@@ -77,9 +77,10 @@ impl Requests {
         requests
     }
 
-    /// Adds the access log to finished routes.
-    pub(crate) fn around(&self, routes: Router, port: Port) -> Router {
-        routes.layer(from_fn_with_state((self.clone(), port), follow))
+    /// Adds the access log to finished routes, around all other layers. Each API first marks the requests that belong to
+    /// it; one layer does both, since every layer costs each request a copy of everything inside it.
+    pub(crate) fn around(&self, routes: Router, port: Port, marks: &'static [Mark]) -> Router {
+        routes.layer(from_fn_with_state((self.clone(), port, marks), follow))
     }
 
     fn count(&self, route: Route, status: String, took: Duration) {
@@ -95,12 +96,26 @@ pub(crate) fn record_caller(principal: &Principal) {
         .record("by", tracing::field::display(format_args!("{}/{}", principal.scheme, principal.id)));
 }
 
+/// Leaves in the extensions of a request what the layers inside need to know of its API, if it belongs to that API.
+pub(crate) type Mark = fn(&mut Request);
+
+/// In the extensions of a request whose API repeats the id of the request in a header of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestIdAlias {
+    /// The header.
+    pub(crate) header: HeaderName,
+    /// What stands before the id.
+    pub(crate) prefix: &'static str,
+}
+
 async fn follow(
-    State((requests, port)): State<(Requests, Port)>,
+    State((requests, port, marks)): State<(Requests, Port, &'static [Mark])>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let begun = Instant::now();
+    marks.iter().for_each(|mark| mark(&mut request));
+    let alias = request.extensions_mut().remove::<RequestIdAlias>();
     let id = id_of(request.headers());
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
     let path: String = request.uri().path().chars().take(LONGEST_PATH).collect();
@@ -120,6 +135,11 @@ async fn follow(
         let took = begun.elapsed();
         outcome.log(took);
         requests.count(route, outcome.status, took);
+        if let Some(RequestIdAlias { header, prefix }) = alias
+            && let Ok(id) = HeaderValue::from_bytes(&[prefix.as_bytes(), id.as_bytes()].concat())
+        {
+            response.headers_mut().insert(header, id);
+        }
         response.headers_mut().insert(REQUEST_ID, id);
         response
     }

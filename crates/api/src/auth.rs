@@ -9,6 +9,7 @@ use muster_core::principal::Principal;
 use crate::error::ApiError;
 
 mod accounts;
+mod concurrency_limit;
 mod kubernetes;
 mod local;
 mod none;
@@ -18,6 +19,8 @@ mod tokens;
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) use concurrency_limit::ConcurrencyLimit;
 
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
 pub use kubernetes::{KUBERNETES_SCHEME, KubernetesTokens};

@@ -31,13 +31,11 @@ mod version;
 mod versions;
 
 use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use muster_service::Service;
 
 use self::senlin_error::SenlinError;
-use crate::access_log::REQUEST_ID;
+use crate::access_log::RequestIdAlias;
 use crate::auth::Authenticators;
 use crate::error::ErrorRenderer;
 use crate::serve::PublicRoute;
@@ -76,21 +74,17 @@ fn owns_path(path: &str) -> bool {
 /// The header of the request id that clients of OpenStack services read.
 const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// A layer around all others. It marks requests of this API with its error renderer and whether the route is public, and
-/// repeats the request id in the header of OpenStack services.
-pub(crate) async fn claim(mut request: Request, next: Next) -> Response {
+/// Marks requests of this API with its error renderer, with whether the route is public, and with the header in which
+/// clients of OpenStack services look for the request id.
+pub(crate) fn mark(request: &mut Request) {
     let path = request.uri().path();
     if !owns_path(path) {
-        return next.run(request).await;
+        return;
     }
     if routes::is_public(path) {
         request.extensions_mut().insert(PublicRoute);
     }
-    request.extensions_mut().insert(ErrorRenderer(|error| SenlinError::from(error).response()));
-    let mut response = next.run(request).await;
-    let id = response.headers().get(REQUEST_ID).map(|id| [b"req-", id.as_bytes()].concat());
-    if let Some(id) = id.and_then(|id| HeaderValue::from_bytes(&id).ok()) {
-        response.headers_mut().insert(OPENSTACK_REQUEST_ID, id);
-    }
-    response
+    let extensions = request.extensions_mut();
+    extensions.insert(ErrorRenderer(|error| SenlinError::from(error).response()));
+    extensions.insert(RequestIdAlias { header: OPENSTACK_REQUEST_ID, prefix: "req-" });
 }

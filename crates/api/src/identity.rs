@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::{HeaderValue, StatusCode, header};
@@ -12,13 +11,16 @@ use muster_core::principal::Principal;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::auth::{Accounts, LoggedIn};
+use crate::auth::{Accounts, ConcurrencyLimit, LoggedIn};
 use crate::clustering::{ROOT as CLUSTERING, base};
 use crate::rest;
 use crate::serve::PublicRoute;
 
 /// The path of the API.
 const ROOT: &str = "/identity";
+
+/// Log-ins that wait until others were checked; more are refused.
+const MOST_WAITING: usize = 64;
 
 /// The largest body of a log-in.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -27,13 +29,16 @@ const BODY_LIMIT: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct Identity {
     accounts: Arc<Accounts>,
+    /// Bounds how many passwords are hashed at once: each takes 19 MiB and a processor.
+    hashing: Arc<ConcurrencyLimit>,
     tls: bool,
 }
 
 impl Identity {
     /// The API for these accounts; `tls` says whether clients connect with TLS.
-    pub const fn new(accounts: Arc<Accounts>, tls: bool) -> Self {
-        Self { accounts, tls }
+    pub fn new(accounts: Arc<Accounts>, tls: bool) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { accounts, hashing: Arc::new(ConcurrencyLimit::new(cores, MOST_WAITING)), tls }
     }
 
     /// The routes, without layers.
@@ -48,13 +53,12 @@ impl Identity {
     }
 }
 
-/// A layer around all others: the routes of this API are public, since this is where clients authenticate.
-pub(crate) async fn claim(mut request: Request, next: Next) -> Response {
+/// Marks requests of this API as public, since this is where clients authenticate.
+pub(crate) fn mark(request: &mut Request) {
     let path = request.uri().path();
     if path == ROOT || path.starts_with("/identity/") {
         request.extensions_mut().insert(PublicRoute);
     }
-    next.run(request).await
 }
 
 async fn versions(State(api): State<Identity>, request: Request) -> Response {
@@ -94,9 +98,19 @@ async fn log_in(State(api): State<Identity>, request: Request) -> Response {
     };
     let accounts = Arc::clone(&api.accounts);
     let (name, password, project) = (given.name.clone(), given.password.clone(), given.project.clone());
-    // Hashing a password occupies a processor for a while.
-    let checked =
-        tokio::task::spawn_blocking(move || accounts.log_in(&name, &password, project.as_deref())).await;
+    let Some(turn) = api.hashing.turn().await else {
+        return refuse(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many log-ins wait to be checked: try again in a moment",
+        );
+    };
+    // Hashing a password occupies a processor for a while, also if the caller has hung up meanwhile.
+    let check = move || {
+        let checked = accounts.log_in(&name, &password, project.as_deref());
+        drop(turn);
+        checked
+    };
+    let checked = tokio::task::spawn_blocking(check).await;
     match checked.ok().flatten() {
         Some(logged_in) => {
             let mut response = answer(StatusCode::CREATED, &json!({"token": token(&logged_in, &base)}));

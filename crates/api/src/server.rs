@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn;
 use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
 use axum_server::tls_rustls::RustlsConfig;
@@ -104,9 +103,8 @@ impl Server {
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
         let grpc =
             grpc_router(health::add_to(api.grpc()).await, authenticators, guard(ports.grpc.local_addr()?));
-        let (rest, grpc) = (requests.around(rest, Port::Rest), requests.around(grpc, Port::Grpc));
-        // Outermost: the layers inside ask the request which API it belongs to.
-        let rest = rest.layer(from_fn(clustering::claim)).layer(from_fn(identity::claim));
+        let rest = requests.around(rest, Port::Rest, &[clustering::mark, identity::mark]);
+        let grpc = requests.around(grpc, Port::Grpc, &[]);
         let handle = Handle::new();
         tokio::spawn({
             let handle = handle.clone();

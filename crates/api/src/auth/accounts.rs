@@ -60,10 +60,13 @@ impl std::fmt::Debug for Account {
 }
 
 impl Account {
-    /// Whether this is the account's password. The comparison takes equally long for every wrong one.
+    /// Whether this is the account's password.
     fn knows(&self, password: &str) -> bool {
         match self.password.strip_prefix(PLAIN) {
-            Some(plain) => plain.as_bytes().ct_eq(password.as_bytes()).into(),
+            Some(plain) => {
+                hash_in_vain(password);
+                plain.as_bytes().ct_eq(password.as_bytes()).into()
+            }
             None => PasswordHash::new(&self.password)
                 .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()),
         }
@@ -78,6 +81,16 @@ impl Account {
             roles: self.roles.clone(),
         }
     }
+}
+
+/// Hashes a password for nothing: a name that does not exist takes as long to refuse as a wrong password.
+fn hash_in_vain(password: &str) {
+    #[cfg(test)]
+    tests::HASHED_IN_VAIN.set(tests::HASHED_IN_VAIN.get() + 1);
+    let mut digest = [0; 32];
+    // The parameters are valid, so this does not fail.
+    let hashed = Argon2::default().hash_password_into(password.as_bytes(), b"no account's salt", &mut digest);
+    std::hint::black_box((hashed.is_ok(), digest));
 }
 
 /// The scheme's name.
@@ -125,7 +138,12 @@ pub struct LoggedIn {
 struct Claims {
     name: String,
     until: i64,
+    /// A digest of the account's password at that time: the token ends with it.
+    password: String,
 }
+
+/// The purpose of digests of passwords.
+const PASSWORD: &str = "account password";
 
 /// Authenticates by the accounts of a file, which is reloaded when it changes; signs and verifies their tokens.
 pub struct Accounts {
@@ -150,16 +168,24 @@ impl Accounts {
     /// Starts a session in the account's own project; none if name, password or project do not match.
     pub fn log_in(&self, name: &str, password: &str, project: Option<&str>) -> Option<LoggedIn> {
         let file = self.file.current();
-        let account = file.find(name)?;
+        let Some(account) = file.find(name) else {
+            hash_in_vain(password);
+            return None;
+        };
         let fits = project.is_none_or(|project| project == account.project);
         if !account.knows(password) || !fits {
             return None;
         }
+        let signer = self.signer.get()?;
         let issued_at = (self.now)();
         let expires_at = issued_at.after(TOKEN_LIFE);
-        let claims = Claims { name: account.name.clone(), until: expires_at.micros() };
+        let claims = Claims {
+            name: account.name.clone(),
+            until: expires_at.micros(),
+            password: signer.digest(PASSWORD, account.password.as_bytes()),
+        };
         let carried = serde_json::to_vec(&claims).unwrap_or_default();
-        let token = format!("{PREFIX}{}", self.signer.get()?.sign(PURPOSE, &carried));
+        let token = format!("{PREFIX}{}", signer.sign(PURPOSE, &carried));
         Some(LoggedIn { token, principal: account.principal(), issued_at, expires_at })
     }
 }
@@ -174,15 +200,21 @@ impl Authenticator for Accounts {
         let Some(sealed) = caller.token().and_then(|token| token.strip_prefix(PREFIX)) else {
             return Ok(None);
         };
-        let carried = self.signer.get().and_then(|signer| signer.verify(PURPOSE, sealed));
-        let claims = carried.and_then(|carried| serde_json::from_slice::<Claims>(&carried).ok());
         let refused = |why: &str| AuthError::Refused(format!("{why}: log in again"));
-        let claims = claims.ok_or_else(|| refused("the token was not given out here"))?;
+        let verified = self.signer.get().and_then(|signer| {
+            let carried = signer.verify(PURPOSE, sealed)?;
+            Some((signer, serde_json::from_slice::<Claims>(&carried).ok()?))
+        });
+        let (signer, claims) = verified.ok_or_else(|| refused("the token was not given out here"))?;
         if claims.until <= (self.now)().micros() {
             return Err(refused("the token is not valid any more"));
         }
-        let principal = self.file.current().find(&claims.name).map(Account::principal);
-        principal.map(Some).ok_or_else(|| refused("the account is not there any more"))
+        let file = self.file.current();
+        let account = file.find(&claims.name).ok_or_else(|| refused("the account is not there any more"))?;
+        if signer.digest(PASSWORD, account.password.as_bytes()) != claims.password {
+            return Err(refused("the password of the account has changed"));
+        }
+        Ok(Some(account.principal()))
     }
 
     async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
@@ -203,6 +235,18 @@ mod tests {
         project = "p"
         roles = ["member"]
     "#;
+
+    thread_local! {
+        pub(super) static HASHED_IN_VAIN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_takes_as_much_work_as_a_wrong_password() {
+        let accounts = accounts(at_noon);
+        assert!(accounts.log_in("nobody", "secret", None).is_none());
+        assert!(accounts.log_in("demo", "wrong", None).is_none());
+        assert_eq!(HASHED_IN_VAIN.get(), 2, "plain passwords need no hash either");
+    }
 
     fn at_noon() -> Timestamp {
         Timestamp::from_micros(12)
@@ -249,11 +293,15 @@ mod tests {
         let accounts = opened(&path, at_noon);
         let token = accounts.log_in("demo", "secret", None).unwrap().token;
 
-        std::fs::write(&path, FILE.replace("member", "reader").replace("secret", "changed")).unwrap();
-        assert!(accounts.log_in("demo", "secret", None).is_none());
-        assert!(accounts.log_in("demo", "changed", None).is_some());
+        std::fs::write(&path, FILE.replace("member", "reader")).unwrap();
         let known = who(&accounts, &token).await.unwrap().unwrap();
         assert_eq!(known.roles, [Role::Reader].into());
+
+        std::fs::write(&path, FILE.replace("secret", "changed")).unwrap();
+        assert!(accounts.log_in("demo", "secret", None).is_none());
+        let why = who(&accounts, &token).await.unwrap_err().to_string();
+        assert_eq!(why, "the password of the account has changed: log in again");
+        let token = accounts.log_in("demo", "changed", None).unwrap().token;
 
         std::fs::write(&path, "[[account").unwrap();
         assert!(who(&accounts, &token).await.is_ok(), "while the file is wrong the last one holds");

@@ -14,11 +14,15 @@ use muster_service::ports::clock::Clock;
 use muster_service::ports::identity::{Identity, IdentityError, TokenIdentity};
 
 use super::secret::{PREFIX, hash};
-use super::{AuthError, Authenticator, Caller};
+use super::{AuthError, Authenticator, Caller, ConcurrencyLimit};
 use token_cache::{CachedUser, TokenCache};
 
 /// The scheme's name.
 pub const KUBERNETES_SCHEME: &str = "kubernetes";
+
+/// Reviews that run at once, and those that may wait.
+const MOST_REVIEWS: usize = 16;
+const MOST_WAITING: usize = 256;
 
 /// The prefix of service accounts' user names; a namespace and a name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
@@ -32,6 +36,8 @@ pub struct KubernetesTokens {
     admin_groups: BTreeSet<String>,
     projects: ProjectNamespaces,
     cache: TokenCache,
+    /// Bounds the reviews that callers with made-up tokens cause.
+    reviews: ConcurrencyLimit,
 }
 
 impl KubernetesTokens {
@@ -45,7 +51,8 @@ impl KubernetesTokens {
     ) -> Self {
         let admin_groups = admin_groups.into_iter().collect();
         let (project, cache) = (project.into(), TokenCache::new(clock));
-        Self { kubernetes, project, admin_groups, projects, cache }
+        let reviews = ConcurrencyLimit::new(MOST_REVIEWS, MOST_WAITING);
+        Self { kubernetes, project, admin_groups, projects, cache, reviews }
     }
 
     async fn review(&self, token: &str) -> Result<Option<TokenIdentity>, AuthError> {
@@ -54,6 +61,14 @@ impl KubernetesTokens {
             return Ok(known);
         }
         let message = |why: String| format!("cannot tell who is calling: {why}");
+        let Some(_turn) = self.reviews.turn().await else {
+            let why = "too many tokens wait to be reviewed, try again in a moment".to_owned();
+            return Err(AuthError::Unavailable(message(why)));
+        };
+        // Another request may have asked for the same token meanwhile.
+        if let Some(CachedUser(known)) = self.cache.get(&key) {
+            return Ok(known);
+        }
         let answer = self.kubernetes.identify_token(token).await.map_err(|error| match error {
             IdentityError::Unavailable(why) => AuthError::Unavailable(message(why)),
             IdentityError::NotAllowed(why) => AuthError::Misconfigured(message(why)),
