@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::{Accounts, ConcurrencyLimit, LoggedIn};
 use crate::clustering::{ROOT as CLUSTERING, base};
+use crate::error::ErrorRenderer;
 use crate::rest;
 use crate::serve::PublicRoute;
 
@@ -49,6 +50,7 @@ impl Identity {
             .route(&format!("{ROOT}/v3"), get(version))
             .route(&format!("{ROOT}/v3/"), get(version))
             .route(&format!("{ROOT}/v3/auth/tokens"), post(log_in))
+            .method_not_allowed_fallback(wrong_method)
             .with_state(self)
     }
 }
@@ -57,8 +59,15 @@ impl Identity {
 pub(crate) fn mark(request: &mut Request) {
     let path = request.uri().path();
     if path == ROOT || path.starts_with("/identity/") {
-        request.extensions_mut().insert(PublicRoute);
+        let extensions = request.extensions_mut();
+        extensions.insert(PublicRoute);
+        extensions.insert(ErrorRenderer(|error| refuse(error.status, &error.message)));
     }
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let message = format!("{} is not possible on {}", request.method(), request.uri().path());
+    refuse(StatusCode::METHOD_NOT_ALLOWED, &message)
 }
 
 async fn versions(State(api): State<Identity>, request: Request) -> Response {

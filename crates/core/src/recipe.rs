@@ -97,6 +97,9 @@ const HEAD: &str = "head";
 /// The same for what all its workers have in common.
 const WORKER: &str = "worker";
 
+/// The key under which a cluster's spec stores what APIs show of it, in their own format.
+pub const SHOWN: &str = "cluster";
+
 impl NodeRecipe {
     /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
@@ -124,13 +127,21 @@ impl NodeRecipe {
 
     /// Stores this recipe in a group; fields of a newer version stay.
     pub fn store_in(self, group: &mut WorkerGroup) {
-        let before = group.spec.remove(NODE);
-        let unknown = before.as_ref().and_then(Value::as_object).map(|own| profile_types::NODE.unknown(own));
-        group.spec.extend(self.into_spec());
-        if let Some(unknown) = unknown.filter(|unknown| !unknown.is_empty()) {
-            let own = group.spec.entry(NODE).or_insert_with(|| Value::Object(Map::new()));
-            merge(own, Value::Object(unknown));
+        let stored = self.stored_over(group.spec.get(NODE));
+        if stored.as_object().is_some_and(Map::is_empty) {
+            group.spec.remove(NODE);
+        } else {
+            group.spec.insert(NODE.to_owned(), stored);
         }
+    }
+
+    /// The stored form of this recipe in the place of another; fields of a newer version stay.
+    fn stored_over(&self, before: Option<&Value>) -> Value {
+        let mut stored = serde_json::to_value(self).unwrap_or_default();
+        if let Some(before) = before.and_then(Value::as_object) {
+            merge(&mut stored, Value::Object(profile_types::NODE.unknown(before)));
+        }
+        stored
     }
 
     /// A group's own recipe, completed by its shape.
@@ -179,18 +190,18 @@ impl ClusterRecipe {
     }
 
     /// The changes of a cluster's spec after which its head and workers are made from this instead of what its profile
-    /// says.
-    pub fn spec_changes(&self) -> Map<String, Value> {
-        let stored = |recipe: &NodeRecipe| serde_json::to_value(recipe).unwrap_or_default();
+    /// says. Fields of a newer version stay.
+    pub fn spec_changes(&self, spec: &Map<String, Value>) -> Map<String, Value> {
         [(HEAD, &self.head), (WORKER, &self.worker)]
             .into_iter()
-            .map(|(key, recipe)| (key.to_owned(), stored(recipe)))
+            .map(|(key, recipe)| (key.to_owned(), recipe.stored_over(spec.get(key))))
             .collect()
     }
 
-    /// Has a cluster follow its profile again: what updates have changed is dropped.
+    /// Has a cluster follow its profile again: what updates have changed of its head and of all its workers is dropped,
+    /// and so is what APIs show of it. What a group has of its own stays.
     pub fn drop_changes(spec: &mut Map<String, Value>) {
-        for key in [HEAD, WORKER] {
+        for key in [HEAD, WORKER, SHOWN] {
             spec.remove(key);
         }
     }
@@ -258,6 +269,15 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_recipe_keeps_the_fields_of_a_newer_version() {
+        let mut made = recipe(&json!({})).unwrap();
+        made.head.image = Some("b".into());
+        let spec = json!({"head": {"image": "a", "env": {"A": "1"}, "newer": 1, "pod": {"newer": 2}}});
+        let changes = made.spec_changes(spec.as_object().expect("a map"));
+        assert_eq!(changes["head"], json!({"image": "b", "newer": 1, "pod": {"newer": 2}}));
+    }
+
+    #[test]
     fn a_group_says_more_than_all_workers_and_these_more_than_the_cluster() {
         let recipe = recipe(&json!({
             "image": "all",
@@ -285,7 +305,7 @@ mod tests {
         let mut changed = ClusterRecipe::from_stored(profile).unwrap();
         changed.head = NodeRecipe { cpu: "2".parse().ok(), ..NodeRecipe::default() };
         changed.worker.env.insert("B".to_owned(), "2".to_owned());
-        cluster.spec.extend(changed.spec_changes());
+        cluster.spec.extend(changed.spec_changes(&Map::new()));
         let made = ClusterRecipe::of_cluster(&cluster, profile).unwrap();
         assert_eq!(made, changed);
         assert_eq!(

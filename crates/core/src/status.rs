@@ -76,17 +76,6 @@ impl Counts {
     }
 }
 
-/// The number of working workers.
-pub fn active_workers(nodes: &[Node]) -> u32 {
-    let active = |node: &&Node| node.role == NodeRole::Worker && node.status == NodeStatus::Active;
-    u32::try_from(nodes.iter().filter(active).count()).unwrap_or(u32::MAX)
-}
-
-/// The state of the head, by its row.
-pub fn head_state(cluster: &Cluster, nodes: &[Node]) -> HeadState {
-    head_by(cluster, nodes.iter().find(|node| node.role == NodeRole::Head).map(|node| node.status))
-}
-
 /// The state of the head, by the status of its row, if it has one.
 pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
     if !cluster.has_head {

@@ -1,6 +1,7 @@
 //! One claimed action, in parts: what it works on, what its next commit writes, and how it may be interrupted.
 //!
-//! Functions take the part that they need; only what commits or calls the provider takes the whole run.
+//! Functions take the part that they need; the whole run goes to what commits or calls the provider, and
+//! to the strategies of `reconcile`.
 
 mod children;
 mod commit;

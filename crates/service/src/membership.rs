@@ -10,6 +10,7 @@ use muster_core::membership::{self, HEAD_STAYS, RequestedNode};
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::ProfileType;
 use muster_engine::Caller;
+use muster_engine::ports::provider::{Capabilities, Membership};
 use muster_store::StoreError;
 
 use crate::access::Access;
@@ -177,10 +178,19 @@ impl Service {
 
     /// Whether nodes of a cluster's type may be in no cluster.
     fn allows_orphans(&self, cluster: &Cluster) -> bool {
-        let provider = self.engine.provider(&cluster.instance);
-        let capabilities = provider
-            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
-        capabilities.is_none_or(|capabilities| capabilities.orphans)
+        self.capabilities(cluster).is_none_or(|capabilities| capabilities.orphans)
+    }
+
+    /// Whether an operator owns the members of a cluster.
+    pub(crate) fn is_delegated(&self, cluster: &Cluster) -> bool {
+        let membership = self.capabilities(cluster).map(|capabilities| capabilities.membership);
+        matches!(membership, Some(Membership::Delegated(_)))
+    }
+
+    /// What clusters of this kind can do; none if another engine serves them.
+    fn capabilities(&self, cluster: &Cluster) -> Option<Capabilities> {
+        let provider = self.engine.provider(&cluster.instance)?;
+        provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref())
     }
 }
 

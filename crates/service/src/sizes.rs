@@ -43,6 +43,8 @@ impl Service {
             _ => Vec::new(),
         };
         let baseline = match change {
+            // Members of operators may be on their way: what the object says counts.
+            _ if self.is_delegated(cluster) => Baseline::Desired,
             Change::RemoveNodes(_) => Baseline::Members(&members),
             _ => Baseline::Count(
                 store.count_workers(cluster.id, &found.name).await.map_err(ServiceError::from)?,

@@ -106,9 +106,8 @@ fn accepted(call: &Call, action: ActionId) -> Reply {
 
 async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
-    let asked = sizes::resize(data, limit, call.version)?;
-    let group = data.get("group").and_then(Value::as_str).map(str::to_owned);
-    let change = Change::Resize(ResizeGroup { group, resize: asked, candidates: None });
+    let (group, resize) = sizes::resize(data, limit, call.version)?;
+    let change = Change::Resize(ResizeGroup { group, resize, candidates: None });
     let cluster = call.cluster(call.path(0)).await?;
     call.service().check_sizes(&cluster, &change).await?;
     let action = call.service().change_cluster(&call.caller()?, &cluster, change).await?.id;

@@ -61,8 +61,12 @@ fn size(given: i64) -> Option<u32> {
 /// The version that added resizes of groups.
 const GROUPS: Version = Version(15);
 
-/// Reads a resize request.
-pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) -> Result<Resize, SenlinError> {
+/// Reads a resize request: the group, if it names one, and its new size.
+pub(super) fn resize(
+    data: &Map<String, Value>,
+    limit: u32,
+    version: Version,
+) -> Result<(Option<String>, Resize), SenlinError> {
     let mut form = FieldReader::new(data);
     let kind: Option<AdjustmentType> = match form.one_of("adjustment_type")? {
         Some(kind) => Some(kind),
@@ -73,9 +77,7 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) ->
     let (min, max) = bounds(&mut form, limit)?;
     let min_step = form.count("min_step")?;
     let strict = form.boolean("strict")?.unwrap_or(true);
-    if version >= GROUPS {
-        form.any("group");
-    }
+    let group = if version >= GROUPS { form.text("group")?.map(str::to_owned) } else { None };
     form.done()?;
     let adjustment = match (kind, number) {
         (Some(kind), Some(number)) => {
@@ -101,5 +103,5 @@ pub(super) fn resize(data: &Map<String, Value>, limit: u32, version: Version) ->
             "The specified min_size ({min}) is greater than the specified max_size ({max})"
         )));
     }
-    Ok(Resize { adjustment, min_size: min, max_size: max, strict })
+    Ok((group, Resize { adjustment, min_size: min, max_size: max, strict }))
 }

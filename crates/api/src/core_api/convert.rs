@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub(super) const GROUP_SPEC: &str = "group";
 
 /// The key of the part of a cluster that only this API knows.
-pub(super) const CLUSTER_SPEC: &str = "cluster";
+pub(super) const CLUSTER_SPEC: &str = muster_core::recipe::SHOWN;
 
 fn moment(at: Timestamp) -> wkt::Timestamp {
     wkt::Timestamp::from_micros(at.micros())

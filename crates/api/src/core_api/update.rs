@@ -7,11 +7,11 @@ mod recipe;
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::limits::LimitsChange;
+use muster_core::profile::Profile;
 use muster_core::resize::Resize;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::{Duration, FieldMask};
 use muster_service::sizes;
-use serde_json::{Map, Value};
 
 use super::{create, limits};
 use crate::error::ApiError;
@@ -32,15 +32,15 @@ const UPDATABLE: &[&str] = &[
     "max_lifetime",
 ];
 
-/// The properties that the mask names, as the request gives them. `properties` are those of the cluster's profile.
+/// The properties that the mask names, as the request gives them.
 pub(super) fn update(
     cluster: &Cluster,
-    properties: &Map<String, Value>,
+    profile: Option<&Profile>,
     given: &wire::Cluster,
     mask: &FieldMask,
     max_nodes: u32,
 ) -> Result<ClusterUpdate, ApiError> {
-    let mask = &spelled_out(given, mask);
+    let mask = &spelled_out(given, mask)?;
     if mask.paths.is_empty() {
         return Err(ApiError::invalid(format!(
             "nothing to update: name at least one of {} in update_mask",
@@ -68,7 +68,7 @@ pub(super) fn update(
                 update.groups = Some(groups::changed(cluster, given, mask, max_nodes)?);
             }
             _ if is_below(path, recipe::HEAD) || is_below(path, recipe::ENVS) => {
-                update.spec = Some(recipe::spec_changes(cluster, properties, given, mask)?);
+                update.spec = Some(recipe::spec_changes(cluster, profile, given, mask)?);
             }
             "idle_timeout" => {
                 let limits = update.limits.get_or_insert_with(LimitsChange::default);
@@ -98,15 +98,18 @@ fn is_below(path: &str, whole: &str) -> bool {
 }
 
 /// A mask that names the head and the groups one by one: both at once are those that are given.
-fn spelled_out(given: &wire::Cluster, mask: &FieldMask) -> FieldMask {
+fn spelled_out(given: &wire::Cluster, mask: &FieldMask) -> Result<FieldMask, ApiError> {
     let spec = given.cluster_spec.as_ref();
     let head = spec.is_some_and(|spec| spec.head_group_spec.is_some()).then_some(recipe::HEAD);
     let groups = spec.is_some_and(|spec| !spec.worker_group_spec.is_empty()).then_some(groups::GROUPS);
-    let paths = mask.paths.iter().flat_map(|path| match path.as_str() {
-        CLUSTER_PART => head.into_iter().chain(groups).map(str::to_owned).collect(),
-        path => vec![path.to_owned()],
-    });
-    FieldMask { paths: paths.collect() }
+    let mut paths = Vec::new();
+    for path in &mask.paths {
+        match mask::normalized(path)? {
+            path if path == CLUSTER_PART => paths.extend(head.into_iter().chain(groups).map(str::to_owned)),
+            path => paths.push(path),
+        }
+    }
+    Ok(FieldMask { paths })
 }
 
 fn either<T: Default + PartialEq>(given: T, present: T) -> T {
@@ -180,7 +183,7 @@ mod tests {
 
     fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<ClusterUpdate, ApiError> {
         let mask = FieldMask { paths: vec![path.to_owned()] };
-        update(cluster, &Map::new(), given, &mask, 1000)
+        update(cluster, None, given, &mask, 1000)
     }
 
     fn of_group(group: wire::WorkerGroupSpec) -> wire::Cluster {

@@ -41,16 +41,5 @@ fn the_head_comes_before_the_workers(#[case] head: HeadState, #[case] status: Cl
 #[case(Some(NodeStatus::Error), HeadState::Lost)]
 fn a_head_is_as_its_row_says(#[case] status: Option<NodeStatus>, #[case] state: HeadState) {
     let cluster = Cluster { has_head: true, ..sample::cluster(0, 0, None) };
-    let head = status.map(|status| Node { role: NodeRole::Head, status, ..sample::node(0) });
-    assert_eq!(head_state(&cluster, &head.into_iter().collect::<Vec<_>>()), state);
-}
-
-#[test]
-fn only_workers_that_work_are_counted() {
-    let nodes = [
-        Node { status: NodeStatus::Active, ..sample::node(1) },
-        Node { status: NodeStatus::Error, ..sample::node(2) },
-        Node { status: NodeStatus::Active, role: NodeRole::Head, ..sample::node(0) },
-    ];
-    assert_eq!(active_workers(&nodes), 1);
+    assert_eq!(head_by(&cluster, status), state);
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// `google.protobuf.FieldMask`; in JSON one text of names with commas. Held in `snake_case`, whichever came.
+/// `google.protobuf.FieldMask`; in JSON one text of paths with commas. Paths are held as they came: fields in
+/// `snake_case` or `camelCase`, and keys of maps, which only the message that is masked can tell apart.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct FieldMask {
     /// Names of fields, with dots into messages.
@@ -22,24 +23,9 @@ pub fn snake_case(name: &str) -> String {
     snake
 }
 
-fn camel_case(name: &str) -> String {
-    let mut camel = String::with_capacity(name.len());
-    let mut raise = false;
-    for letter in name.chars() {
-        if letter == '_' {
-            raise = true;
-        } else {
-            camel.push(if raise { letter.to_ascii_uppercase() } else { letter });
-            raise = false;
-        }
-    }
-    camel
-}
-
 impl Serialize for FieldMask {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let paths: Vec<String> = self.paths.iter().map(|path| camel_case(path)).collect();
-        serializer.serialize_str(&paths.join(","))
+        serializer.serialize_str(&self.paths.join(","))
     }
 }
 
@@ -47,6 +33,6 @@ impl<'de> Deserialize<'de> for FieldMask {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let paths = text.split(',').map(str::trim).filter(|path| !path.is_empty());
-        Ok(Self { paths: paths.map(snake_case).collect() })
+        Ok(Self { paths: paths.map(str::to_owned).collect() })
     }
 }

@@ -70,8 +70,8 @@ fn a_struct_survives_the_wire() {
 }
 
 #[test]
-fn a_mask_is_held_in_snake_case_and_written_in_camel_case() {
-    let mask: FieldMask = from_value(json!("idleTimeout, cluster_spec.headGroupSpec,,labels")).unwrap();
-    assert_eq!(mask.paths, ["idle_timeout", "cluster_spec.head_group_spec", "labels"]);
-    assert_eq!(to_value(&mask).unwrap(), json!("idleTimeout,clusterSpec.headGroupSpec,labels"));
+fn a_mask_is_held_and_written_as_it_came() {
+    let mask: FieldMask = from_value(json!("idleTimeout, cluster_spec.headGroupSpec,,envs.MY_Key")).unwrap();
+    assert_eq!(mask.paths, ["idleTimeout", "cluster_spec.headGroupSpec", "envs.MY_Key"]);
+    assert_eq!(to_value(&mask).unwrap(), "idleTimeout,cluster_spec.headGroupSpec,envs.MY_Key");
 }

@@ -32,6 +32,19 @@ pub(super) fn changed(
             "update_mask has '{GROUPS}', and the request has no worker group: give each that changes, with its group_name"
         )));
     }
+    for (place, group) in given.iter().enumerate() {
+        let name = &group.group_name;
+        if given.iter().skip(place + 1).any(|other| other.group_name == *name) {
+            return Err(ApiError::invalid(format!("worker group '{name}' is given twice: give it once")));
+        }
+        let nothing = wire::WorkerGroupSpec { group_name: name.clone(), ..wire::WorkerGroupSpec::default() };
+        if fields.is_whole() && *group == nothing {
+            return Err(ApiError::invalid(format!(
+                "worker group '{name}' is given with nothing that changes: give what changes of {}",
+                UPDATABLE.join(", ")
+            )));
+        }
+    }
     let changed: Vec<WorkerGroup> =
         given.iter().map(|group| changed_group(cluster, group, &fields)).collect::<Result<_, _>>()?;
     let update = ClusterUpdate { groups: Some(changed.clone()), ..ClusterUpdate::default() };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use muster_proto::v1alpha2 as wire;
-use muster_proto::wkt::FieldMask;
+use muster_proto::wkt::{FieldMask, snake_case};
 
 use crate::error::ApiError;
 
@@ -18,6 +18,35 @@ const SHAPE: &str = "shape";
 
 /// The amounts of a shape.
 const AMOUNTS: &[&str] = &["cpu", "memory", "gpu", "name"];
+
+/// Fields whose parts are keys of users, which are left as they are.
+const MAPS: &[&str] = &["labels", "annotations", "envs", ENVIRONMENT];
+
+/// A path with its fields as the `.proto` files write them; keys of maps stay as they are.
+pub(super) fn normalized(path: &str) -> Result<String, ApiError> {
+    let mut normal = String::with_capacity(path.len() + 4);
+    let mut rest = Some(path);
+    while let Some(left) = rest {
+        let (field, behind) = match left.split_once('.') {
+            Some((field, behind)) => (field, Some(behind)),
+            None => (left, None),
+        };
+        let field = snake_case(field);
+        if field.is_empty() || behind == Some("") {
+            return Err(ApiError::invalid(format!("update_mask has '{path}': a name is missing at a dot")));
+        }
+        normal.push_str(&field);
+        rest = behind;
+        if let Some(behind) = behind {
+            normal.push('.');
+            if MAPS.contains(&field.as_str()) {
+                normal.push_str(behind);
+                return Ok(normal);
+            }
+        }
+    }
+    Ok(normal)
+}
 
 /// What a mask names at a path and below it: empty for the path itself, else the rest behind its dot.
 pub(super) fn below<'m>(mask: &'m FieldMask, whole: &str) -> Vec<&'m str> {
@@ -149,6 +178,25 @@ mod tests {
 
     fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
         entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[rstest]
+    #[case("idleTimeout", Ok("idle_timeout"))]
+    #[case("clusterSpec.headGroupSpec.image", Ok("cluster_spec.head_group_spec.image"))]
+    #[case(
+        "cluster_spec.headGroupSpec.environment.MY_Key",
+        Ok("cluster_spec.head_group_spec.environment.MY_Key")
+    )]
+    #[case("envs.E1", Ok("envs.E1"))]
+    #[case("labels.app.kubernetes.io/Name", Ok("labels.app.kubernetes.io/Name"))]
+    #[case("labels.", Err("update_mask has 'labels.': a name is missing at a dot"))]
+    #[case("clusterSpec..image", Err("update_mask has 'clusterSpec..image': a name is missing at a dot"))]
+    fn fields_are_written_as_in_the_proto_files_and_keys_as_they_are(
+        #[case] path: &str,
+        #[case] expected: Result<&str, &str>,
+    ) {
+        let normal = normalized(path).map_err(|error| error.message);
+        assert_eq!(normal.as_deref().map_err(String::as_str), expected);
     }
 
     #[rstest]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_core::cluster::Cluster;
+use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::shape::Shape;
 use muster_proto::v1alpha2 as wire;
@@ -25,11 +26,10 @@ pub(super) const ENVS: &str = "envs";
 /// What of the head can be changed.
 const UPDATABLE: &[&str] = &["shape", "image", "environment", "args"];
 
-/// The changes of a cluster's spec by which its head, its variables or both are as the request gives them. `properties`
-/// are those of its profile.
+/// The changes of a cluster's spec by which its head, its variables or both are as the request gives them.
 pub(super) fn spec_changes(
     cluster: &Cluster,
-    properties: &Map<String, Value>,
+    profile: Option<&Profile>,
     given: &wire::Cluster,
     mask: &FieldMask,
 ) -> Result<Map<String, Value>, ApiError> {
@@ -42,9 +42,14 @@ pub(super) fn spec_changes(
     let new_envs = &mask::merge_map(&mask::below(mask, ENVS), &given.envs, &shown.envs);
     recipe::check_variables(new_envs)?;
     let wrong = |why: String| ApiError::invalid(format!("its profile cannot be read: {why}"));
-    let mut made = ClusterRecipe::of_cluster(cluster, properties).map_err(wrong)?;
-    // What the cluster was created with applies again where an update removes what came over it.
-    let own = shown.profile_properties.clone().map(Map::from).unwrap_or_default();
+    let properties = profile.map(|profile| profile.properties.clone()).unwrap_or_default();
+    let mut made = ClusterRecipe::of_cluster(cluster, &properties).map_err(wrong)?;
+    // What applies again where an update removes what came over it: its profile, or, if that was made from the create
+    // request, the properties that the request gave beside its head and its variables.
+    let own = match profile {
+        Some(profile) if !profile.implicit => properties,
+        _ => shown.profile_properties.clone().map(Map::from).unwrap_or_default(),
+    };
     let own = ClusterRecipe::from_stored(&own).unwrap_or_default();
     made.worker.env = replaced(made.worker.env, &[&shown.envs], &[&own.worker.env, new_envs]);
     let new = [&own.head.env, new_envs, &new_head.environment];
@@ -62,12 +67,28 @@ pub(super) fn spec_changes(
         made.head.memory = memory.or(own.head.memory);
         made.head.gpu = gpu.or(own.head.gpu);
     }
-    let spec = wire::ClusterSpec { head_group_spec: Some(new_head), worker_group_spec: Vec::new() };
-    let cluster_spec = if fields.is_empty() { shown.cluster_spec.clone() } else { Some(spec) };
-    let shown = wire::Cluster { envs: new_envs.clone(), cluster_spec, ..shown };
-    let mut changes = made.spec_changes();
-    changes.insert(CLUSTER_SPEC.to_owned(), json!(shown));
+    let mut changes = made.spec_changes(&cluster.spec);
+    let head = (!fields.is_empty()).then_some(&new_head);
+    changes.insert(CLUSTER_SPEC.to_owned(), shown_with(cluster.spec.get(CLUSTER_SPEC), new_envs, head));
     Ok(changes)
+}
+
+/// What is shown, with other variables and perhaps another head; fields of a newer version stay.
+fn shown_with(
+    stored: Option<&Value>,
+    envs: &BTreeMap<String, String>,
+    head: Option<&wire::HeadGroupSpec>,
+) -> Value {
+    let mut shown = stored.filter(|stored| stored.is_object()).cloned().unwrap_or_else(|| json!({}));
+    shown["envs"] = json!(envs);
+    if let Some(head) = head {
+        let stored = &mut shown["clusterSpec"]["headGroupSpec"];
+        let mut fields = stored.as_object().cloned().unwrap_or_default();
+        fields.retain(|field, _| !UPDATABLE.contains(&field.as_str()));
+        fields.extend(json!(head).as_object().cloned().unwrap_or_default());
+        *stored = Value::Object(fields);
+    }
+    shown
 }
 
 /// Refuses what would be stored and reach no node: only nodes of frameworks are made from anything but their profile.

@@ -13,15 +13,20 @@ fn of_head(head: wire::HeadGroupSpec) -> wire::Cluster {
     wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() }
 }
 
-/// A cluster as a create leaves it, with the properties of its profile.
-fn created(given: &wire::Cluster) -> (Cluster, Map<String, Value>) {
+/// A profile that a user made, or one that was made from a create request.
+fn profile(properties: Map<String, Value>, implicit: bool) -> Profile {
+    Profile { properties, implicit, ..sample::profile() }
+}
+
+/// A cluster as a create leaves it, with its profile.
+fn created(given: &wire::Cluster) -> (Cluster, Profile) {
     let properties = recipe::properties(given, Some(Framework::Ray)).expect("a recipe");
     let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 0, None) };
     cluster.spec.insert(CLUSTER_SPEC.to_owned(), json!(given));
-    (cluster, properties)
+    (cluster, profile(properties, true))
 }
 
-fn ray() -> (Cluster, Map<String, Value>) {
+fn ray() -> (Cluster, Profile) {
     let own = json!({"head": {"env": {"OWN": "1"}}, "worker": {"memory": "1Gi"}});
     let head = wire::HeadGroupSpec {
         image: "ray:1".to_owned(),
@@ -43,9 +48,9 @@ fn mask(paths: &[&str]) -> FieldMask {
 
 /// The recipe after an update, and what the API shows of the cluster then.
 fn updated(given: &wire::Cluster, paths: &[&str]) -> Result<(ClusterRecipe, wire::Cluster), ApiError> {
-    let (mut cluster, properties) = ray();
-    cluster.spec.extend(spec_changes(&cluster, &properties, given, &mask(paths))?);
-    let made = ClusterRecipe::of_cluster(&cluster, &properties).expect("a recipe");
+    let (mut cluster, profile) = ray();
+    cluster.spec.extend(spec_changes(&cluster, Some(&profile), given, &mask(paths))?);
+    let made = ClusterRecipe::of_cluster(&cluster, &profile.properties).expect("a recipe");
     Ok((made, convert::cluster(cluster)))
 }
 
@@ -53,8 +58,8 @@ fn updated(given: &wire::Cluster, paths: &[&str]) -> Result<(ClusterRecipe, wire
 fn a_head_keeps_what_an_update_does_not_give() {
     let given = of_head(wire::HeadGroupSpec { image: "ray:2".to_owned(), ..wire::HeadGroupSpec::default() });
     let (made, shown) = updated(&given, &[HEAD]).unwrap();
-    let (cluster, properties) = ray();
-    let before = ClusterRecipe::of_cluster(&cluster, &properties).unwrap();
+    let (cluster, profile) = ray();
+    let before = ClusterRecipe::of_cluster(&cluster, &profile.properties).unwrap();
     assert_eq!(made.worker, before.worker);
     let expected = muster_core::recipe::NodeRecipe { image: Some("ray:2".to_owned()), ..before.head };
     assert_eq!(made.head, expected);
@@ -124,13 +129,13 @@ fn what_cannot_be_changed_of_a_head_is_refused(
 #[test]
 fn a_cluster_that_another_api_made_keeps_what_its_profile_says() {
     let properties = json!({"image": "all:1", "head": {"env": {"OWN": "1"}}, "worker": {"args": ["--x"]}});
-    let properties = properties.as_object().cloned().unwrap();
+    let profile = profile(properties.as_object().cloned().unwrap(), false);
     let mut cluster = Cluster { framework: Some(Framework::Dask), ..sample::cluster(1, 0, None) };
     for number in ["1", "2"] {
         let given = wire::Cluster { envs: variables(&[("A", number)]), ..wire::Cluster::default() };
-        let changes = spec_changes(&cluster, &properties, &given, &mask(&[ENVS])).unwrap();
+        let changes = spec_changes(&cluster, Some(&profile), &given, &mask(&[ENVS])).unwrap();
         cluster.spec.extend(changes);
-        let made = ClusterRecipe::of_cluster(&cluster, &properties).unwrap();
+        let made = ClusterRecipe::of_cluster(&cluster, &profile.properties).unwrap();
         assert_eq!(made.head().env, variables(&[("OWN", "1"), ("A", number)]));
         assert_eq!((made.worker.args.len(), made.head().image.as_deref()), (1, Some("all:1")));
     }
@@ -138,8 +143,41 @@ fn a_cluster_that_another_api_made_keeps_what_its_profile_says() {
 
 #[test]
 fn types_whose_nodes_are_made_from_their_profile_alone_are_refused() {
-    let (cluster, properties) = ray();
+    let (cluster, profile) = ray();
     let plain = Cluster { framework: None, ..cluster };
-    let refused = spec_changes(&plain, &properties, &wire::Cluster::default(), &mask(&[ENVS])).unwrap_err();
+    let refused =
+        spec_changes(&plain, Some(&profile), &wire::Cluster::default(), &mask(&[ENVS])).unwrap_err();
     assert!(refused.message.contains("are made from their profile"), "{refused}");
+}
+
+#[test]
+fn what_a_profile_says_applies_again_where_an_update_removes_what_came_over_it() {
+    let properties = json!({"head": {"image": "own:1", "env": {"A": "profile"}}});
+    let profile = profile(properties.as_object().cloned().unwrap(), false);
+    let mut cluster = Cluster { framework: Some(Framework::Dask), ..sample::cluster(1, 0, None) };
+    let mine = wire::HeadGroupSpec {
+        image: "mine:1".to_owned(),
+        environment: variables(&[("A", "mine")]),
+        ..wire::HeadGroupSpec::default()
+    };
+    let paths = ["cluster_spec.head_group_spec.image", "cluster_spec.head_group_spec.environment"];
+    let steps = [(mine, ("mine:1", "mine")), (wire::HeadGroupSpec::default(), ("own:1", "profile"))];
+    for (head, (image, value)) in steps {
+        let changes = spec_changes(&cluster, Some(&profile), &of_head(head), &mask(&paths)).unwrap();
+        cluster.spec.extend(changes);
+        let made = ClusterRecipe::of_cluster(&cluster, &profile.properties).unwrap();
+        assert_eq!((made.head.image.as_deref(), made.head.env), (Some(image), variables(&[("A", value)])));
+    }
+}
+
+#[test]
+fn what_a_newer_version_shows_is_kept() {
+    let (mut cluster, profile) = ray();
+    cluster.spec[CLUSTER_SPEC]["newer"] = json!(1);
+    cluster.spec[CLUSTER_SPEC]["clusterSpec"]["headGroupSpec"]["newer"] = json!(2);
+    let head = wire::HeadGroupSpec { image: "ray:2".to_owned(), ..wire::HeadGroupSpec::default() };
+    let changes = spec_changes(&cluster, Some(&profile), &of_head(head), &mask(&[HEAD])).unwrap();
+    let shown = &changes[CLUSTER_SPEC];
+    let head = &shown["clusterSpec"]["headGroupSpec"];
+    assert_eq!((&shown["newer"], &head["newer"], &head["image"]), (&json!(1), &json!(2), &json!("ray:2")));
 }
