@@ -181,14 +181,13 @@ impl<'g> Individual<'g> {
                     return Ok(());
                 }
                 some = results.next() => match some {
-                    Some(some) => {
+                    Some(some) => for result in some {
+                        // One moment for each, in their order: policies ask which node is the oldest.
                         let now = run.now();
-                        for result in some {
-                            starting.remove(&result.node);
-                            let ActionRun { subject, children, journal, .. } = &mut *run;
-                            self.record_result(result, &mut subject.nodes, children, journal, now);
-                        }
-                    }
+                        starting.remove(&result.node);
+                        let ActionRun { subject, children, journal, .. } = &mut *run;
+                        self.record_result(result, &mut subject.nodes, children, journal, now);
+                    },
                     None => return Ok(()),
                 },
                 _ = flush.tick() => flush_with_obstacles(run, &starting, &mut obstacles).await?,
