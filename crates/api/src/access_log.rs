@@ -114,7 +114,9 @@ async fn follow(
     next: Next,
 ) -> Response {
     let begun = Instant::now();
-    marks.iter().for_each(|mark| mark(&mut request));
+    for mark in marks {
+        mark(&mut request);
+    }
     let alias = request.extensions_mut().remove::<RequestIdAlias>();
     let id = id_of(request.headers());
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };

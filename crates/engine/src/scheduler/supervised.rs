@@ -29,18 +29,18 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
             "{DEATHS} engines died in a row while they ran it, and it is not tried again: see their logs, and whether \
              they have enough memory."
         );
-        return is_settled(&action, give_up(&context, &lease, &action, reason).await);
+        return is_settled(&action, &give_up(&context, &lease, &action, reason).await);
     }
     let run = runner::run(Arc::clone(&context), Arc::clone(&lease), claimed, slot);
     let panic = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(ended) => return ended,
         Err(panic) => panic,
     };
-    is_settled(&action, after_panic(&context, &lease, &action, &panic_message(panic.as_ref())).await)
+    is_settled(&action, &after_panic(&context, &lease, &action, &panic_message(panic.as_ref())).await)
 }
 
-fn is_settled(action: &Action, settled: Result<(), Stop>) -> bool {
-    if let Err(stop) = &settled {
+fn is_settled(action: &Action, settled: &Result<(), Stop>) -> bool {
+    if let Err(stop) = settled {
         tracing::warn!(action = %action.id, ?stop, "cannot requeue or end an action that crashed");
     }
     settled.is_ok()
