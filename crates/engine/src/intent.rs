@@ -1,4 +1,4 @@
-//! What a cluster will look like after a change. Pure: the same inputs give the same answer; only [`naming`] draws ids
+//! What a cluster will look like after a change. Pure: the same inputs give the same answer; only `naming` draws ids
 //! and random letters.
 //!
 //! [`Intent::after`] is the only place that answers that question: for the service layer, which refuses early, for
