@@ -29,7 +29,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 /// Which crates of ours a family of libraries (`kube`, `kube-…`) may stand in. Those not listed may be used anywhere.
 const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
-    ("rusqlite", &["store", "bench"]),
+    ("rusqlite", &["store", "testkit", "bench"]),
     ("kube", &["kube", "testkit", "bench"]),
     ("k8s-openapi", &["kube", "testkit", "bench"]),
     ("axum", &["api", "bench"]),

@@ -1,10 +1,11 @@
 //! Authentication: each configured scheme can turn a request's credentials into a principal.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{HeaderMap, header};
-use muster_core::principal::Principal;
+use muster_core::principal::{Principal, Role};
 
 use crate::error::ApiError;
 
@@ -31,6 +32,17 @@ pub use tokens::{TokenEntry, Tokens, TokensFile};
 
 /// The header in which clients of OpenStack services send their token.
 const OPENSTACK_TOKEN: &str = "x-auth-token";
+
+/// A principal of a scheme whose names are its ids.
+fn named_principal(scheme: &str, name: &str, project: &str, roles: &BTreeSet<Role>) -> Principal {
+    Principal {
+        scheme: scheme.to_owned(),
+        id: name.to_owned(),
+        name: name.to_owned(),
+        project: project.to_owned(),
+        roles: roles.clone(),
+    }
+}
 
 /// A caller that is not authenticated yet.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod node;
+mod update;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,10 +14,9 @@ use serde_json::{Map, Value};
 use crate::action::ActionKind;
 use crate::ids::NodeId;
 
-pub use cluster::{
-    AddNodes, Check, ClusterUpdate, PolicyChange, RemoveNodes, ReplaceNodes, ResizeGroup, Scale,
-};
+pub use cluster::{AddNodes, Check, PolicyChange, RemoveNodes, ReplaceNodes, ResizeGroup, Scale};
 pub use node::{NewMember, NodeUpdate, OperateNodes, Recovery};
+pub use update::{ClusterUpdate, GroupChange, MapChange, NodeChange, ShapeChange};
 
 /// A change of a cluster or node.
 #[derive(Debug, Clone, PartialEq)]
@@ -188,10 +188,10 @@ impl Change {
     }
 
     /// Whether it may change the sizes of groups.
-    pub const fn resizes(&self) -> bool {
+    pub fn resizes(&self) -> bool {
         match self {
             Self::Resize(_) | Self::ScaleOut(_) | Self::ScaleIn(_) => true,
-            Self::UpdateCluster(update) => update.groups.is_some() || update.resize.is_some(),
+            Self::UpdateCluster(update) => update.resizes(),
             _ => false,
         }
     }

@@ -31,7 +31,9 @@ pub struct LimitsChange {
 
 /// A present key is a change, also if it is null.
 #[expect(clippy::option_option, reason = "absent and null are two things")]
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<TimeSpan>>, D::Error> {
+pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 

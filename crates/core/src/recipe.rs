@@ -1,5 +1,6 @@
 //! The recipe in `dask.cluster`, `ray.cluster` and `spark.cluster` profiles, the same for every API and provider.
 
+mod given;
 mod pod;
 
 use std::collections::BTreeMap;
@@ -9,11 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::cluster::{Cluster, WorkerGroup};
 use crate::limits::Limits;
+use crate::profile::Profile;
 use crate::profile_types;
 use crate::quantity::{Cpu, Memory};
 use crate::shape::{self, Shape};
 use crate::time::TimeSpan;
 
+pub use given::GivenRecipe;
 pub use pod::{Mount, PodRecipe, SERVICE_TYPES, Volume};
 
 /// The environments that a cluster may be for.
@@ -91,12 +94,6 @@ pub struct NodeRecipe {
 /// The key under which the recipe of a group is kept in its spec.
 const NODE: &str = "node";
 
-/// The key under which a cluster's spec stores the recipe of its head, once an update has changed it.
-const HEAD: &str = "head";
-
-/// The same for what all its workers have in common.
-const WORKER: &str = "worker";
-
 /// The key under which a cluster's spec stores what APIs show of it, in their own format.
 pub const SHOWN: &str = "cluster";
 
@@ -116,12 +113,12 @@ impl NodeRecipe {
 
     /// The recipe that a group stores, without its shape.
     pub fn stored_in(group: &WorkerGroup) -> Self {
-        Self::stored(&group.spec, NODE).unwrap_or_default()
+        Self::in_spec(&group.spec).unwrap_or_default()
     }
 
-    /// The recipe that a spec stores under a key, without what a newer version added.
-    fn stored(spec: &Map<String, Value>, key: &str) -> Option<Self> {
-        let own = spec.get(key).and_then(Value::as_object)?;
+    /// The recipe that a group's spec stores, without what a newer version added.
+    pub(crate) fn in_spec(spec: &Map<String, Value>) -> Option<Self> {
+        let own = spec.get(NODE).and_then(Value::as_object)?;
         Self::deserialize(Value::Object(profile_types::NODE.known(own))).ok()
     }
 
@@ -145,7 +142,7 @@ impl NodeRecipe {
     }
 
     /// A group's own recipe, completed by its shape.
-    fn of_group(group: &WorkerGroup) -> Self {
+    pub fn of_group(group: &WorkerGroup) -> Self {
         let own = Self::stored_in(group);
         let Shape { cpu, memory, gpu, .. } = group.shape;
         own.or(Self { cpu, memory, gpu, ..Self::default() })
@@ -178,32 +175,19 @@ impl ClusterRecipe {
         Self::read(profile_types::FRAMEWORK.known(properties))
     }
 
-    /// What the nodes of a cluster are made from: its profile, with the head and the workers as updates of the cluster
-    /// have changed them since.
-    pub fn of_cluster(cluster: &Cluster, properties: &Map<String, Value>) -> Result<Self, String> {
-        let recipe = Self::from_stored(properties)?;
-        Ok(Self {
-            head: NodeRecipe::stored(&cluster.spec, HEAD).unwrap_or(recipe.head),
-            worker: NodeRecipe::stored(&cluster.spec, WORKER).unwrap_or(recipe.worker),
-            ..recipe
+    /// What the nodes of a cluster are made from: its profile, with what users have changed of the cluster since.
+    pub fn of_cluster(cluster: &Cluster, profile: &Profile) -> Result<Self, String> {
+        let recipe = Self::from_stored(&profile.properties)?;
+        Ok(match GivenRecipe::changed(&cluster.spec) {
+            None => recipe,
+            // A profile that was made from a create request contains what the request gave. Below that are the
+            // properties that the request gave beside.
+            Some((given, properties)) if profile.implicit && !cluster.is_external() => {
+                let below = Self::from_stored(&properties).unwrap_or_default();
+                given.over(&below, recipe)
+            }
+            Some((given, _)) => given.over(&recipe.clone(), recipe),
         })
-    }
-
-    /// The changes of a cluster's spec after which its head and workers are made from this instead of what its profile
-    /// says. Fields of a newer version stay.
-    pub fn spec_changes(&self, spec: &Map<String, Value>) -> Map<String, Value> {
-        [(HEAD, &self.head), (WORKER, &self.worker)]
-            .into_iter()
-            .map(|(key, recipe)| (key.to_owned(), recipe.stored_over(spec.get(key))))
-            .collect()
-    }
-
-    /// Has a cluster follow its profile again: what updates have changed of its head and of all its workers is dropped,
-    /// and so is what APIs show of it. What a group has of its own stays.
-    pub fn drop_changes(spec: &mut Map<String, Value>) {
-        for key in [HEAD, WORKER, SHOWN] {
-            spec.remove(key);
-        }
     }
 
     /// Reads the properties of a request: unknown properties and unusable amounts are refused.
@@ -269,15 +253,6 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_recipe_keeps_the_fields_of_a_newer_version() {
-        let mut made = recipe(&json!({})).unwrap();
-        made.head.image = Some("b".into());
-        let spec = json!({"head": {"image": "a", "env": {"A": "1"}, "newer": 1, "pod": {"newer": 2}}});
-        let changes = made.spec_changes(spec.as_object().expect("a map"));
-        assert_eq!(changes["head"], json!({"image": "b", "newer": 1, "pod": {"newer": 2}}));
-    }
-
-    #[test]
     fn a_group_says_more_than_all_workers_and_these_more_than_the_cluster() {
         let recipe = recipe(&json!({
             "image": "all",
@@ -293,28 +268,6 @@ mod tests {
         );
         assert_eq!(made.env, BTreeMap::from([("A".into(), "group".into()), ("B".into(), "worker".into())]));
         assert_eq!((made.image.as_deref(), made.args.as_slice()), (Some("all"), &["--x".to_owned()][..]));
-    }
-
-    #[test]
-    fn what_an_update_changed_goes_before_the_profile() {
-        let profile =
-            json!({"image": "all", "head": {"image": "own", "env": {"A": "1"}}, "worker": {"cpu": 3}});
-        let profile = profile.as_object().unwrap();
-        let mut cluster = crate::sample::cluster(1, 0, None);
-        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::from_stored(profile));
-        let mut changed = ClusterRecipe::from_stored(profile).unwrap();
-        changed.head = NodeRecipe { cpu: "2".parse().ok(), ..NodeRecipe::default() };
-        changed.worker.env.insert("B".to_owned(), "2".to_owned());
-        cluster.spec.extend(changed.spec_changes(&Map::new()));
-        let made = ClusterRecipe::of_cluster(&cluster, profile).unwrap();
-        assert_eq!(made, changed);
-        assert_eq!(
-            made.head().image.as_deref(),
-            Some("all"),
-            "variables and images that were removed are gone"
-        );
-        ClusterRecipe::drop_changes(&mut cluster.spec);
-        assert_eq!(ClusterRecipe::of_cluster(&cluster, profile), ClusterRecipe::from_stored(profile));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) mod victims;
 use std::collections::BTreeMap;
 
 use muster_core::candidates;
-use muster_core::change::{AddNodes, Change, RemoveNodes, ResizeGroup, Scale};
+use muster_core::change::{AddNodes, Change, ClusterUpdate, RemoveNodes, ResizeGroup, Scale};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::node::Node;
 use muster_core::resize::{Resize, Sizes};
@@ -54,7 +54,7 @@ impl Intent<'_> {
     pub fn after(&self, change: &Change, decided: &ActionData) -> Result<Cluster, String> {
         match change {
             Change::UpdateCluster(update) => {
-                let updated = properties_after(self.cluster, change)?;
+                let updated = self.with_groups(properties_after(self.cluster, change)?, update)?;
                 match update.resize {
                     Some(resize) => Intent { cluster: &updated, ..*self }.resized(None, |_| resize),
                     None => Ok(updated),
@@ -121,6 +121,23 @@ impl Intent<'_> {
             return find_group(self.cluster, group).map(|_| self.cluster.clone());
         }
         self.resized(group, |members| Resize::by(by.max(-i64::from(members))))
+    }
+
+    /// A cluster whose groups have the sizes and bounds that an update names. Groups may shrink for others that grow: the
+    /// limit is for their sum.
+    fn with_groups(&self, mut cluster: Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
+        for change in update.groups.iter().flatten() {
+            let Some(resize) = change.resize() else { continue };
+            let intent = Intent { cluster: &cluster, baseline: Baseline::Desired, limit: u32::MAX };
+            cluster = intent.resized(Some(&change.name), |_| resize)?;
+        }
+        let (total, limit) = (cluster.desired(), self.limit);
+        if total > limit && total > self.cluster.desired() {
+            return Err(format!(
+                "{total} workers are more than the {limit} that a cluster may have: ask for less"
+            ));
+        }
+        Ok(cluster)
     }
 
     fn resized(&self, group: Option<&str>, resize: impl Fn(u32) -> Resize) -> Result<Cluster, String> {

@@ -152,7 +152,7 @@ fn invalid(why: String) -> ProviderError {
 }
 
 fn recipe_of(cluster: &Cluster, profile: &Profile) -> Result<ClusterRecipe, ProviderError> {
-    ClusterRecipe::of_cluster(cluster, &profile.properties).map_err(invalid)
+    ClusterRecipe::of_cluster(cluster, profile).map_err(invalid)
 }
 
 #[async_trait]

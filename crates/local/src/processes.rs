@@ -185,7 +185,7 @@ impl Provider for Processes {
         let down =
             || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
         let head = head.ok_or_else(down)?;
-        let recipe = ClusterRecipe::of_cluster(target.cluster, &target.profile.properties)
+        let recipe = ClusterRecipe::of_cluster(target.cluster, target.profile)
             .map_err(|error| ProviderError::permanent("InvalidProfile", error))?;
         let installed = self.inner.installed(framework, &recipe.head()).await?;
         let own = framework.client_environment(&head, &installed.python.to_string_lossy());

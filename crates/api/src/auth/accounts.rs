@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::reloaded_file::ReloadedFile;
-use super::{AuthError, Authenticator, Caller};
+use super::{AuthError, Authenticator, Caller, named_principal};
 
 /// How long a token is valid.
 pub const TOKEN_LIFE: TimeSpan = TimeSpan::from_secs(24 * 3600);
@@ -73,13 +73,7 @@ impl Account {
     }
 
     fn principal(&self) -> Principal {
-        Principal {
-            scheme: SCHEME.to_owned(),
-            id: self.name.clone(),
-            name: self.name.clone(),
-            project: self.project.clone(),
-            roles: self.roles.clone(),
-        }
+        named_principal(SCHEME, &self.name, &self.project, &self.roles)
     }
 }
 
@@ -243,7 +237,7 @@ mod tests {
     #[test]
     fn a_name_that_does_not_exist_takes_as_much_work_as_a_wrong_password() {
         let accounts = accounts(at_noon);
-        assert!(accounts.log_in("nobody", "secret", None).is_none());
+        assert!(accounts.log_in("unknown", "secret", None).is_none());
         assert!(accounts.log_in("demo", "wrong", None).is_none());
         assert_eq!(HASHED_IN_VAIN.get(), 2, "plain passwords need no hash either");
     }

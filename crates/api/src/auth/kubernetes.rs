@@ -111,7 +111,7 @@ impl Authenticator for KubernetesTokens {
         self.review(token).await?.map(|user| self.principal(user)).transpose()
     }
 
-    /// Groups come with a token only, so that nobody is an admin by them here.
+    /// Groups come with a token only, so they make no admin here.
     async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
         let user = TokenIdentity { user: known.id.clone(), groups: Vec::new() };
         self.principal(user).map(Some)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reloaded_file::ReloadedFile;
 use super::secret::{hash, same_hash};
-use super::{AuthError, Authenticator, Caller};
+use super::{AuthError, Authenticator, Caller, named_principal};
 
 /// The scheme's name.
 const SCHEME: &str = "tokens";
@@ -42,13 +42,7 @@ pub struct TokenEntry {
 
 impl TokenEntry {
     fn principal(&self) -> Principal {
-        Principal {
-            scheme: SCHEME.to_owned(),
-            id: self.name.clone(),
-            name: self.name.clone(),
-            project: self.project.clone(),
-            roles: self.roles.clone(),
-        }
+        named_principal(SCHEME, &self.name, &self.project, &self.roles)
     }
 }
 

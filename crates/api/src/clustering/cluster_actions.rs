@@ -143,7 +143,7 @@ async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, SenlinErr
 }
 
 /// The parameters of a recovery.
-const RECOVERY: [&str; 4] = ["operation", "operation_params", "check", "check_capacity"];
+pub(super) const RECOVERY: [&str; 4] = ["operation", "operation_params", "check", "check_capacity"];
 
 async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;

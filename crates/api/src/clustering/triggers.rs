@@ -6,10 +6,10 @@ use muster_core::action::ActionKind;
 use muster_core::ids::ReceiverId;
 use muster_core::receiver::Receiver;
 use muster_service::{Case, Subject, Verb};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::cluster_actions::{self, ClusterAction, RequestedAction};
+use super::cluster_actions::{self, ClusterAction, RECOVERY, RequestedAction};
 use super::membership::BindingChange;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
@@ -45,38 +45,63 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
     if creators.named_cluster(&cluster).await?.is_none_or(|cluster| cluster.deleted_at.is_some()) {
         return Err(SenlinError::bad(format!("The referenced cluster '{cluster}' could not be found")));
     }
-    let inputs = inputs(&receiver, body)?;
-    let submitted = submit(creators, receiver.action, inputs).await?;
+    let (request, known) = request(receiver.action).ok_or_else(|| {
+        SenlinError::bad(format!("No receiver can submit the action '{}'", receiver.action))
+    })?;
+    let submitted = submit(creators, request, inputs(&receiver, known, body)?).await?;
     let action = submitted.action().ok_or_else(SenlinError::forbidden)?;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-/// The parameters of an action, as requests name them.
-const fn parameters(action: ActionKind) -> &'static [&'static str] {
-    match action {
-        ActionKind::ClusterDelete => &["force"],
-        ActionKind::ClusterUpdate => &[
-            "name",
-            "profile_id",
-            "profile_only",
-            "metadata",
-            "timeout",
-            "config",
-            "desired_capacity",
-            "min_size",
-            "max_size",
-        ],
-        ActionKind::ClusterAddNodes | ActionKind::ClusterReplaceNodes => &["nodes"],
-        ActionKind::ClusterDelNodes => &["nodes", "destroy_after_deletion"],
-        ActionKind::ClusterResize => {
-            &["adjustment_type", "number", "min_size", "max_size", "min_step", "strict", "group"]
+/// The request that an action stands for.
+#[derive(Debug, Clone, Copy)]
+enum CreatorsRequest {
+    Update,
+    Delete,
+    Operate,
+    Act(ClusterAction),
+}
+
+/// The request that an action stands for, with its parameters as requests name them; none if receivers cannot submit the
+/// action.
+const fn request(action: ActionKind) -> Option<(CreatorsRequest, &'static [&'static str])> {
+    use ClusterAction as Act;
+    use CreatorsRequest as Request;
+    Some(match action {
+        ActionKind::ClusterDelete => (Request::Delete, &["force"]),
+        ActionKind::ClusterUpdate => (
+            Request::Update,
+            &[
+                "name",
+                "profile_id",
+                "profile_only",
+                "metadata",
+                "timeout",
+                "config",
+                "desired_capacity",
+                "min_size",
+                "max_size",
+            ],
+        ),
+        ActionKind::ClusterOperation => (Request::Operate, &["operation", "params", "filters"]),
+        ActionKind::ClusterAddNodes => (Request::Act(Act::AddNodes), &["nodes"]),
+        ActionKind::ClusterDelNodes => (Request::Act(Act::RemoveNodes), &["nodes", "destroy_after_deletion"]),
+        ActionKind::ClusterReplaceNodes => (Request::Act(Act::ReplaceNodes), &["nodes"]),
+        ActionKind::ClusterResize => (
+            Request::Act(Act::Resize),
+            &["adjustment_type", "number", "min_size", "max_size", "min_step", "strict", "group"],
+        ),
+        ActionKind::ClusterScaleOut => (Request::Act(Act::ScaleOut), &["count"]),
+        ActionKind::ClusterScaleIn => (Request::Act(Act::ScaleIn), &["count"]),
+        ActionKind::ClusterCheck => (Request::Act(Act::Check), &["delete_check_action"]),
+        ActionKind::ClusterRecover => (Request::Act(Act::Recover), &RECOVERY),
+        ActionKind::ClusterAttachPolicy => {
+            (Request::Act(Act::Policy(BindingChange::Attach)), &["policy_id", "enabled"])
         }
-        ActionKind::ClusterScaleOut | ActionKind::ClusterScaleIn => &["count"],
-        ActionKind::ClusterCheck => &["delete_check_action"],
-        ActionKind::ClusterRecover => &["operation", "operation_params", "check", "check_capacity"],
-        ActionKind::ClusterOperation => &["operation", "params", "filters"],
-        ActionKind::ClusterAttachPolicy | ActionKind::ClusterUpdatePolicy => &["policy_id", "enabled"],
-        ActionKind::ClusterDetachPolicy => &["policy_id"],
+        ActionKind::ClusterDetachPolicy => (Request::Act(Act::Policy(BindingChange::Detach)), &["policy_id"]),
+        ActionKind::ClusterUpdatePolicy => {
+            (Request::Act(Act::Policy(BindingChange::Update)), &["policy_id", "enabled"])
+        }
         ActionKind::ClusterCreate
         | ActionKind::NodeCreate
         | ActionKind::NodeDelete
@@ -86,14 +111,17 @@ const fn parameters(action: ActionKind) -> &'static [&'static str] {
         | ActionKind::NodeCheck
         | ActionKind::NodeRecover
         | ActionKind::NodeOperation
-        | ActionKind::Unknown(_) => &[],
-    }
+        | ActionKind::Unknown(_) => return None,
+    })
 }
 
 /// The receiver's own parameters with the values that a trigger gives instead. A trigger may only give what the receiver
 /// declares; other keys, such as an alarm's description of itself, are no parameters and are dropped.
-fn inputs(receiver: &Receiver, given: Map<String, Value>) -> Result<Map<String, Value>, SenlinError> {
-    let known = parameters(receiver.action);
+fn inputs(
+    receiver: &Receiver,
+    known: &[&str],
+    given: Map<String, Value>,
+) -> Result<Map<String, Value>, SenlinError> {
     let mut inputs = receiver.params.clone();
     for (key, value) in given {
         if inputs.contains_key(&key) {
@@ -108,52 +136,31 @@ fn inputs(receiver: &Receiver, given: Map<String, Value>) -> Result<Map<String, 
     Ok(inputs)
 }
 
-/// Serves the request that this action stands for.
+/// Serves the request that an action stands for.
 async fn submit(
     mut call: Call,
-    action: ActionKind,
+    request: CreatorsRequest,
     mut inputs: Map<String, Value>,
 ) -> Result<Reply, SenlinError> {
-    let action = match action {
-        ActionKind::ClusterUpdate => {
+    match request {
+        CreatorsRequest::Update => {
             call.replace_body(Map::from_iter([("cluster".to_owned(), Value::Object(inputs))]));
-            return clusters::update(&call).await;
+            clusters::update(&call).await
         }
-        ActionKind::ClusterDelete => {
+        CreatorsRequest::Delete => {
             call.replace_body(inputs);
-            return clusters::delete(&call).await;
+            clusters::delete(&call).await
         }
-        ActionKind::ClusterOperation => {
+        CreatorsRequest::Operate => {
             let operation = inputs.remove("operation").unwrap_or_default();
             let operation = operation.as_str().ok_or_else(|| SenlinError::form("No operation specified"))?;
-            call.replace_body(Map::from_iter([(operation.to_owned(), json!(inputs))]));
-            return operations::on_cluster(&call).await;
+            call.replace_body(Map::from_iter([(operation.to_owned(), Value::Object(inputs))]));
+            operations::on_cluster(&call).await
         }
-        ActionKind::ClusterResize => ClusterAction::Resize,
-        ActionKind::ClusterScaleOut => ClusterAction::ScaleOut,
-        ActionKind::ClusterScaleIn => ClusterAction::ScaleIn,
-        ActionKind::ClusterCheck => ClusterAction::Check,
-        ActionKind::ClusterRecover => ClusterAction::Recover,
-        ActionKind::ClusterAddNodes => ClusterAction::AddNodes,
-        ActionKind::ClusterDelNodes => ClusterAction::RemoveNodes,
-        ActionKind::ClusterReplaceNodes => ClusterAction::ReplaceNodes,
-        ActionKind::ClusterAttachPolicy => ClusterAction::Policy(BindingChange::Attach),
-        ActionKind::ClusterDetachPolicy => ClusterAction::Policy(BindingChange::Detach),
-        ActionKind::ClusterUpdatePolicy => ClusterAction::Policy(BindingChange::Update),
-        ActionKind::ClusterCreate
-        | ActionKind::NodeCreate
-        | ActionKind::NodeDelete
-        | ActionKind::NodeUpdate
-        | ActionKind::NodeJoin
-        | ActionKind::NodeLeave
-        | ActionKind::NodeCheck
-        | ActionKind::NodeRecover
-        | ActionKind::NodeOperation
-        | ActionKind::Unknown(_) => {
-            return Err(SenlinError::bad(format!("No receiver can submit the action '{action}'")));
+        CreatorsRequest::Act(action) => {
+            cluster_actions::perform(&call, RequestedAction { action, data: inputs }).await
         }
-    };
-    cluster_actions::perform(&call, RequestedAction { action, data: inputs }).await
+    }
 }
 
 #[cfg(test)]
@@ -162,6 +169,7 @@ mod tests {
     use muster_core::sample;
     use muster_core::time::Timestamp;
     use rstest::rstest;
+    use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
@@ -196,12 +204,12 @@ mod tests {
         #[case] given: Value,
         #[case] expected: Value,
     ) {
-        assert_eq!(inputs(&receiver(&params), map(&given)), Ok(map(&expected)));
+        assert_eq!(inputs(&receiver(&params), &["count"], map(&given)), Ok(map(&expected)));
     }
 
     #[test]
     fn a_parameter_that_is_not_declared_is_refused() {
-        let refused = inputs(&receiver(&json!({})), map(&json!({"count": 3}))).unwrap_err();
+        let refused = inputs(&receiver(&json!({})), &["count"], map(&json!({"count": 3}))).unwrap_err();
         assert_eq!(
             (refused.status.as_u16(), refused.message.as_str()),
             (400, "The receiver does not declare the parameter 'count': add it to the receiver's params.")

@@ -132,9 +132,7 @@ impl ClusterService for CoreApi {
             let mut given = request.cluster.unwrap_or_default();
             self.resolve_shapes(&mut given)?;
             let mask = request.update_mask.unwrap_or_default();
-            let profile = self.service.profile(cluster.profile_id).await?;
-            let max_nodes = self.service.max_nodes();
-            let update = update::update(&cluster, profile.as_ref(), &given, &mask, max_nodes)?;
+            let update = update::update(&cluster, &given, &mask, self.service.max_nodes())?;
             let change = Change::UpdateCluster(Box::new(update));
             Ok(self.service.change_cluster(caller, &cluster, change).await?)
         });

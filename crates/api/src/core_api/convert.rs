@@ -97,9 +97,11 @@ const fn state(status: ClusterStatus) -> &'static str {
 
 pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
     let given: wire::WorkerGroupSpec = kept(&group.spec, GROUP_SPEC);
+    let NodeRecipe { image, env, args, .. } = NodeRecipe::stored_in(group);
     wire::WorkerGroupSpec {
-        // Another API may have changed the image since.
-        image: NodeRecipe::stored_in(group).image.unwrap_or_else(|| given.image.clone()),
+        image: image.unwrap_or_default(),
+        environment: env,
+        args,
         group_name: group.name.clone(),
         replicas: number(group.desired),
         min_replicas: Some(number(group.min)),

@@ -1,6 +1,6 @@
 //! Builds a new cluster from a request.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, WorkerGroup};
 use muster_core::ids::{ClusterId, ProfileId};
@@ -184,27 +184,10 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     recipe::check_node(&given.image, &given.environment)?;
     let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
-    let count = |what: &str, value: i32| {
-        let why = || ApiError::invalid(format!("{what} of group '{name}' is {value}: must be 0 or greater"));
-        u32::try_from(value).map_err(|_| why())
-    };
-    let desired = count("replicas", given.replicas)?;
-    let min = count("min_replicas", given.min_replicas.unwrap_or(0))?;
-    let max = given.max_replicas.map(|max| count("max_replicas", max)).transpose()?;
-    if let Some(max) = max.filter(|max| *max < min) {
-        return Err(ApiError::invalid(format!(
-            "min_replicas of group '{name}' is {min}, and max_replicas only {max}: raise that, or lower the first"
-        )));
-    }
-    if desired < min || max.is_some_and(|max| desired > max) {
-        let possible = match max {
-            Some(max) => format!("between min_replicas {min} and max_replicas {max}"),
-            None => format!("from min_replicas {min} up"),
-        };
-        return Err(ApiError::invalid(format!(
-            "replicas of group '{name}' is {desired}: {possible} is possible"
-        )));
-    }
+    let desired = count("replicas", name, given.replicas)?;
+    let min = count("min_replicas", name, given.min_replicas.unwrap_or(0))?;
+    let max = given.max_replicas.map(|max| count("max_replicas", name, max)).transpose()?;
+    check_sizes(name, desired, (min, max))?;
     let shape = shape(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
     let rest = wire::WorkerGroupSpec {
@@ -213,10 +196,38 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
         min_replicas: None,
         max_replicas: None,
         shape: None,
+        // The recipe has these.
+        image: String::new(),
+        environment: BTreeMap::new(),
+        args: Vec::new(),
         ..given.clone()
     };
     let spec = kept(GROUP_SPEC, &rest).into_iter().chain(recipe::workers(given)?.into_spec()).collect();
     Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
+}
+
+/// A number of workers of a group.
+pub(super) fn count(field: &str, group: &str, given: i32) -> Result<u32, ApiError> {
+    u32::try_from(given).map_err(|_| {
+        ApiError::invalid(format!("{field} of group '{group}' is {given}: must be 0 or greater"))
+    })
+}
+
+/// Refuses bounds that exclude each other, and a size outside of them.
+pub(super) fn check_sizes(group: &str, desired: u32, (min, max): (u32, Option<u32>)) -> Result<(), ApiError> {
+    if let Some(max) = max.filter(|max| *max < min) {
+        return Err(ApiError::invalid(format!(
+            "min_replicas of group '{group}' is {min}, and max_replicas only {max}: raise that, or lower the first"
+        )));
+    }
+    let possible = match max {
+        Some(max) if desired > max || desired < min => {
+            format!("between min_replicas {min} and max_replicas {max}")
+        }
+        None if desired < min => format!("from min_replicas {min} up"),
+        _ => return Ok(()),
+    };
+    Err(ApiError::invalid(format!("replicas of group '{group}' is {desired}: {possible} is possible")))
 }
 
 pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {

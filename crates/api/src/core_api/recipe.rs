@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use muster_core::cluster::Framework;
 use muster_core::limits::Limits;
-use muster_core::recipe::{ClusterRecipe, NodeRecipe};
+use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
+use muster_core::shape::Shape;
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde_json::{Map, Value};
 
@@ -24,19 +25,13 @@ pub(super) fn properties(
         return Ok(properties);
     }
     let wrong = |why: String| ApiError::invalid(format!("profile_properties: {why}"));
-    let mut recipe = ClusterRecipe::from_request(&properties).map_err(wrong)?;
+    let below = ClusterRecipe::from_request(&properties).map_err(wrong)?;
+    let head = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref());
+    let own =
+        GivenRecipe { env: given.envs.clone(), head: head.map(of_head).transpose()?.unwrap_or_default() };
+    let mut recipe = own.over(&below, below.clone());
     recipe.version = optional(&given.version).or(recipe.version);
-    recipe.head.env.extend(given.envs.clone());
-    recipe.worker.env.extend(given.envs.clone());
-    if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
-        let shape = shape(head.shape.as_ref())
-            .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
-        recipe.head.image = optional(&head.image).or(recipe.head.image);
-        recipe.head.cpu = shape.cpu.or(recipe.head.cpu);
-        recipe.head.memory = shape.memory.or(recipe.head.memory);
-        recipe.head.gpu = shape.gpu.or(recipe.head.gpu);
-        recipe.head.env.extend(head.environment.clone());
-        recipe.head.args.extend(head.args.clone());
+    if let Some(head) = head {
         recipe.head.pod = pods::of_head(head)?.or(recipe.head.pod);
     }
     recipe.environment = environment(given).or(recipe.environment);
@@ -70,11 +65,19 @@ fn environment(given: &wire::Cluster) -> Option<String> {
     (environment != wire::cluster::Environment::Dev).then(|| environment.as_str_name().to_owned())
 }
 
+/// The recipe of a head, without its pod.
+fn of_head(given: &wire::HeadGroupSpec) -> Result<NodeRecipe, ApiError> {
+    let Shape { cpu, memory, gpu, .. } = shape(given.shape.as_ref())
+        .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
+    let (image, env, args) = (optional(&given.image), given.environment.clone(), given.args.clone());
+    Ok(NodeRecipe { cpu, memory, gpu, image, env, args, ..NodeRecipe::default() })
+}
+
 /// The recipe of a group's workers.
 pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiError> {
     Ok(NodeRecipe {
         image: optional(&given.image),
-        env: given.environment.clone().into_iter().collect::<BTreeMap<_, _>>(),
+        env: given.environment.clone(),
         args: given.args.clone(),
         pod: pods::of_workers(given)?,
         ..NodeRecipe::default()

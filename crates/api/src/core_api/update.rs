@@ -7,7 +7,6 @@ mod recipe;
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::limits::LimitsChange;
-use muster_core::profile::Profile;
 use muster_core::resize::Resize;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::{Duration, FieldMask};
@@ -35,7 +34,6 @@ const UPDATABLE: &[&str] = &[
 /// The properties that the mask names, as the request gives them.
 pub(super) fn update(
     cluster: &Cluster,
-    profile: Option<&Profile>,
     given: &wire::Cluster,
     mask: &FieldMask,
     max_nodes: u32,
@@ -54,12 +52,10 @@ pub(super) fn update(
     for path in &mask.paths {
         match path.as_str() {
             _ if is_below(path, LABELS) => {
-                let named = mask::below(mask, LABELS);
-                update.labels = Some(mask::merge_map(&named, &given.labels, &cluster.labels));
+                update.labels = mask::map_change(&mask::below(mask, LABELS), &given.labels);
             }
             _ if is_below(path, ANNOTATIONS) => {
-                let named = mask::below(mask, ANNOTATIONS);
-                update.annotations = Some(mask::merge_map(&named, &given.annotations, &cluster.annotations));
+                update.annotations = mask::map_change(&mask::below(mask, ANNOTATIONS), &given.annotations);
             }
             "timeout" => {
                 update.timeout_seconds = Some(limits::timeout(given.timeout.unwrap_or_default())?);
@@ -67,8 +63,13 @@ pub(super) fn update(
             _ if is_below(path, groups::GROUPS) => {
                 update.groups = Some(groups::changed(cluster, given, mask, max_nodes)?);
             }
-            _ if is_below(path, recipe::HEAD) || is_below(path, recipe::ENVS) => {
-                update.spec = Some(recipe::spec_changes(cluster, profile, given, mask)?);
+            _ if is_below(path, recipe::HEAD) => {
+                update.head = Some(recipe::head_change(cluster, given, mask)?);
+            }
+            _ if is_below(path, recipe::ENVS) => {
+                recipe::check_type(cluster)?;
+                super::recipe::check_variables(&given.envs)?;
+                update.env = mask::map_change(&mask::below(mask, recipe::ENVS), &given.envs);
             }
             "idle_timeout" => {
                 let limits = update.limits.get_or_insert_with(LimitsChange::default);
@@ -179,11 +180,12 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    use super::super::convert;
     use super::*;
 
     fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<ClusterUpdate, ApiError> {
         let mask = FieldMask { paths: vec![path.to_owned()] };
-        update(cluster, None, given, &mask, 1000)
+        update(cluster, given, &mask, 1000)
     }
 
     fn of_group(group: wire::WorkerGroupSpec) -> wire::Cluster {
@@ -215,14 +217,13 @@ mod tests {
             ..wire::WorkerGroupSpec::default()
         };
         let update = updated(&cluster, &of_group(given), "cluster_spec.worker_group_spec").unwrap();
-        let spec = &update.groups.unwrap()[0].spec;
+        let after = sizes::after(&cluster, &Change::UpdateCluster(Box::new(update)), 1000).unwrap();
         let pod = json!({"service_account": "robot"});
         let node = json!({"image": "image:1", "env": {"A": "new"}, "args": ["--x"], "pod": pod});
-        assert_eq!(spec["node"], node, "what nodes are made from");
-        let shown = json!({
-            "image": "image:1", "environment": {"A": "new"}, "args": ["--x"], "serviceAccount": "robot",
-        });
-        assert_eq!(spec["group"], shown, "what the API shows");
+        assert_eq!(after.groups[0].spec["node"], node, "what nodes are made from");
+        let shown =
+            wire::WorkerGroupSpec { environment: variable("A", "new"), min_replicas: Some(0), ..present };
+        assert_eq!(convert::group(&after.groups[0]), shown, "what the API shows");
         let other = wire::WorkerGroupSpec {
             group_name: cluster.groups[0].name.clone(),
             service_account: "another".to_owned(),

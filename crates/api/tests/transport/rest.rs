@@ -97,7 +97,7 @@ async fn a_patch_changes_what_the_mask_or_the_body_names() {
     assert_eq!(cluster["statusReason"], "idle_timeout labels");
     assert_eq!(cluster["idleTimeout"], "3600s");
     let (_, cluster) = patch("?updateMask=labels,maxLifetime").await;
-    assert_eq!(cluster["statusReason"], "labels max_lifetime");
+    assert_eq!(cluster["statusReason"], "labels maxLifetime", "the core API reads both spellings");
 }
 
 #[rstest]

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cluster::WorkerGroup;
-use crate::ids::{NodeId, PolicyId, ProfileId};
-use crate::limits::LimitsChange;
+use crate::ids::{NodeId, PolicyId};
 use crate::resize::Resize;
 
 /// A resize of one group.
@@ -65,55 +63,6 @@ fn positive(count: &Value) -> Option<u32> {
 fn invalid_count(count: &Value, direction: &str) -> String {
     let given = count.as_str().map_or_else(|| count.to_string(), str::to_owned);
     format!("Invalid count ({given}) for scaling {direction}.")
-}
-
-/// Properties that an update changes; what is absent stays as it is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ClusterUpdate {
-    /// Its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// How long its actions may run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<u32>,
-    /// User data by key; null removes a key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Map<String, Value>>,
-    /// Settings by key; null removes a key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<Map<String, Value>>,
-    /// All labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub labels: Option<BTreeMap<String, String>>,
-    /// All annotations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<BTreeMap<String, String>>,
-    /// What an API stores for the cluster and its head, by key; null removes a key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spec: Option<Map<String, Value>>,
-    /// Idle timeout and lifetime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limits: Option<LimitsChange>,
-    /// Groups, each as it shall be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub groups: Option<Vec<WorkerGroup>>,
-    /// The profile that its nodes shall follow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile_id: Option<ProfileId>,
-    /// Only new nodes follow that profile; present ones stay as they are.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub profile_only: bool,
-    /// The size of the first group, counted from its members.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resize: Option<Resize>,
-}
-
-impl ClusterUpdate {
-    /// Whether nothing would change.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Nodes that become members.

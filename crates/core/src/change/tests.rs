@@ -1,9 +1,14 @@
+use std::collections::BTreeMap;
+
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::cluster::WorkerGroup;
 use crate::limits::LimitsChange;
+use crate::recipe::NodeRecipe;
 use crate::resize::Resize;
+use crate::shape::Shape;
 
 /// Inputs that clients and earlier versions stored, by kind: they are read and written back unchanged.
 #[rstest]
@@ -13,6 +18,9 @@ use crate::resize::Resize;
 #[case(ActionKind::ClusterUpdate, json!({"name": "x", "timeout_seconds": 60, "metadata": {"a": null}, "profile_only": true}))]
 #[case(ActionKind::ClusterUpdate, json!({"limits": {"idle_timeout": null, "max_lifetime": 5_000_000}}))]
 #[case(ActionKind::ClusterUpdate, json!({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 5, "strict": true}}))]
+#[case(ActionKind::ClusterUpdate, json!({"labels": {"keys": "b"}, "annotations": {"keys": {"a": null, "b": "c"}}}))]
+#[case(ActionKind::ClusterUpdate, json!({"env": {}, "head": {"image": null, "shape": {"cpu": "2", "gpu": null}}}))]
+#[case(ActionKind::ClusterUpdate, json!({"groups": [{"name": "g", "min": 1, "max": null, "args": []}, {"name": "h"}]}))]
 #[case(ActionKind::ClusterAddNodes, json!({"nodes": ["00000000-0000-0000-0000-000000000001"]}))]
 #[case(ActionKind::ClusterDelNodes, json!({"nodes": [], "destroy_after_deletion": true}))]
 #[case(ActionKind::ClusterReplaceNodes, json!({"nodes": {"00000000-0000-0000-0000-000000000001": "00000000-0000-0000-0000-000000000002"}}))]
@@ -37,6 +45,25 @@ use crate::resize::Resize;
 fn stored_inputs_are_read_and_written_back(#[case] kind: ActionKind, #[case] inputs: Value) {
     let change = Change::read(kind, &inputs).unwrap();
     assert_eq!((change.kind(), change.inputs()), (kind, inputs));
+}
+
+#[test]
+fn groups_that_earlier_versions_stored_whole_are_read() {
+    let recipe =
+        NodeRecipe { image: Some("a".to_owned()), args: vec!["b".to_owned()], ..NodeRecipe::default() };
+    let shape = Shape { gpu: Some(1), ..Shape::default() };
+    let spec = recipe.into_spec();
+    let whole = WorkerGroup { name: "g".to_owned(), desired: 2, min: 1, max: None, shape, spec };
+    let change = Change::read(ActionKind::ClusterUpdate, &json!({"groups": [whole]})).unwrap();
+    let node = NodeChange {
+        image: Some(Some("a".to_owned())),
+        env: Some(MapChange::All(BTreeMap::new())),
+        args: Some(vec!["b".to_owned()]),
+        shape: ShapeChange { gpu: Some(Some(1)), ..ShapeChange::default() },
+    };
+    let group = GroupChange { name: "g".to_owned(), desired: Some(2), min: Some(1), max: Some(None), node };
+    let expected = ClusterUpdate { groups: Some(vec![group]), ..ClusterUpdate::default() };
+    assert_eq!(change, Change::UpdateCluster(Box::new(expected)));
 }
 
 #[test]

@@ -6,9 +6,8 @@ use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::profile::Profile;
-use muster_core::recipe::ClusterRecipe;
+use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
 use muster_core::shape::Shape;
-use serde_json::Map;
 
 use crate::action_data::ActionData;
 use crate::events::{self, reason};
@@ -40,7 +39,7 @@ impl CapacityCheck<'_> {
 
     fn demands(&self) -> Vec<muster_core::capacity::Demand> {
         // Profile types without a framework give the shape per group, or not at all.
-        let recipe = ClusterRecipe::of_cluster(self.cluster, &self.profile.properties).unwrap_or_default();
+        let recipe = ClusterRecipe::of_cluster(self.cluster, self.profile).unwrap_or_default();
         demands(self.cluster, &recipe)
     }
 }
@@ -51,9 +50,8 @@ pub(crate) fn grown(cluster: &Cluster, change: &Change, limit: u32) -> Option<Cl
     let intent = Intent { cluster, baseline: Baseline::Desired, limit };
     let after = intent.after(change, &ActionData::default()).ok().filter(|_| grows)?;
     let shapes = |cluster: &Cluster| -> Vec<Shape> {
-        let own = ClusterRecipe::of_cluster(cluster, &Map::new()).unwrap_or_default();
-        let groups = cluster.groups.iter().map(|group| own.workers(Some(group)).shape());
-        std::iter::once(own.head().shape()).chain(groups).collect()
+        let groups = cluster.groups.iter().map(|group| NodeRecipe::of_group(group).shape());
+        std::iter::once(GivenRecipe::head_shape(&cluster.spec)).chain(groups).collect()
     };
     (after.desired() > cluster.desired() || shapes(&after) != shapes(cluster)).then_some(after)
 }

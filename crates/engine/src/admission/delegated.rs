@@ -40,7 +40,7 @@ pub(crate) fn refusal(
             "cannot follow another profile: create another cluster from it"
         }
         (Change::UpdateCluster(_), _) if !capabilities.update_in_place && changes_recipe(cluster, change) => {
-            "cannot be updated in place: delete and create them anew"
+            "cannot be updated in place: delete the cluster and create another"
         }
         (Change::RecoverNode(_), Some(NodeRole::Head)) if !operator.replaces_head => {
             "cannot restart their head: their operator has no way to replace it"
@@ -155,15 +155,13 @@ mod tests {
         sample::cluster(2, 0, None)
     }
 
-    fn with_image() -> WorkerGroup {
-        let mut group = cluster().groups[0].clone();
-        group.spec.insert("image".to_owned(), json!("x"));
-        group
+    fn with_image() -> Value {
+        json!({"name": cluster().groups[0].name, "image": "x"})
     }
 
     #[rstest]
     #[case(ActionKind::ClusterResize, None, json!({"candidates": ["00000000-0000-0000-0000-000000000001"]}), "cannot choose victims")]
-    #[case(ActionKind::ClusterUpdate, None, json!({"spec": {"image": "x"}}), "cannot be updated in place")]
+    #[case(ActionKind::ClusterUpdate, None, json!({"head": {"image": "x"}}), "cannot be updated in place")]
     #[case(ActionKind::ClusterUpdate, None, json!({"groups": [with_image()]}), "cannot be updated in place")]
     #[case(ActionKind::NodeRecover, Some(NodeRole::Head), json!({}), "cannot restart their head")]
     fn what_is_missing_is_named(

@@ -56,10 +56,10 @@ impl Engine {
         change: &Change,
         principal: &Principal,
     ) -> Result<(), SubmitError> {
-        let References { nodes, policy, profile } = References::of(change);
         if principal.is_admin() {
             return Ok(());
         }
+        let References { nodes, policy, profile } = References::of(change);
         let missing = |kind: &str, id: String| {
             Err(SubmitError::Invalid(format!("there is no {kind} '{id}' in project '{project}'")))
         };

@@ -26,7 +26,7 @@ impl<'a> RecipeChange<'a> {
     pub(crate) fn between(before: (&'a Cluster, &Profile), after: (&'a Cluster, &Profile)) -> Self {
         // Nodes of types that are no framework's are made from their profile alone, whose changes the provider judges.
         let read = |(cluster, profile): (&'a Cluster, &Profile)| {
-            (cluster, ClusterRecipe::of_cluster(cluster, &profile.properties).unwrap_or_default())
+            (cluster, ClusterRecipe::of_cluster(cluster, profile).unwrap_or_default())
         };
         Self { before: read(before), after: read(after) }
     }
@@ -56,16 +56,21 @@ mod tests {
     use muster_core::recipe::NodeRecipe;
     use muster_core::sample;
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn given(cluster: &mut Cluster, update: &Value) {
+        let update = Change::read(ActionKind::ClusterUpdate, update).unwrap();
+        *cluster = properties_after(cluster, &update).unwrap();
+    }
 
     #[rstest]
     #[case::nothing(|_: &mut Cluster| {}, (false, false))]
     #[case::sizes(|cluster: &mut Cluster| cluster.groups[0].desired = 9, (false, false))]
     #[case::what_an_api_shows(|cluster: &mut Cluster| drop(cluster.spec.insert("cluster".into(), json!({"version": "1"}))), (false, false))]
-    #[case::head(|cluster: &mut Cluster| drop(cluster.spec.insert("head".into(), json!({"image": "x"}))), (true, false))]
-    #[case::all_workers(|cluster: &mut Cluster| drop(cluster.spec.insert("worker".into(), json!({"env": {"A": "1"}}))), (false, true))]
+    #[case::head(|cluster: &mut Cluster| given(cluster, &json!({"head": {"image": "x"}})), (true, false))]
+    #[case::all_nodes(|cluster: &mut Cluster| given(cluster, &json!({"env": {"A": "1"}})), (true, true))]
     #[case::group(
         |cluster: &mut Cluster| NodeRecipe { image: Some("x".into()), ..NodeRecipe::default() }.store_in(&mut cluster.groups[0]),
         (false, true)
@@ -88,14 +93,11 @@ mod tests {
     #[case::nothing(json!({}), false)]
     #[case::sizes(json!({"groups": [sample::cluster(5, 0, None).groups[0]]}), false)]
     #[case::metadata(json!({"metadata": {"a": 1}}), false)]
-    #[case::spec(json!({"spec": {"head": {"image": "x"}}}), true)]
+    #[case::head(json!({"head": {"image": "x"}}), true)]
     #[case::profile(json!({"profile_id": "00000000-0000-0000-0000-000000000009"}), true)]
-    #[case::whatever_its_size_is(json!({"spec": {"head": {"image": "x"}}, "adjustment_type": "CHANGE_IN_CAPACITY", "number": -9, "strict": true}), true)]
+    #[case::whatever_its_size_is(json!({"head": {"image": "x"}, "adjustment_type": "CHANGE_IN_CAPACITY", "number": -9, "strict": true}), true)]
     #[case::unknown_group(json!({"groups": [WorkerGroup { name: "other".into(), ..sample::cluster(1, 0, None).groups[0].clone() }]}), false)]
-    fn a_change_of_what_nodes_are_made_from_is_recognized(
-        #[case] inputs: serde_json::Value,
-        #[case] expected: bool,
-    ) {
+    fn a_change_of_what_nodes_are_made_from_is_recognized(#[case] inputs: Value, #[case] expected: bool) {
         let change = Change::read(ActionKind::ClusterUpdate, &inputs).unwrap();
         assert_eq!(changes_recipe(&sample::cluster(2, 0, None), &change), expected);
     }

@@ -1,8 +1,11 @@
+use muster_core::action::ActionKind;
 use muster_core::change::{ClusterUpdate, Delete, NewMember};
 use muster_core::ids::NodeId;
+use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::{Adjustment, AdjustmentType, MaxSize};
 use muster_core::sample;
 use rstest::rstest;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
@@ -55,6 +58,11 @@ fn update(update: ClusterUpdate) -> Change {
     Change::UpdateCluster(Box::new(update))
 }
 
+fn groups(groups: Value) -> Change {
+    let groups = serde_json::from_value(groups).expect("changes of groups");
+    update(ClusterUpdate { groups: Some(groups), ..ClusterUpdate::default() })
+}
+
 fn add(count: u128) -> Change {
     let nodes = (0..count).map(|number| NodeId::from_uuid(Uuid::from_u128(number))).collect();
     Change::AddNodes(AddNodes { nodes, group: None })
@@ -81,6 +89,8 @@ fn after(baseline: Baseline<'_>, change: &Change, decided: &ActionData) -> Resul
 #[case::added(add(2), [4, 2], [5, 2])]
 #[case::another_group(in_group(Some("other"), resize(AdjustmentType::ExactCapacity, 4.0)), [3, 4], [3, 4])]
 #[case::update(update(ClusterUpdate { resize: Some(resize(AdjustmentType::ChangeInCapacity, 1.0)), ..ClusterUpdate::default() }), [3, 2], [4, 2])]
+#[case::group_of_an_update(groups(json!([{"name": "other", "desired": 4}, {"name": "default", "max": 4}])), [3, 4], [3, 4])]
+#[case::room_for_another_group(groups(json!([{"name": "other", "desired": 8}, {"name": "default", "desired": 1}])), [1, 8], [1, 8])]
 #[case::nothing(Change::DeleteCluster(Delete::default()), [3, 2], [3, 2])]
 fn sizes_are_counted_from_members_or_from_the_spec(
     #[case] change: Change,
@@ -105,6 +115,14 @@ fn sizes_are_counted_from_members_or_from_the_spec(
 #[case::new_bounds(
     bounds(4, 5),
     "The specified min_size (4) is greater than the current desired_capacity (3) of the cluster."
+)]
+#[case::group_above_limit(
+    groups(json!([{"name": "other", "desired": 8}])),
+    "11 workers are more than the 10 that a cluster may have: ask for less"
+)]
+#[case::group_above_max(
+    groups(json!([{"name": "default", "max": 2}])),
+    "The specified max_size (2) is less than the current desired_capacity (3) of the cluster."
 )]
 #[case::no_group(
     in_group(Some("x"), resize(AdjustmentType::ExactCapacity, 1.0)),
@@ -149,4 +167,28 @@ fn an_update_changes_just_what_it_names() {
     let intent = Intent { cluster: &before, baseline: Baseline::Desired, limit: LIMIT };
     let after = intent.after(&update(changed), &ActionData::default()).unwrap();
     assert_eq!(after, Cluster { name: "other".to_owned(), ..before });
+}
+
+#[test]
+fn an_update_leaves_what_an_earlier_one_changed_meanwhile() {
+    let mut cluster = cluster();
+    let updates = [
+        json!({"labels": {"keys": {"a": "1"}}, "env": {"keys": {"A": "1"}}, "groups": [{"name": "other", "desired": 5}]}),
+        json!({"labels": {"keys": {"b": "2"}}, "head": {"image": "x"}, "groups": [{"name": "other", "max": 7}]}),
+        json!({"env": {"keys": {"B": "2"}}, "groups": [{"name": "other", "env": {"keys": {"C": "3"}}}]}),
+        json!({"groups": [{"name": "other", "image": "y", "shape": {"cpu": "2"}}]}),
+    ];
+    for inputs in updates {
+        let change = Change::read(ActionKind::ClusterUpdate, &inputs).unwrap();
+        let intent = Intent { cluster: &cluster, baseline: Baseline::Desired, limit: LIMIT };
+        cluster = intent.after(&change, &ActionData::default()).unwrap();
+    }
+    let labels = [("a", "1"), ("b", "2")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(cluster.labels, BTreeMap::from(labels));
+    let recipe = ClusterRecipe::of_cluster(&cluster, &sample::profile()).unwrap();
+    assert_eq!(json!(recipe.head()), json!({"image": "x", "env": {"A": "1", "B": "2"}}));
+    let group = &cluster.groups[1];
+    assert_eq!((group.desired, group.max), (5, Some(7)));
+    let made = json!(recipe.workers(Some(group)));
+    assert_eq!(made, json!({"image": "y", "cpu": "2", "env": {"A": "1", "B": "2", "C": "3"}}));
 }

@@ -2,12 +2,12 @@
 
 use muster_core::change::{Change, ClusterUpdate};
 use muster_core::cluster::Cluster;
-use muster_core::recipe::ClusterRecipe;
+use muster_core::recipe::GivenRecipe;
 use muster_core::time::TimeSpan;
 use serde_json::{Map, Value};
 
-/// The cluster with the properties that a change gives it; sizes that are counted from members are not among them, so
-/// that the answer does not depend on when it is asked for.
+/// The cluster with the properties that a change gives it. Sizes are not among them: those are decided once, in
+/// [`Intent::after`](super::Intent::after).
 pub fn properties_after(cluster: &Cluster, change: &Change) -> Result<Cluster, String> {
     match change {
         Change::UpdateCluster(update) => apply(cluster, update),
@@ -23,7 +23,8 @@ fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
         config,
         labels,
         annotations,
-        spec,
+        env: _,
+        head: _,
         limits,
         groups,
         profile_id,
@@ -33,21 +34,24 @@ fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
     let mut after = cluster.clone();
     if profile_id.is_some_and(|profile| profile != after.profile_id) {
         // A new profile replaces what earlier updates of the cluster changed.
-        ClusterRecipe::drop_changes(&mut after.spec);
+        GivenRecipe::drop(&mut after.spec);
     }
     after.profile_id = profile_id.unwrap_or(after.profile_id);
     after.name = name.unwrap_or(after.name);
     after.timeout = timeout_seconds.map_or(after.timeout, TimeSpan::from_secs);
     merge(&mut after.metadata, metadata);
     merge(&mut after.config, config);
-    merge(&mut after.spec, spec);
+    GivenRecipe::update(&mut after.spec, update);
     after.limits = limits.map_or(after.limits, |limits| limits.apply(after.limits));
-    after.labels = labels.unwrap_or(after.labels);
-    after.annotations = annotations.unwrap_or(after.annotations);
-    for changed in groups.into_iter().flatten() {
-        let group = after.groups.iter_mut().find(|group| group.name == changed.name);
-        let group = group.ok_or_else(|| format!("there is no group '{}'", changed.name))?;
-        *group = changed;
+    if let Some(labels) = labels {
+        labels.apply(&mut after.labels);
+    }
+    if let Some(annotations) = annotations {
+        annotations.apply(&mut after.annotations);
+    }
+    for change in groups.into_iter().flatten() {
+        let group = after.groups.iter_mut().find(|group| group.name == change.name);
+        change.apply_recipe(group.ok_or_else(|| format!("there is no group '{}'", change.name))?);
     }
     Ok(after)
 }

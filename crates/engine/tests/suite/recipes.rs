@@ -34,7 +34,13 @@ fn with_image(group: &WorkerGroup, image: &str) -> WorkerGroup {
 }
 
 fn other_head() -> Value {
-    json!({"spec": {"head": {"image": "head:2", "env": {"A": "1"}}}})
+    json!({"head": {"image": "head:2", "env": {"A": "1"}}})
+}
+
+/// What the core API shows of the head.
+async fn shown_head(harness: &Harness, cluster: &Cluster) -> Value {
+    let spec = Value::Object(harness.cluster(cluster.id).await.spec);
+    spec["cluster"]["clusterSpec"]["headGroupSpec"].clone()
 }
 
 async fn updated(harness: &Harness, cluster: &Cluster, inputs: Value) {
@@ -58,15 +64,14 @@ async fn a_head_with_another_recipe_is_replaced_with_the_workers_that_depend_on_
     assert!(is_disjoint(&head, &after.0) && is_disjoint(&workers, &after.1), "{after:?}");
     let starts = harness.provider.log().into_iter().skip(since).filter(|entry| entry.verb == Verb::Start);
     assert_eq!(starts.count(), 3, "each once");
-    let row = harness.cluster(cluster.id).await;
-    assert_eq!(row.incarnation, cluster.incarnation + 1);
-    assert_eq!(row.spec["head"]["image"], "head:2");
+    assert_eq!(harness.cluster(cluster.id).await.incarnation, cluster.incarnation + 1);
+    assert_eq!(shown_head(&harness, &cluster).await["image"], "head:2");
     let crashed = harness.nodes(cluster.id).await.into_iter().filter(|node| node.starts.len() > 1);
     assert_eq!(crashed.count(), 0, "a node that is replaced did not crash");
 }
 
 #[database_test(Harness::open)]
-async fn workers_with_another_recipe_are_replaced_and_the_head_stays(harness: Harness) {
+async fn nodes_with_another_recipe_are_replaced_and_others_stay(harness: Harness) {
     let cluster = harness.created_with_head(2).await;
     let (head, workers) = instances(&harness, &cluster).await;
     let group = with_image(&cluster.groups[0], "worker:2");
@@ -74,12 +79,10 @@ async fn workers_with_another_recipe_are_replaced_and_the_head_stays(harness: Ha
     let of_group = instances(&harness, &cluster).await;
     assert_eq!(of_group.0, head);
     assert!(is_disjoint(&workers, &of_group.1), "{of_group:?}");
-    // What all workers have in common.
-    updated(&harness, &cluster, json!({"spec": {"worker": {"env": {"A": "1"}}}})).await;
-    let of_all = instances(&harness, &cluster).await;
-    assert_eq!(of_all.0, head);
-    assert!(is_disjoint(&of_group.1, &of_all.1), "{of_all:?}");
     assert_eq!(harness.cluster(cluster.id).await.incarnation, cluster.incarnation);
+    updated(&harness, &cluster, json!({"env": {"keys": {"A": "1"}}})).await;
+    let of_all = instances(&harness, &cluster).await;
+    assert!(is_disjoint(&head, &of_all.0) && is_disjoint(&of_group.1, &of_all.1), "{of_all:?}");
 }
 
 #[database_test(Harness::open)]
@@ -89,7 +92,7 @@ async fn an_update_that_changes_no_recipe_replaces_nobody(harness: Harness) {
     let before = instances(&harness, &cluster).await;
     updated(&harness, &cluster, other_head()).await;
     let bounds = WorkerGroup { max: Some(9), ..cluster.groups[0].clone() };
-    let inputs = json!({"metadata": {"a": 1}, "spec": {"cluster": {"version": "1"}}, "groups": [bounds]});
+    let inputs = json!({"metadata": {"a": 1}, "head": {"args": []}, "groups": [bounds]});
     updated(&harness, &cluster, inputs).await;
     assert_eq!(instances(&harness, &cluster).await, before);
 }
@@ -158,14 +161,14 @@ async fn a_recipe_that_does_not_work_is_taken_back_and_can_be_asked_for_again(ha
     assert_eq!(action.status, ActionStatus::Failed);
     assert!(action.status_reason.contains("it cannot start"), "{}", action.status_reason);
     let row = harness.cluster(cluster.id).await;
-    assert_eq!(row.spec.get("head"), None, "what does not work is not used for the next start");
+    assert_eq!(row.spec.get("cluster"), None, "what does not work is not used for the next start");
     let recovered = ended(&harness, ActionKind::ClusterRecover, &row, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
     let before = instances(&harness, &cluster).await;
     updated(&harness, &cluster, other_head()).await;
     let after = instances(&harness, &cluster).await;
     assert!(is_disjoint(&before.0, &after.0), "{after:?}");
-    assert_eq!(harness.cluster(cluster.id).await.spec["head"]["image"], "head:2");
+    assert_eq!(shown_head(&harness, &cluster).await["image"], "head:2");
 }
 
 #[database_test(Harness::open)]
@@ -175,7 +178,33 @@ async fn another_profile_goes_before_what_updates_have_changed(harness: Harness)
     let before: Vec<Node> = harness.nodes(cluster.id).await;
     let profile = crate::rolling::recipe(&harness, &cluster).await;
     updated(&harness, &cluster, json!({"profile_id": profile})).await;
-    assert_eq!(harness.cluster(cluster.id).await.spec.get("head"), None);
+    assert_eq!(shown_head(&harness, &cluster).await, Value::Null);
     let after = harness.nodes(cluster.id).await;
     assert!(after.iter().all(|node| before.iter().all(|old| old.physical_id != node.physical_id)));
+}
+
+#[database_test(Harness::open)]
+async fn updates_that_wait_for_each_other_do_not_undo_one_another(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    let group = &cluster.groups[0].name;
+    // The nodes of the growth come late, so the others are accepted while the cluster still has its old size.
+    harness.provider.hold(Verb::Start);
+    let grow = json!({"adjustment_type": "EXACT_CAPACITY", "number": 4});
+    let grow = harness.submit(ActionKind::ClusterResize, &cluster, grow).await;
+    let updates = [
+        json!({"labels": {"keys": {"a": "1"}}, "groups": [{"name": group, "max": 9}]}),
+        json!({"labels": {"keys": {"b": "2"}}}),
+    ];
+    let mut queued = Vec::new();
+    for inputs in updates {
+        queued.push(harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await);
+    }
+    harness.provider.release();
+    for action in std::iter::once(grow).chain(queued) {
+        let action = harness.ended(action).await;
+        assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    }
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!((row.groups[0].desired, row.groups[0].max), (4, Some(9)));
+    assert_eq!(row.labels.len(), 2, "{:?}", row.labels);
 }

@@ -49,7 +49,7 @@ fn invalid(why: String) -> ProviderError {
 
 /// How the nodes of a role are made.
 fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
-    let recipe = ClusterRecipe::of_cluster(call.cluster, &call.profile.properties).map_err(invalid)?;
+    let recipe = ClusterRecipe::of_cluster(call.cluster, call.profile).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
         NodeRole::Worker => recipe.workers(node.group.as_deref().and_then(|group| call.cluster.group(group))),
@@ -126,7 +126,7 @@ impl Inner {
     ) -> Result<(), ProviderError> {
         let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
         let recipes = |cluster: &Cluster| {
-            let recipe = ClusterRecipe::of_cluster(cluster, &profile.properties).map_err(invalid)?;
+            let recipe = ClusterRecipe::of_cluster(cluster, profile).map_err(invalid)?;
             let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
             Ok::<_, ProviderError>(std::iter::once(recipe.head()).chain(groups).collect::<Vec<_>>())
         };

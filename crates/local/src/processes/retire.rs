@@ -96,8 +96,7 @@ impl Inner {
         head: &Contact,
         workers: &[LiveWorker],
     ) -> Result<Vec<u8>, RetireError> {
-        let recipe =
-            ClusterRecipe::of_cluster(call.cluster, &call.profile.properties).map_err(RetireError::Recipe)?;
+        let recipe = ClusterRecipe::of_cluster(call.cluster, call.profile).map_err(RetireError::Recipe)?;
         let installed = self.installed(framework, &recipe.head()).await?;
         let python = installed.python;
         let retirement = Retirement { head, workers, python: &python.to_string_lossy(), within: seconds() };

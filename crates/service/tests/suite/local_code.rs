@@ -1,6 +1,6 @@
 //! What local processes run is changed only by callers who may run code as the server's user.
 
-use muster_core::change::{Change, ClusterUpdate, NodeUpdate};
+use muster_core::change::{Change, ClusterUpdate, NodeChange, NodeUpdate};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::Node;
@@ -9,7 +9,6 @@ use muster_core::sample;
 use muster_core::time::Timestamp;
 use muster_service::ServiceError;
 use rstest::rstest;
-use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::harness::{Harness, caller};
@@ -25,8 +24,8 @@ fn profile() -> ProfileId {
 }
 
 fn head() -> ClusterUpdate {
-    let head = json!({"env": {"A": "1"}});
-    ClusterUpdate { spec: Some(Map::from_iter([("head".to_owned(), head)])), ..ClusterUpdate::default() }
+    let head = NodeChange { image: Some(Some("x".to_owned())), ..NodeChange::default() };
+    ClusterUpdate { head: Some(head), ..ClusterUpdate::default() }
 }
 
 #[rstest]

@@ -136,17 +136,21 @@ impl Accept {
         let mut ids: BTreeSet<String> = self.nodes.iter().map(|node| node.profile_id.to_string()).collect();
         ids.extend(of_cluster.map(|new| new.cluster.profile_id.to_string()));
         ids.extend(of_inputs.map(str::to_owned));
-        let own = self.cluster.as_ref().and_then(|new| new.profile.as_ref());
-        for id in ids {
-            if own.is_some_and(|own| own.id.to_string() == id) {
-                continue;
-            }
-            let sql = format!("SELECT id FROM profiles WHERE id = $1{}", tx.dialect().for_share());
-            if tx.row(sql, args![&id]).await?.is_none() {
-                return Err(StoreError::NotFound { kind: "profile", given: id });
-            }
+        if let Some(own) = self.cluster.as_ref().and_then(|new| new.profile.as_ref()) {
+            ids.remove(&own.id.to_string());
         }
-        Ok(())
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let (these, list) = tx.dialect().any_of("id", "$1", &ids.iter().collect::<Vec<_>>());
+        let sql = format!("SELECT id FROM profiles WHERE {these}{}", tx.dialect().for_share());
+        for row in tx.rows(sql, args![list]).await? {
+            ids.remove(row.text(0)?.as_str());
+        }
+        match ids.pop_first() {
+            Some(given) => Err(StoreError::NotFound { kind: "profile", given }),
+            None => Ok(()),
+        }
     }
 
     async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@ use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole, Observation};
+use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
     Bounds, FencedCall, MemberId, ObjectSpec, ObjectState, Observed, ObservedGroup, ObservedMember,
     ProviderError,
@@ -123,8 +124,9 @@ impl State {
         }
         if before.spec != call.cluster.spec {
             changed = true;
-            let differs = |key: &str| before.spec.get(key) != call.cluster.spec.get(key);
-            let (head, workers) = (differs("head"), differs("worker"));
+            let recipe = |cluster| ClusterRecipe::of_cluster(cluster, call.profile).unwrap_or_default();
+            let (old, new) = (recipe(before), recipe(call.cluster));
+            let (head, workers) = (old.head() != new.head(), old.worker != new.worker);
             for member in &mut thing.members {
                 let concerned = if member.role == NodeRole::Head { head } else { workers };
                 if concerned {

@@ -1,13 +1,13 @@
 //! Updates of worker groups: sizes, bounds and what their nodes are made from.
 
-use muster_core::change::{Change, ClusterUpdate};
-use muster_core::cluster::{Cluster, WorkerGroup};
+use muster_core::change::{Change, ClusterUpdate, GroupChange};
+use muster_core::cluster::Cluster;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 use muster_service::sizes;
 
 use super::super::{convert, create, pods};
-use super::mask::Fields;
+use super::mask::{Fields, GivenNode};
 use super::{either, known_group, recipe};
 use crate::error::ApiError;
 
@@ -24,7 +24,7 @@ pub(super) fn changed(
     given: &wire::Cluster,
     mask: &FieldMask,
     limit: u32,
-) -> Result<Vec<WorkerGroup>, ApiError> {
+) -> Result<Vec<GroupChange>, ApiError> {
     let fields = Fields::of(mask, GROUPS, UPDATABLE)?;
     let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
     if given.is_empty() {
@@ -45,53 +45,57 @@ pub(super) fn changed(
             )));
         }
     }
-    let changed: Vec<WorkerGroup> =
-        given.iter().map(|group| changed_group(cluster, group, &fields)).collect::<Result<_, _>>()?;
-    let update = ClusterUpdate { groups: Some(changed.clone()), ..ClusterUpdate::default() };
-    let after = sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit);
-    let total = after.map_err(ApiError::invalid)?.desired();
-    if total > limit {
-        let message =
-            format!("{total} workers are more than the {limit} that a cluster may have: ask for less");
-        return Err(ApiError::invalid(message).code("OutOfBounds"));
-    }
-    Ok(changed)
+    let changes: Vec<GroupChange> =
+        given.iter().map(|group| group_change(cluster, group, &fields)).collect::<Result<_, _>>()?;
+    let update = ClusterUpdate { groups: Some(changes.clone()), ..ClusterUpdate::default() };
+    sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit)
+        .map_err(|why| ApiError::invalid(why).code("OutOfBounds"))?;
+    Ok(changes)
 }
 
-fn changed_group(
+fn group_change(
     cluster: &Cluster,
     given: &wire::WorkerGroupSpec,
     fields: &Fields<'_>,
-) -> Result<WorkerGroup, ApiError> {
+) -> Result<GroupChange, ApiError> {
     let stored = known_group(cluster, &given.group_name)?;
-    let present = convert::group(stored);
     if fields.is_whole() {
-        check_pods(given, &present)?;
+        check_pods(given, &convert::group(stored))?;
     }
-    let after = wire::WorkerGroupSpec {
-        replicas: fields.take("replicas", &given.replicas, &present.replicas),
-        min_replicas: fields.take("min_replicas", &given.min_replicas, &present.min_replicas),
-        max_replicas: fields.take("max_replicas", &given.max_replicas, &present.max_replicas),
-        image: fields.take("image", &given.image, &present.image),
-        environment: fields.environment(&given.environment, &present.environment),
-        args: fields.take("args", &given.args, &present.args),
-        shape: fields.shape(given.shape.as_ref(), present.shape.as_ref()),
-        ..present.clone()
+    let name = &stored.name;
+    super::super::recipe::check_node(&given.image, &given.environment)?;
+    let wire::WorkerGroupSpec { image, environment, args, shape, .. } = given;
+    let node = fields
+        .node_change(&GivenNode { image, environment, args, shape: shape.as_ref() })
+        .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
+    let count = |field: &str, given: i32| create::count(field, name, given);
+    let bound = |field: &str, given: Option<i32>| given.map(|given| count(field, given)).transpose();
+    let change = GroupChange {
+        name: name.clone(),
+        desired: fields
+            .take("replicas", &given.replicas)
+            .map(|given| count("replicas", given))
+            .transpose()?,
+        min: fields
+            .take("min_replicas", &given.min_replicas)
+            .map(|given| count("min_replicas", given.unwrap_or(0)))
+            .transpose()?,
+        max: fields
+            .take("max_replicas", &given.max_replicas)
+            .map(|given| bound("max_replicas", given))
+            .transpose()?,
+        node,
     };
-    let recipe = |group: &wire::WorkerGroupSpec| {
-        (group.image.clone(), group.environment.clone(), group.args.clone(), group.shape.clone())
-    };
-    if recipe(&after) != recipe(&present) {
+    let mut after = stored.clone();
+    change.apply_recipe(&mut after);
+    if after != *stored {
         recipe::check_type(cluster)?;
     }
-    let mut group = create::worker_group(&after)?;
-    if after.shape == present.shape {
-        group.shape = stored.shape.clone();
+    if change.resize().is_some() {
+        let bounds = (change.min.unwrap_or(stored.min), change.max.unwrap_or(stored.max));
+        create::check_sizes(name, change.desired.unwrap_or(stored.desired), bounds)?;
     }
-    let written = create::worker_group(&present)?.spec;
-    let others = stored.spec.iter().filter(|(key, _)| !written.contains_key(*key));
-    group.spec.extend(others.map(|(key, value)| (key.clone(), value.clone())));
-    Ok(group)
+    Ok(change)
 }
 
 /// Refuses values of the whole group that differ and cannot be changed.
@@ -121,7 +125,7 @@ fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) ->
 mod tests {
     use std::collections::BTreeMap;
 
-    use muster_core::cluster::Framework;
+    use muster_core::cluster::{Framework, WorkerGroup};
     use muster_core::recipe::NodeRecipe;
     use muster_core::sample;
     use rstest::rstest;
@@ -148,7 +152,10 @@ mod tests {
             ..wire::ClusterSpec::default()
         };
         let given = wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() };
-        changed(&ray(), &given, &mask, 10).map(|mut groups| groups.remove(0))
+        let update =
+            ClusterUpdate { groups: Some(changed(&ray(), &given, &mask, 10)?), ..ClusterUpdate::default() };
+        let after = sizes::after(&ray(), &Change::UpdateCluster(Box::new(update)), 10).unwrap();
+        Ok(after.groups[0].clone())
     }
 
     fn named() -> wire::WorkerGroupSpec {

@@ -5,9 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use muster_core::change::{MapChange, NodeChange, ShapeChange};
+use muster_core::shape::{InvalidShape, Shape};
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::{FieldMask, snake_case};
 
+use super::super::create;
+use super::super::find::optional;
 use crate::error::ApiError;
 
 /// A field whose keys can be named one by one.
@@ -57,23 +61,16 @@ pub(super) fn below<'m>(mask: &'m FieldMask, whole: &str) -> Vec<&'m str> {
     mask.paths.iter().filter_map(rest).collect()
 }
 
-/// A map in which the named keys are as given, or all of them if the map itself is named.
-pub(super) fn merge_map(
-    named: &[&str],
-    given: &BTreeMap<String, String>,
-    present: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+/// The change of a map of which these keys are named, or the map itself; none if nothing is.
+pub(super) fn map_change(named: &[&str], given: &BTreeMap<String, String>) -> Option<MapChange> {
+    if named.is_empty() {
+        return None;
+    }
     if named.contains(&"") {
-        return given.clone();
+        return Some(MapChange::All(given.clone()));
     }
-    let mut merged = present.clone();
-    for key in named {
-        match given.get(*key) {
-            Some(value) => merged.insert((*key).to_owned(), value.clone()),
-            None => merged.remove(*key),
-        };
-    }
-    merged
+    let keys = named.iter().map(|key| ((*key).to_owned(), given.get(*key).cloned())).collect();
+    Some(MapChange::Keys { keys })
 }
 
 /// The fields of a message that a mask names.
@@ -105,19 +102,9 @@ impl<'m> Fields<'m> {
         Ok(Self { named })
     }
 
-    /// Whether the mask names nothing of the message.
-    pub(super) fn is_empty(&self) -> bool {
-        self.named.is_empty()
-    }
-
     /// Whether it names the whole message.
     pub(super) fn is_whole(&self) -> bool {
         self.named.iter().any(|(field, _)| field.is_empty())
-    }
-
-    /// Whether a field may change: by itself, in parts, or with the whole message.
-    pub(super) fn has(&self, field: &str) -> bool {
-        self.named.iter().any(|(named, _)| named.is_empty() || *named == field)
     }
 
     /// What is named of a field: empty for all of it.
@@ -125,43 +112,47 @@ impl<'m> Fields<'m> {
         self.named.iter().filter(|(named, _)| *named == field).map(|(_, part)| *part).collect()
     }
 
-    /// A field after the update.
-    pub(super) fn take<T: Clone + Default + PartialEq>(&self, field: &str, given: &T, present: &T) -> T {
+    /// The value that a field gets; none if it stays as it is.
+    pub(super) fn take<T: Clone + Default + PartialEq>(&self, field: &str, given: &T) -> Option<T> {
         let named = !self.parts(field).is_empty() || (self.is_whole() && *given != T::default());
-        if named { given.clone() } else { present.clone() }
+        named.then(|| given.clone())
     }
 
-    /// The environment after the update.
-    pub(super) fn environment(
-        &self,
-        given: &BTreeMap<String, String>,
-        present: &BTreeMap<String, String>,
-    ) -> BTreeMap<String, String> {
-        match self.parts(ENVIRONMENT).as_slice() {
-            [] => self.take(ENVIRONMENT, given, present),
-            parts => merge_map(parts, given, present),
-        }
-    }
-
-    /// The shape after the update: amounts that are named one by one leave the others as they are.
-    pub(super) fn shape(
-        &self,
-        given: Option<&wire::Shape>,
-        present: Option<&wire::Shape>,
-    ) -> Option<wire::Shape> {
-        let parts = self.parts(SHAPE);
-        if parts.is_empty() || parts.contains(&"") || parts.contains(&"name") {
-            return self.take(SHAPE, &given.cloned(), &present.cloned());
-        }
-        let (given, present) = (given.cloned().unwrap_or_default(), present.cloned().unwrap_or_default());
-        let named = |amount: &str| parts.contains(&amount);
-        Some(wire::Shape {
-            cpu: if named("cpu") { given.cpu } else { present.cpu },
-            memory: if named("memory") { given.memory } else { present.memory },
-            gpu: if named("gpu") { given.gpu } else { present.gpu },
-            name: String::new(),
+    /// The change of a recipe.
+    pub(super) fn node_change(&self, given: &GivenNode<'_>) -> Result<NodeChange, InvalidShape> {
+        let GivenNode { image, environment, args, shape } = *given;
+        Ok(NodeChange {
+            image: self.take("image", image).map(|image| optional(&image)),
+            env: match self.parts(ENVIRONMENT).as_slice() {
+                [] => self.take(ENVIRONMENT, environment).map(MapChange::All),
+                parts => map_change(parts, environment),
+            },
+            args: self.take("args", args),
+            shape: self.shape_change(shape)?,
         })
     }
+
+    /// The change of a shape: amounts that are named one by one leave the others as they are.
+    fn shape_change(&self, given: Option<&wire::Shape>) -> Result<ShapeChange, InvalidShape> {
+        let parts = self.parts(SHAPE);
+        let whole = parts.contains(&"") || parts.contains(&"name") || (self.is_whole() && given.is_some());
+        let named = |amount: &str| whole || parts.contains(&amount);
+        let Shape { cpu, memory, gpu, .. } = create::shape(given)?;
+        Ok(ShapeChange {
+            cpu: named("cpu").then_some(cpu),
+            memory: named("memory").then_some(memory),
+            gpu: named("gpu").then_some(gpu),
+        })
+    }
+}
+
+/// The fields of a head or group that its nodes are made from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GivenNode<'g> {
+    pub(super) image: &'g String,
+    pub(super) environment: &'g BTreeMap<String, String>,
+    pub(super) args: &'g Vec<String>,
+    pub(super) shape: Option<&'g wire::Shape>,
 }
 
 #[cfg(test)]
@@ -200,24 +191,30 @@ mod tests {
     }
 
     #[rstest]
-    #[case::whole("", &[("B", "2")])]
-    #[case::key("A", &[("B", "1")])]
-    #[case::new_value("B", &[("A", "1"), ("B", "2")])]
-    fn a_map_is_replaced_whole_or_key_by_key(#[case] named: &str, #[case] expected: &[(&str, &str)]) {
-        let (given, present) = (map(&[("B", "2")]), map(&[("A", "1"), ("B", "1")]));
-        assert_eq!(merge_map(&[named], &given, &present), map(expected));
+    #[case::whole(&["", "A"], &[("B", "2")])]
+    #[case::key(&["A"], &[("B", "1")])]
+    #[case::new_value(&["B"], &[("A", "1"), ("B", "2")])]
+    fn a_map_is_replaced_whole_or_key_by_key(#[case] named: &[&str], #[case] expected: &[(&str, &str)]) {
+        let (given, mut present) = (map(&[("B", "2")]), map(&[("A", "1"), ("B", "1")]));
+        map_change(named, &given).unwrap().apply(&mut present);
+        assert_eq!(present, map(expected));
+        assert_eq!(map_change(&[], &given), None);
     }
 
     #[rstest]
-    #[case::named("m.image", "", "")]
-    #[case::named_and_given("m.image", "new", "new")]
-    #[case::whole("m", "", "old")]
-    #[case::whole_and_given("m", "new", "new")]
-    #[case::another("m.shape", "new", "old")]
-    fn a_field_is_taken_if_it_is_named(#[case] path: &str, #[case] given: &str, #[case] expected: &str) {
+    #[case::named("m.image", "", Some(""))]
+    #[case::named_and_given("m.image", "new", Some("new"))]
+    #[case::whole("m", "", None)]
+    #[case::whole_and_given("m", "new", Some("new"))]
+    #[case::another("m.shape", "new", None)]
+    fn a_field_is_taken_if_it_is_named(
+        #[case] path: &str,
+        #[case] given: &str,
+        #[case] expected: Option<&str>,
+    ) {
         let mask = mask(&[path]);
         let fields = Fields::of(&mask, "m", UPDATABLE).unwrap();
-        assert_eq!(fields.take("image", &given.to_owned(), &"old".to_owned()), expected);
+        assert_eq!(fields.take("image", &given.to_owned()).as_deref(), expected);
     }
 
     #[rstest]
@@ -239,7 +236,7 @@ mod tests {
         };
         let mask = mask(&["m.shape.cpu", "other.shape"]);
         let fields = Fields::of(&mask, "m", UPDATABLE).unwrap();
-        let merged = fields.shape(Some(&shape("2", "2Gi")), Some(&shape("1", "1Gi")));
-        assert_eq!(merged, Some(shape("2", "1Gi")));
+        let change = fields.shape_change(Some(&shape("2", "2Gi"))).unwrap();
+        assert_eq!(change, ShapeChange { cpu: Some("2".parse().ok()), ..ShapeChange::default() });
     }
 }

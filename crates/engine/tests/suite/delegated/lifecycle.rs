@@ -160,11 +160,10 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
     let create = harness.create(&cluster).await;
     harness.ended(create).await;
     let before = names(&harness, cluster.id).await;
-    let mut group = cluster.groups[0].clone();
-    group.spec.insert("image".to_owned(), json!("ray:2"));
+    let group = json!({"name": cluster.groups[0].name, "image": "ray:2"});
     let update = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
     assert_eq!(harness.ended(update).await.status, ActionStatus::Succeeded);
-    assert_eq!(harness.cluster(cluster.id).await.groups[0].spec["image"], "ray:2");
+    assert_eq!(harness.cluster(cluster.id).await.groups[0].spec["node"]["image"], "ray:2");
     let recorded = recorded_events(&harness, cluster.id, "RestartNeeded").await;
     let after = names(&harness, cluster.id).await;
     if flavor.is_some() {
@@ -197,11 +196,14 @@ async fn a_changed_recipe_of_the_head_is_written_like_a_groups(
         nodes.into_iter().find(|node| node.role == NodeRole::Head).expect("a head")
     };
     let (before, workers) = (head().await, names(&harness, cluster.id).await);
-    let inputs = json!({"spec": {"head": {"image": "ray:2"}}});
+    let inputs = json!({"head": {"image": "ray:2"}});
     let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs.clone()).await;
     let update = harness.ended(update).await;
     assert_eq!(update.status, ActionStatus::Succeeded, "{}", update.status_reason);
-    assert_eq!(harness.cluster(cluster.id).await.spec["head"]["image"], "ray:2");
+    assert_eq!(
+        harness.cluster(cluster.id).await.spec["cluster"]["clusterSpec"]["headGroupSpec"]["image"],
+        "ray:2"
+    );
     let (after, recorded) = (head().await, recorded_events(&harness, cluster.id, "RestartNeeded").await);
     assert_eq!((after.id, names(&harness, cluster.id).await), (before.id, workers));
     if flavor.is_some() {

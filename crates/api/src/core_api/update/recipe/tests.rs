@@ -1,7 +1,15 @@
-use muster_core::cluster::Framework;
-use muster_core::sample;
-use rstest::rstest;
+use std::collections::BTreeMap;
 
+use muster_core::change::Change;
+use muster_core::cluster::Framework;
+use muster_core::profile::Profile;
+use muster_core::recipe::ClusterRecipe;
+use muster_core::sample;
+use muster_service::sizes;
+use rstest::rstest;
+use serde_json::{Map, Value, json};
+
+use super::super::update;
 use super::*;
 
 fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -46,11 +54,17 @@ fn mask(paths: &[&str]) -> FieldMask {
     FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() }
 }
 
+/// A cluster after an update.
+fn after(cluster: &Cluster, given: &wire::Cluster, paths: &[&str]) -> Result<Cluster, ApiError> {
+    let change = update(cluster, given, &mask(paths), 10)?;
+    Ok(sizes::after(cluster, &Change::UpdateCluster(Box::new(change)), 10).expect("an update"))
+}
+
 /// The recipe after an update, and what the API shows of the cluster then.
 fn updated(given: &wire::Cluster, paths: &[&str]) -> Result<(ClusterRecipe, wire::Cluster), ApiError> {
-    let (mut cluster, profile) = ray();
-    cluster.spec.extend(spec_changes(&cluster, Some(&profile), given, &mask(paths))?);
-    let made = ClusterRecipe::of_cluster(&cluster, &profile.properties).expect("a recipe");
+    let (cluster, profile) = ray();
+    let cluster = after(&cluster, given, paths)?;
+    let made = ClusterRecipe::of_cluster(&cluster, &profile).expect("a recipe");
     Ok((made, convert::cluster(cluster)))
 }
 
@@ -59,7 +73,7 @@ fn a_head_keeps_what_an_update_does_not_give() {
     let given = of_head(wire::HeadGroupSpec { image: "ray:2".to_owned(), ..wire::HeadGroupSpec::default() });
     let (made, shown) = updated(&given, &[HEAD]).unwrap();
     let (cluster, profile) = ray();
-    let before = ClusterRecipe::of_cluster(&cluster, &profile.properties).unwrap();
+    let before = ClusterRecipe::of_cluster(&cluster, &profile).unwrap();
     assert_eq!(made.worker, before.worker);
     let expected = muster_core::recipe::NodeRecipe { image: Some("ray:2".to_owned()), ..before.head };
     assert_eq!(made.head, expected);
@@ -133,9 +147,8 @@ fn a_cluster_that_another_api_made_keeps_what_its_profile_says() {
     let mut cluster = Cluster { framework: Some(Framework::Dask), ..sample::cluster(1, 0, None) };
     for number in ["1", "2"] {
         let given = wire::Cluster { envs: variables(&[("A", number)]), ..wire::Cluster::default() };
-        let changes = spec_changes(&cluster, Some(&profile), &given, &mask(&[ENVS])).unwrap();
-        cluster.spec.extend(changes);
-        let made = ClusterRecipe::of_cluster(&cluster, &profile.properties).unwrap();
+        cluster = after(&cluster, &given, &[ENVS]).unwrap();
+        let made = ClusterRecipe::of_cluster(&cluster, &profile).unwrap();
         assert_eq!(made.head().env, variables(&[("OWN", "1"), ("A", number)]));
         assert_eq!((made.worker.args.len(), made.head().image.as_deref()), (1, Some("all:1")));
     }
@@ -143,10 +156,9 @@ fn a_cluster_that_another_api_made_keeps_what_its_profile_says() {
 
 #[test]
 fn types_whose_nodes_are_made_from_their_profile_alone_are_refused() {
-    let (cluster, profile) = ray();
+    let (cluster, _) = ray();
     let plain = Cluster { framework: None, ..cluster };
-    let refused =
-        spec_changes(&plain, Some(&profile), &wire::Cluster::default(), &mask(&[ENVS])).unwrap_err();
+    let refused = after(&plain, &wire::Cluster::default(), &[ENVS]).unwrap_err();
     assert!(refused.message.contains("are made from their profile"), "{refused}");
 }
 
@@ -163,21 +175,20 @@ fn what_a_profile_says_applies_again_where_an_update_removes_what_came_over_it()
     let paths = ["cluster_spec.head_group_spec.image", "cluster_spec.head_group_spec.environment"];
     let steps = [(mine, ("mine:1", "mine")), (wire::HeadGroupSpec::default(), ("own:1", "profile"))];
     for (head, (image, value)) in steps {
-        let changes = spec_changes(&cluster, Some(&profile), &of_head(head), &mask(&paths)).unwrap();
-        cluster.spec.extend(changes);
-        let made = ClusterRecipe::of_cluster(&cluster, &profile.properties).unwrap();
+        cluster = after(&cluster, &of_head(head), &paths).unwrap();
+        let made = ClusterRecipe::of_cluster(&cluster, &profile).unwrap();
         assert_eq!((made.head.image.as_deref(), made.head.env), (Some(image), variables(&[("A", value)])));
     }
 }
 
 #[test]
 fn what_a_newer_version_shows_is_kept() {
-    let (mut cluster, profile) = ray();
+    let (mut cluster, _) = ray();
     cluster.spec[CLUSTER_SPEC]["newer"] = json!(1);
     cluster.spec[CLUSTER_SPEC]["clusterSpec"]["headGroupSpec"]["newer"] = json!(2);
     let head = wire::HeadGroupSpec { image: "ray:2".to_owned(), ..wire::HeadGroupSpec::default() };
-    let changes = spec_changes(&cluster, Some(&profile), &of_head(head), &mask(&[HEAD])).unwrap();
-    let shown = &changes[CLUSTER_SPEC];
+    let after = after(&cluster, &of_head(head), &[HEAD]).unwrap();
+    let shown = &after.spec[CLUSTER_SPEC];
     let head = &shown["clusterSpec"]["headGroupSpec"];
     assert_eq!((&shown["newer"], &head["newer"], &head["image"]), (&json!(1), &json!(2), &json!("ray:2")));
 }

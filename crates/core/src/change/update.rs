@@ -1,0 +1,235 @@
+//! Updates of clusters. An update names what it changes and nothing else, and is applied when its action runs, so that
+//! updates that wait for each other do not undo one another.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cluster::WorkerGroup;
+use crate::ids::ProfileId;
+use crate::limits::{LimitsChange, present};
+use crate::quantity::{Cpu, Memory};
+use crate::recipe::NodeRecipe;
+use crate::resize::{MaxSize, Resize};
+use crate::shape::Shape;
+
+/// Properties that an update changes; what is absent stays as it is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterUpdate {
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long its actions may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u32>,
+    /// User data by key; null removes a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    /// Settings by key; null removes a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    /// Labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<MapChange>,
+    /// Annotations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<MapChange>,
+    /// Environment variables of all nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<MapChange>,
+    /// The recipe of the head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<NodeChange>,
+    /// Idle timeout and lifetime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsChange>,
+    /// Worker groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<GroupChange>>,
+    /// The profile that its nodes shall follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_id: Option<ProfileId>,
+    /// Only new nodes follow that profile; present ones stay as they are.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub profile_only: bool,
+    /// The size of the first group, counted from its members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resize: Option<Resize>,
+}
+
+impl ClusterUpdate {
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it may change the sizes of groups.
+    pub fn resizes(&self) -> bool {
+        self.resize.is_some() || self.groups.iter().flatten().any(|group| group.resize().is_some())
+    }
+}
+
+/// A change of a map of texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MapChange {
+    /// Changes some keys.
+    Keys {
+        /// Their values; null removes a key.
+        keys: BTreeMap<String, Option<String>>,
+    },
+    /// Replaces the whole map.
+    All(BTreeMap<String, String>),
+}
+
+impl MapChange {
+    /// Changes a map.
+    pub fn apply(&self, map: &mut BTreeMap<String, String>) {
+        match self {
+            Self::All(all) => map.clone_from(all),
+            Self::Keys { keys } => {
+                for (key, value) in keys {
+                    match value {
+                        Some(value) => map.insert(key.clone(), value.clone()),
+                        None => map.remove(key),
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// A change of the recipe of the head, or of a group's workers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeChange {
+    /// The image; null is the cluster's.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub image: Option<Option<String>>,
+    /// Environment variables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<MapChange>,
+    /// Additions to the start command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// The shape.
+    #[serde(skip_serializing_if = "ShapeChange::is_empty")]
+    pub shape: ShapeChange,
+}
+
+impl NodeChange {
+    /// Changes a recipe; the shape of a group is no part of its recipe.
+    pub fn apply(&self, recipe: &mut NodeRecipe) {
+        let Self { image, env, args, shape: _ } = self;
+        if let Some(image) = image {
+            recipe.image.clone_from(image);
+        }
+        if let Some(env) = env {
+            env.apply(&mut recipe.env);
+        }
+        if let Some(args) = args {
+            recipe.args.clone_from(args);
+        }
+    }
+}
+
+/// A change of a shape; null leaves an amount to the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShapeChange {
+    /// Cpu.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub cpu: Option<Option<Cpu>>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub memory: Option<Option<Memory>>,
+    /// Whole accelerators.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub gpu: Option<Option<u32>>,
+}
+
+impl ShapeChange {
+    /// Whether no amount changes.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Changes the amounts of a shape.
+    pub fn apply(self, shape: &mut Shape) {
+        shape.cpu = self.cpu.unwrap_or(shape.cpu);
+        shape.memory = self.memory.unwrap_or(shape.memory);
+        shape.gpu = self.gpu.unwrap_or(shape.gpu);
+    }
+}
+
+/// A change of a worker group.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "StoredGroupChange")]
+pub struct GroupChange {
+    /// Its name.
+    pub name: String,
+    /// How many workers there should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<u32>,
+    /// A lower bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<u32>,
+    /// An upper bound; null is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Option<u32>>,
+    /// The recipe of its workers.
+    #[serde(flatten)]
+    pub node: NodeChange,
+}
+
+/// A stored change of a group. Earlier versions stored the whole group, and its recipe in its spec.
+#[derive(Deserialize)]
+#[expect(clippy::option_option, reason = "absent and null are two things")]
+struct StoredGroupChange {
+    name: String,
+    desired: Option<u32>,
+    min: Option<u32>,
+    #[serde(default, deserialize_with = "present")]
+    max: Option<Option<u32>>,
+    #[serde(flatten)]
+    node: NodeChange,
+    #[serde(default)]
+    spec: Map<String, Value>,
+}
+
+impl From<StoredGroupChange> for GroupChange {
+    fn from(stored: StoredGroupChange) -> Self {
+        let StoredGroupChange { name, desired, min, max, mut node, spec } = stored;
+        if let Some(NodeRecipe { image, env, args, .. }) = NodeRecipe::in_spec(&spec) {
+            node =
+                NodeChange { image: Some(image), env: Some(MapChange::All(env)), args: Some(args), ..node };
+        }
+        Self { name, desired, min, max, node }
+    }
+}
+
+impl GroupChange {
+    /// The change of its size and bounds, if there is any.
+    pub fn resize(&self) -> Option<Resize> {
+        let Self { desired, min, max, .. } = *self;
+        (desired.is_some() || min.is_some() || max.is_some()).then(|| Resize {
+            adjustment: desired.and_then(|desired| Resize::exactly(desired).adjustment),
+            min_size: min,
+            max_size: max.map(|max| max.map_or(MaxSize::Unbounded, MaxSize::Bound)),
+            strict: true,
+        })
+    }
+
+    /// Changes the recipe of a group; not its size.
+    pub fn apply_recipe(&self, group: &mut WorkerGroup) {
+        let stored = NodeRecipe::stored_in(group);
+        let mut recipe = stored.clone();
+        self.node.apply(&mut recipe);
+        if recipe != stored {
+            recipe.store_in(group);
+        }
+        self.node.shape.apply(&mut group.shape);
+    }
+}

@@ -1,0 +1,102 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::cluster::Cluster;
+use crate::profile::Profile;
+use crate::sample;
+
+/// A cluster that was created with these fields, and the profile that was made from them.
+fn created() -> (Cluster, Profile) {
+    let shown = json!({
+        "version": "2.9",
+        "envs": {"ALL": "1", "BOTH": "1"},
+        "clusterSpec": {"headGroupSpec": {
+            "image": "ray:1", "environment": {"HEAD": "1"}, "args": ["--a"], "serviceType": "NodePort",
+            "shape": {"cpu": "1", "memory": "2Gi"}, "newer": 1,
+        }},
+        "profileProperties": {"head": {"env": {"OWN": "1", "BOTH": "0"}, "args": ["--own"]}},
+    });
+    let cluster =
+        Cluster { spec: Map::from_iter([(SHOWN.to_owned(), shown)]), ..sample::cluster(1, 0, None) };
+    let below = cluster.spec[SHOWN]["profileProperties"].as_object().cloned().unwrap();
+    let below = ClusterRecipe::from_stored(&below).unwrap();
+    let made = Stored::read(&cluster.spec).given().over(&below.clone(), below);
+    let properties = serde_json::to_value(made).unwrap().as_object().cloned().unwrap();
+    (cluster, Profile { properties, implicit: true, ..sample::profile() })
+}
+
+fn update(inputs: &Value) -> ClusterUpdate {
+    ClusterUpdate::deserialize(inputs).expect("an update")
+}
+
+fn made(cluster: &Cluster, profile: &Profile) -> Value {
+    let recipe = ClusterRecipe::of_cluster(cluster, profile).expect("a recipe");
+    json!({"head": recipe.head, "worker": recipe.worker})
+}
+
+#[rstest]
+#[case::nothing(json!({"labels": {"a": "b"}}), json!({}), json!({}))]
+#[case::variable(
+    json!({"env": {"keys": {"NEW": "2", "BOTH": null}}}),
+    json!({"env": {"OWN": "1", "BOTH": "0", "ALL": "1", "NEW": "2", "HEAD": "1"}}),
+    json!({"env": {"ALL": "1", "NEW": "2"}})
+)]
+#[case::all_variables(
+    json!({"env": {"A": "2"}}),
+    json!({"env": {"OWN": "1", "BOTH": "0", "A": "2", "HEAD": "1"}}),
+    json!({"env": {"A": "2"}})
+)]
+#[case::variables_of_the_head(
+    json!({"head": {"env": {"ALL": "2"}}}),
+    json!({"env": {"OWN": "1", "BOTH": "1", "ALL": "2"}}),
+    json!({})
+)]
+#[case::head(
+    json!({"head": {"image": null, "args": ["--b"], "shape": {"cpu": "4", "memory": null}}}),
+    json!({"image": null, "args": ["--own", "--b"], "cpu": "4", "memory": null}),
+    json!({})
+)]
+fn an_update_changes_what_it_names_and_the_profile_applies_to_the_rest(
+    #[case] inputs: Value,
+    #[case] head: Value,
+    #[case] worker: Value,
+) {
+    let (mut cluster, profile) = created();
+    let mut expected = made(&cluster, &profile);
+    GivenRecipe::update(&mut cluster.spec, &update(&inputs));
+    for (part, changes) in [("head", head), ("worker", worker)] {
+        for (key, value) in changes.as_object().cloned().unwrap_or_default() {
+            let part = expected[part].as_object_mut().expect("a recipe");
+            if value.is_null() { drop(part.remove(&key)) } else { drop(part.insert(key, value)) }
+        }
+    }
+    assert_eq!(made(&cluster, &profile), expected);
+}
+
+#[test]
+fn what_no_update_changes_stays_as_it_is_stored() {
+    let (mut cluster, _) = created();
+    let before = cluster.spec[SHOWN].clone();
+    GivenRecipe::update(&mut cluster.spec, &update(&json!({"head": {"image": "ray:2"}})));
+    let mut expected = before;
+    expected["clusterSpec"]["headGroupSpec"]["image"] = json!("ray:2");
+    assert_eq!(cluster.spec[SHOWN], expected, "fields of the API and of newer versions too");
+}
+
+#[test]
+fn what_was_given_goes_before_a_profile_of_its_own() {
+    let properties = json!({"image": "all:1", "head": {"env": {"OWN": "1"}}, "worker": {"args": ["--x"]}});
+    let properties = properties.as_object().cloned().unwrap();
+    let profile = Profile { properties, implicit: false, ..sample::profile() };
+    let mut cluster = sample::cluster(1, 0, None);
+    GivenRecipe::update(&mut cluster.spec, &update(&json!({"env": {"A": "1"}})));
+    let expected =
+        json!({"head": {"env": {"OWN": "1", "A": "1"}}, "worker": {"env": {"A": "1"}, "args": ["--x"]}});
+    assert_eq!(made(&cluster, &profile), expected);
+    GivenRecipe::drop(&mut cluster.spec);
+    assert_eq!(
+        ClusterRecipe::of_cluster(&cluster, &profile),
+        ClusterRecipe::from_stored(&profile.properties)
+    );
+}
