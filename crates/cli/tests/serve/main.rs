@@ -11,5 +11,6 @@ mod restarts;
 mod server;
 mod starts;
 mod tls;
+mod updates;
 mod walk;
 mod watch;
