@@ -26,13 +26,12 @@ use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
+use muster_service::Service;
 use muster_service::ports::frameworks::Frameworks;
-use muster_service::{Service, Settings};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
 use crate::access::Access;
-use crate::auth::LOCAL_SCHEME;
 use crate::error::ApiError;
 
 /// Facts about the server that it reports to clients.
@@ -48,14 +47,6 @@ pub struct ServerInfo {
     pub dev: bool,
     /// The authentication schemes.
     pub auth_schemes: Vec<String>,
-}
-
-impl ServerInfo {
-    /// The settings of the use cases.
-    pub fn settings(&self) -> Settings {
-        let own_user_only = self.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
-        Settings { dev: self.dev, own_user_only }
-    }
 }
 
 /// The core API over the use cases. Handles are cheap to clone.

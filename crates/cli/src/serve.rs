@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Error, Result};
 use clap::Parser;
+use muster_api::auth::LOCAL_SCHEME;
 use muster_api::clustering::Clustering;
 use muster_api::identity::Identity;
 use muster_api::probes::ServerMetrics;
@@ -24,7 +25,7 @@ use muster_core::policy::PolicyRules;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::Provider;
-use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_engine::{Config, Engine, LocalCode, Metrics, Parts};
 use muster_kube::Kubernetes;
 use muster_local::{Processes, Simulated};
 use muster_service::Service;
@@ -91,8 +92,6 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let environments = local::environments(folder.path());
     let processes = local::processes(settings, folder.path(), environments.clone())?;
     let kubernetes = kubernetes::connect(settings, folder.path(), store.database_id().await?).await?;
-    let engine = start_engine(settings, processes, kubernetes, store, &mut server_metrics).await?;
-    let shutdown = CancellationToken::new();
     let info = ServerInfo {
         version: version::LINE.to_owned(),
         server_id: Uuid::new_v4().to_string(),
@@ -100,7 +99,10 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         dev: settings.dev,
         auth_schemes: authenticators.schemes().into_iter().map(str::to_owned).collect(),
     };
-    let service = Service::new(engine.clone(), info.settings());
+    let config = engine_config(settings, &info);
+    let engine = start_engine(settings, config, processes, kubernetes, store, &mut server_metrics).await?;
+    let shutdown = CancellationToken::new();
+    let service = Service::new(engine.clone());
     let server = Server {
         api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments))
@@ -154,8 +156,26 @@ fn policy_rules(settings: &Settings) -> PolicyRules {
     if settings.dev { PolicyRules { health_check_interval_min: 1 } } else { PolicyRules::default() }
 }
 
+fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
+    let own_user_only = info.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
+    let local_code = if settings.dev || own_user_only { LocalCode::EveryCaller } else { LocalCode::Admins };
+    Config {
+        max_nodes_per_cluster: settings.most_nodes(),
+        max_clusters_per_project: settings.max_clusters_per_project,
+        parallel_actions: settings.parallel_actions,
+        retention: settings.retention(),
+        local_code,
+        projects: settings.project_namespaces.clone(),
+        policy_rules: policy_rules(settings),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        version: version::LINE.to_owned(),
+        ..Config::default()
+    }
+}
+
 async fn start_engine(
     settings: &Settings,
+    config: Config,
     processes: Processes,
     kubernetes: Option<Kubernetes>,
     store: Store,
@@ -169,17 +189,6 @@ async fn start_engine(
         let database = store.database_id().await?;
         providers.push(Arc::new(Simulated::new(&database, SystemClock)));
     }
-    let config = Config {
-        max_nodes_per_cluster: settings.most_nodes(),
-        max_clusters_per_project: settings.max_clusters_per_project,
-        parallel_actions: settings.parallel_actions,
-        retention: settings.retention(),
-        projects: settings.project_namespaces.clone(),
-        policy_rules: policy_rules(settings),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        version: version::LINE.to_owned(),
-        ..Config::default()
-    };
     let metrics = Metrics::default();
     metrics.register(&mut server_metrics.registry);
     store.metrics().register(&mut server_metrics.registry);

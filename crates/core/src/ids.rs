@@ -81,6 +81,9 @@ typed_id! {
     EngineId,
 }
 
+/// The provider whose nodes are processes of the server's user.
+pub const LOCAL_PROVIDER: &str = "local";
+
 /// Where nodes really run: `local:<id>`, `kubernetes:<uid>`, `simulated:<database id>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -24,6 +24,8 @@ pub struct Config {
     pub max_nodes_per_cluster: u32,
     /// The most clusters that a project may have.
     pub max_clusters_per_project: u32,
+    /// The callers that decide what local processes run.
+    pub local_code: LocalCode,
     /// The namespaces of projects.
     pub projects: ProjectNamespaces,
     /// Configurable limits of policies.
@@ -38,6 +40,16 @@ pub struct Config {
     pub version: String,
 }
 
+/// The callers that decide what local processes run, which run as the server's own user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LocalCode {
+    /// Admins.
+    #[default]
+    Admins,
+    /// Every caller: only the server's user can authenticate, or the server is for development.
+    EveryCaller,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -49,6 +61,7 @@ impl Default for Config {
             backoff: Backoff { first: TimeSpan::from_millis(500), longest: TimeSpan::from_secs(30) },
             max_nodes_per_cluster: 10_000,
             max_clusters_per_project: 1_000,
+            local_code: LocalCode::default(),
             projects: ProjectNamespaces::default(),
             policy_rules: PolicyRules::default(),
             retention: TimeSpan::from_secs(30 * 24 * 3600),

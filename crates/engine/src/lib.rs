@@ -46,7 +46,7 @@ mod watchers;
 mod start;
 
 pub use admission::{Caller, ChangeRequest, Conflict, NewNode, NodeChangeRequest, Recipe, SubmitError};
-pub use config::Config;
+pub use config::{Config, LocalCode};
 pub use context::Engine;
 pub use ids::new_id;
 pub use metrics::Metrics;

@@ -27,8 +27,13 @@ fn imports_point_down_only() {
     let mut upward = Vec::new();
     for (file, module) in sources() {
         let from = layer_of(&module).unwrap_or_else(|| panic!("{module} ({file}) has no layer: add it"));
-        for imported in imports(&fs::read_to_string(source_folder().join(&file)).expect("a source file")) {
-            let Some(to) = layer_of(&imported) else { continue };
+        let text = fs::read_to_string(source_folder().join(&file)).expect("a source file");
+        assert!(!leaves_crate_root(&file, &text), "{file} names the crate's root by `super`: use `crate::`");
+        for imported in imports(&text) {
+            let Some(to) = layer_of(&imported) else {
+                upward.push(format!("{file} imports crate::{imported} from lib.rs: name its module"));
+                continue;
+            };
             if imported != module && to >= from {
                 upward.push(format!("{file} imports crate::{imported}, which is not below {module}"));
             }
@@ -44,6 +49,22 @@ fn an_upward_import_is_found() {
         "use crate::{actions::resize, ports::clock};\nfn f() { crate::scheduler::run(); } // crate::start";
     let found = imports(text);
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["actions", "ports", "scheduler"]);
+}
+
+#[test]
+fn a_path_that_leaves_its_top_level_module_by_super_is_found() {
+    assert!(leaves_crate_root("policy.rs", "use super::actions::resize;"));
+    assert!(leaves_crate_root("policy/batch.rs", "use super::super::actions::resize;"));
+    assert!(!leaves_crate_root("policy/batch.rs", "use super::Settings; // super::super::x"));
+    assert!(!leaves_crate_root("policy/batch/plan.rs", "mod tests { use super::super::x; }"));
+}
+
+/// Whether a file names a module outside its top-level module by `super`; modules inside the file are ignored, unless
+/// they are at least as deep.
+fn leaves_crate_root(file: &str, text: &str) -> bool {
+    let depth = file.split('/').count() + usize::from(text.contains("mod tests {"));
+    let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    code.contains(&"super::".repeat(depth))
 }
 
 fn layer_of(module: &str) -> Option<usize> {

@@ -85,16 +85,21 @@ impl Access {
             (Verb::Administer, _) | (_, Subject::Server) => {
                 authorize(&principal, Verb::Administer, on(name, ""), Rule::Members)?;
             }
-            (_, Subject::Clusters | Subject::Actions | Subject::Frameworks) if principal.roles.is_empty() => {
-                return Err(Denied::Forbidden(format!(
-                    "{} has no role in project {}: {name} needs the role reader there",
-                    principal.name, principal.project
-                )));
-            }
-            (verb, Subject::Frameworks) => {
-                // Frameworks belong to no project, so the caller's role in its own project decides.
-                let what = "the frameworks of this server";
-                authorize(&principal, verb, on(what, &principal.project), Rule::Members)?;
+            // Frameworks belong to no project, so the caller's role in its own project decides.
+            (verb, Subject::Clusters | Subject::Actions | Subject::Frameworks) => {
+                let what = match case.subject {
+                    Subject::Frameworks => "the frameworks of this server",
+                    _ => name,
+                };
+                authorize(&principal, verb, on(what, &principal.project), Rule::Members).map_err(
+                    |denied| match denied {
+                        Denied::Unseen(_) => Denied::Forbidden(format!(
+                            "{} has no role in project {}: {name} needs the role reader there",
+                            principal.name, principal.project
+                        )),
+                        denied @ Denied::Forbidden(_) => denied,
+                    },
+                )?;
             }
             (verb, Subject::Project) => {
                 let what = format!("project '{}'", principal.project);

@@ -6,7 +6,6 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::principal::Door;
-use muster_engine::intent::recipe::changes_recipe;
 use muster_engine::{Caller, ChangeRequest, NewNode, NodeChangeRequest, Recipe, SubmitError};
 use muster_store::reads::NodeQuery;
 
@@ -48,8 +47,7 @@ impl Service {
         Ok((accepted.action, node))
     }
 
-    /// Changes a cluster. A scale-out or scale-in is refused during a scaling policy's cooldown, another recipe of local
-    /// processes unless the caller may run code as the server's user.
+    /// Changes a cluster. A scale-out or scale-in is refused during a scaling policy's cooldown.
     pub async fn change_cluster(
         &self,
         caller: &Caller,
@@ -58,9 +56,6 @@ impl Service {
     ) -> Result<Action, ServiceError> {
         if matches!(change, Change::ScaleOut(_) | Change::ScaleIn(_)) {
             self.check_cooldown(cluster.id, change.kind()).await?;
-        }
-        if changes_recipe(cluster, &change) {
-            self.check_local_code(&caller.principal, &cluster.instance)?;
         }
         self.submit(caller, cluster, None, change).await
     }
@@ -107,9 +102,6 @@ impl Service {
         node: &Node,
         change: Change,
     ) -> Result<Action, ServiceError> {
-        if matches!(&change, Change::UpdateNode(update) if update.profile_id.is_some()) {
-            self.check_local_code(&caller.principal, &node.instance)?;
-        }
         let kind = change.kind();
         let on_conflict = on_conflict(caller.door, kind);
         let request = NodeChangeRequest { change, node: node.clone(), on_conflict, timeout: None };

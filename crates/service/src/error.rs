@@ -163,6 +163,7 @@ impl From<SubmitError> for ServiceError {
             SubmitError::Store(error) => error.into(),
             SubmitError::NoProvider(_) => Self::invalid(message).code("NoProvider"),
             SubmitError::UnknownType { .. } => Self::invalid(message).code("UnknownProfileType"),
+            SubmitError::LocalCode => Self::forbidden(message).code("LocalProcessesNeedAdmin"),
             SubmitError::NotSupported(_) => Self::invalid(message).code("NotSupported"),
             SubmitError::Invalid(_) => Self::invalid(message),
             SubmitError::NoNamespace(_) => Self::not_found(message).code(NO_NAMESPACE),

@@ -32,7 +32,7 @@ pub use muster_store::reads::Belongings;
 pub use mutation::{Mutation, Submission, Wait};
 pub use policies::Removed;
 pub use reads::DatabaseInfo;
-pub use service::{Service, Settings};
+pub use service::Service;
 pub use token_signer::TokenSigner;
 
 /// The engine's ports that APIs use, and the types of their results.

@@ -1,18 +1,15 @@
 //! Where new objects are placed, and whether their creator may run them there.
 
 use muster_core::cluster::Framework;
-use muster_core::ids::InstanceId;
+use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
 use muster_core::principal::Principal;
 use muster_core::profile::ProfileType;
 use serde_json::{Map, Value};
 
-use crate::access::{Access, UNOWNED};
-use crate::authorize::{Denied, Resource};
+use crate::access::{Access, UNOWNED, Verb};
+use crate::authorize::{Denied, Resource, Rule, authorize};
 use crate::error::ServiceError;
 use crate::service::Service;
-
-/// The provider whose nodes are processes of the server's user.
-const LOCAL_PROVIDER: &str = "local";
 
 /// The provider whose nodes are pods.
 const KUBERNETES_PROVIDER: &str = "kubernetes";
@@ -112,15 +109,19 @@ impl Service {
 
     /// Refuses a namespace of another project, except for admins.
     fn check_namespace(&self, principal: &Principal, namespace: &str) -> Result<(), ServiceError> {
-        let owner = self.engine.config().projects.project_of(namespace);
-        if principal.is_admin() || owner == Some(&principal.project) {
-            return Ok(());
-        }
-        let project = &principal.project;
-        let message = format!(
-            "namespace '{namespace}' is not of project '{project}': name one that is, or leave it out"
-        );
-        Err(ServiceError::forbidden(message).code("NamespaceNotYours"))
+        let (what, owner) = (format!("namespace '{namespace}'"), &UNOWNED);
+        let on = |project| Resource { what: &what, project, owner };
+        let decided = match self.engine.config().projects.project_of(namespace) {
+            Some(project) => authorize(principal, Verb::Change, on(project), Rule::Members),
+            None => authorize(principal, Verb::Administer, on(""), Rule::Members),
+        };
+        decided.map_err(|_| {
+            let project = &principal.project;
+            ServiceError::forbidden(format!(
+                "{what} is not of project '{project}': name one that is, or leave it out"
+            ))
+            .code("NamespaceNotYours")
+        })
     }
 
     /// Refuses a recipe that names a namespace of another project.
@@ -144,19 +145,8 @@ impl Service {
         place.map_or(Ok(()), |(namespace, _)| self.check_namespace(principal, namespace))
     }
 
-    /// Refuses nodes that would run as the server's own user, unless the caller may create those.
-    pub fn check_local_code(&self, principal: &Principal, instance: &InstanceId) -> Result<(), ServiceError> {
-        if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(principal) {
-            return Ok(());
-        }
-        let message = "local processes run as the server's own user: only admins may make them here; \
-                       ask one, or use another provider";
-        Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
-    }
-
-    /// Whether a caller may run code as the server's user: every caller if only that user can authenticate,
-    /// otherwise admins.
+    /// Whether a caller may run code as the server's user.
     pub fn may_run_as_server(&self, principal: &Principal) -> bool {
-        self.settings.dev || self.settings.own_user_only || principal.is_admin()
+        self.engine.may_run_as_server(principal)
     }
 }

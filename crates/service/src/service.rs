@@ -1,4 +1,4 @@
-//! The handle of APIs: the engine, and the settings that decide what callers may do.
+//! The handle of APIs over the engine.
 
 use std::sync::Arc;
 
@@ -10,20 +10,10 @@ use tokio_util::sync::CancellationToken;
 use crate::error::ServiceError;
 use crate::token_signer::TokenSigner;
 
-/// The part of the server's configuration that decides what callers may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// The server runs with `--dev`.
-    pub dev: bool,
-    /// Only the operating system's user that runs the server can authenticate.
-    pub own_user_only: bool,
-}
-
 /// The use cases over an engine. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     pub(crate) engine: Engine,
-    pub(crate) settings: Arc<Settings>,
     /// Cancelled when the server stops: waiting requests are answered at once.
     closing: CancellationToken,
     signer: Arc<OnceCell<TokenSigner>>,
@@ -31,13 +21,8 @@ pub struct Service {
 
 impl Service {
     /// The use cases of an engine.
-    pub fn new(engine: Engine, settings: Settings) -> Self {
-        Self {
-            engine,
-            settings: Arc::new(settings),
-            closing: CancellationToken::new(),
-            signer: Arc::default(),
-        }
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, closing: CancellationToken::new(), signer: Arc::default() }
     }
 
     /// The engine below the use cases.

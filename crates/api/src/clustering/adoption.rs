@@ -41,7 +41,6 @@ impl<'b> Wanted<'b> {
         let kind = ProfileType::new(info.name, info.version);
         let instance = call.service().instance_for("", &kind)?;
         let (service, principal) = (call.service(), call.principal()?);
-        service.check_local_code(principal, &instance)?;
         service.check_adoption(principal, &instance, self.identity)?;
         service.check_recipe_namespace(principal, &self.overrides)?;
         Ok(Adoptee { instance, kind, identity: self.identity.to_owned(), overrides: self.overrides })

@@ -16,9 +16,7 @@ use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 use super::{Clustering, V1};
 use crate::error::ApiError;
-
-/// The largest body.
-pub(super) const BODY_LIMIT: usize = 1024 * 1024;
+use crate::rest::BODY_LIMIT;
 
 /// How much of a body that is too large is read.
 const READ_LIMIT: usize = 64 * BODY_LIMIT;

@@ -41,7 +41,6 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
             call.service().instance_for("", &profile.kind)?
         }
     };
-    call.service().check_local_code(call.principal()?, &instance)?;
     let new = NewNode {
         name: name.unwrap_or_default().to_owned(),
         profile,

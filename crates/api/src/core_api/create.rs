@@ -100,7 +100,6 @@ impl CoreApi {
         let (kind, framework) = profile_type(&given)?;
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
         let instance = self.service.instance_for(&given.provider, &kind)?;
-        self.service.check_local_code(principal, &instance)?;
         let project = self.service.project_of(&namespace)?.to_owned();
         let properties = recipe::properties(&given, framework)?;
         self.service.check_recipe_namespace(principal, &properties)?;

@@ -30,11 +30,11 @@ impl FrameworkService for CoreApi {
         access(&request)?;
         let port = self.frameworks()?;
         // Concurrently, since each check starts an interpreter.
-        let looks = Framework::ALL.iter().map(async |framework| match port.look(*framework).await {
+        let checks = Framework::ALL.iter().map(async |framework| match port.find(*framework).await {
             Ok(found) => usable(*framework, found),
             Err(lacking) => unusable(*framework, lacking),
         });
-        let frameworks = futures::future::join_all(looks).await;
+        let frameworks = futures::future::join_all(checks).await;
         Ok(Response::new(ListFrameworksResponse { frameworks }))
     }
 

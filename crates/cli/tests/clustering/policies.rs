@@ -114,7 +114,7 @@ async fn where_simulated_nodes_run_cannot_be_said(#[case] kind: &str, #[case] pr
     policy(&service, "where", spec(kind, "1.0", &properties)).await;
     let refused = service.act(&cluster, json!({"policy_attach": {"policy_id": "where"}})).await;
     let why = format!(
-        "nodes of simulated.node-1.0 cannot be told where they run: a policy of type senlin.policy.{kind}-1.0 cannot be \
+        "nodes of simulated.node-1.0 cannot be placed by a policy: a policy of type senlin.policy.{kind}-1.0 cannot be \
          attached"
     );
     assert_eq!((&refused["status"], &refused["status_reason"]), (&"FAILED".into(), &why.into()));

@@ -74,7 +74,8 @@ async fn what_nodes_cannot_follow_is_refused() {
     let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
     service.profile_with("keyed", json!({"flavor": "small", "key_name": "k"})).await;
     let refused = service.patch("/clusters/c", json!({"cluster": {"profile_id": "keyed"}})).await;
-    let why = "The following properties are not updatable: key_name: pass profile_only, and make nodes anew";
+    let why =
+        "The following properties are not updatable: key_name: pass profile_only, and replace the nodes";
     assert_eq!(refused.refusal(), (400, "BadRequest", why));
     let failing = json!({"flavor": "small", "metadata": {"simulated_failure": "update"}});
     service.profile_with("failing", failing).await;

@@ -11,9 +11,7 @@ const FRED: &str = "/namespaces/demo/clusters/fred";
 async fn an_update_keeps_what_changed_while_it_was_queued() {
     let server = Server::dev().await;
     server.post("/namespaces/demo/clusters?wait_for=accepted", slow_cluster("fred", 1, 1)).await;
-    let group = |field: &str, value: u32| {
-        json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", field: value}]}})
-    };
+    let group = |field: &str, value: u32| json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", field: value}]}});
     // All are accepted while the cluster is still being created with one worker.
     let updates = [
         ("cluster_spec.worker_group_spec.replicas", group("replicas", 2)),

@@ -9,19 +9,9 @@ use muster_core::time::TimeSpan;
 
 use crate::action_data::ActionData;
 use crate::actions::hooks::Waiting;
+use crate::intent::victims;
 use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Stop, succeeded, summarize};
-
-/// The members that policies chose, or else the request names, to be removed first.
-pub(crate) fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
-    let decided = data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
-    decided.or_else(|| named(change)).unwrap_or_default()
-}
-
-/// Members that a resize names; other changes name their members in other fields.
-fn named(change: &Change) -> Option<Vec<NodeId>> {
-    matches!(change, Change::Resize(_) | Change::ScaleIn(_)).then(|| change.named_victims()).flatten()
-}
 
 /// Whether a policy wants removed members deleted or turned into orphans; none if no policy decides.
 pub(crate) fn destroys(data: &ActionData) -> Option<bool> {
@@ -119,7 +109,7 @@ pub(crate) fn record_victims(
 ) {
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
-    let known = chosen(change, data);
+    let known = victims::chosen(change, data);
     // In the order in which they were chosen; members that are gone already stay listed.
     let rest = ids.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>();
     let begun = action.applied_at.is_some();

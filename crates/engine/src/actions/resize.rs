@@ -33,6 +33,6 @@ pub(crate) async fn reconcile_size(
 
 /// Members beyond what their group should have: those that a policy chose, else unhealthy ones and then any.
 pub(crate) fn surplus(subject: &Subject, change: &Change, data: &ActionData) -> HashSet<NodeId> {
-    let chosen = member_removal::chosen(change, data);
+    let chosen = victims::chosen(change, data);
     victims::surplus(&subject.cluster, subject.nodes.as_slice(), &chosen, subject.profile.created_at)
 }

@@ -53,6 +53,7 @@ impl Engine {
     /// The profile that the node would have; nothing is stored.
     pub async fn adopt_preview(&self, adoptee: &Adoptee, caller: &Caller) -> Result<Profile, SubmitError> {
         let Adoptee { instance, kind, identity, overrides } = adoptee;
+        self.check_local_code(&caller.principal, instance)?;
         let provider =
             self.provider(instance).ok_or_else(|| SubmitError::NoProvider(instance.to_string()))?;
         let can = provider.capabilities(kind, None).is_some_and(|capabilities| capabilities.adopt);

@@ -21,7 +21,7 @@ pub(crate) fn refusal(
     let Membership::Delegated(operator) = capabilities.membership else { return None };
     if let Some(what) = unasked(change).filter(|_| cluster.is_external()) {
         return Some(format!(
-            "cluster '{}' was made by others, and Muster changes it only when somebody asks for it: {what}",
+            "cluster '{}' was not created by Muster, which changes it only on request: {what}",
             cluster.name
         ));
     }

@@ -43,6 +43,7 @@ impl Engine {
     pub async fn create_node(&self, new: NewNode, caller: Caller) -> Result<(Accepted, Node), SubmitError> {
         let NewNode { name, profile, cluster, instance, role, metadata } = new;
         let instance = cluster.as_ref().map_or(instance, |cluster| cluster.instance.clone());
+        self.check_local_code(&caller.principal, &instance)?;
         self.admit_node(&profile, cluster.as_ref(), &instance).await?;
         let now = self.now();
         let project = cluster.as_ref().map_or(&caller.principal.project, |cluster| &cluster.project).clone();
@@ -113,6 +114,7 @@ impl Engine {
         if node.role == NodeRole::Head && matches!(change, Change::DeleteNode(_)) {
             return Err(SubmitError::NotSupported(HEAD_STAYS.to_owned()));
         }
+        self.check_node_code(&caller.principal, &node, &change)?;
         let cluster = match node.cluster_id {
             Some(id) => self.context.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()),
             None => None,

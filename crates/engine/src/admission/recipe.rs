@@ -84,7 +84,7 @@ impl Engine {
             let fixed = frozen(&present, &asked);
             if !fixed.is_empty() {
                 let why = format!(
-                    "The following properties are not updatable: {}: pass profile_only, and make nodes anew",
+                    "The following properties are not updatable: {}: pass profile_only, and replace the nodes",
                     fixed.join(", ")
                 );
                 return Err(SubmitError::Invalid(why));

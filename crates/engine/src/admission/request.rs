@@ -109,6 +109,11 @@ pub enum SubmitError {
     /// A value is not possible.
     #[error("{0}")]
     Invalid(String),
+    /// The caller may not run code as the server's user.
+    #[error(
+        "local processes run as the server's own user: only admins may make them here; ask one, or use another provider"
+    )]
+    LocalCode,
     /// No machine there could hold a node of it.
     #[error("{0}")]
     TooLarge(String),

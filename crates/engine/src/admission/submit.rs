@@ -29,6 +29,7 @@ impl Engine {
         unique_name: bool,
         caller: Caller,
     ) -> Result<Accepted, SubmitError> {
+        self.check_local_code(&caller.principal, &cluster.instance)?;
         let provider = self
             .provider(&cluster.instance)
             .ok_or_else(|| SubmitError::NoProvider(cluster.instance.to_string()))?;
@@ -89,6 +90,7 @@ impl Engine {
         if cluster.deleted_at.is_some() {
             return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
         }
+        self.check_cluster_code(&caller.principal, &cluster, &change)?;
         if let Some(refusal) = self.refusal(&change, &cluster, node).await? {
             return Err(SubmitError::NotSupported(refusal));
         }

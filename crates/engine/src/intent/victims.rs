@@ -3,10 +3,20 @@
 use std::collections::HashSet;
 
 use muster_core::candidates::{self, Candidate, Criterion};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Timestamp;
+
+use crate::action_data::ActionData;
+
+/// The members that policies chose, or else a resize names; other changes name their members in other fields.
+pub(crate) fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
+    let decided = data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
+    let named = || matches!(change, Change::Resize(_) | Change::ScaleIn(_)).then(|| change.named_victims());
+    decided.or_else(|| named().flatten()).unwrap_or_default()
+}
 
 /// Members beyond what their group should have: the chosen ones, else unhealthy ones and then any.
 pub(crate) fn surplus(

@@ -87,7 +87,5 @@ pub(crate) fn require_placement(binding: &Binding, context: &PolicyContext<'_>) 
         return Ok(());
     }
     let (kind, policy) = (&context.cluster.profile_type, &binding.policy.kind);
-    Err(format!(
-        "nodes of {kind} cannot be told where they run: a policy of type {policy} cannot be attached"
-    ))
+    Err(format!("nodes of {kind} cannot be placed by a policy: a policy of type {policy} cannot be attached"))
 }

@@ -137,7 +137,7 @@ async fn an_idle_cluster_is_warned_of_and_deleted(scenario: LimitScenario) {
     let warning = &scenario.recorded_events("IdleTimeoutSoon").await[0];
     assert_eq!(
         warning.message,
-        "nobody has used it for 90s: it is deleted in 10s unless it is used (idle_timeout 100s)"
+        "it has been idle for 90s: it is deleted in 10s unless it is used (idle_timeout 100s)"
     );
     assert!(scenario.is_there().await, "not before its time");
     scenario.clock.advance(TimeSpan::from_secs(10));
@@ -145,7 +145,7 @@ async fn an_idle_cluster_is_warned_of_and_deleted(scenario: LimitScenario) {
     assert_eq!((deletion.status, deletion.door), (ActionStatus::Succeeded, Door::Engine));
     assert_eq!((deletion.reason.as_str(), deletion.principal.id.as_str()), ("IdleTimeout", "engine"));
     let [recorded] = &scenario.recorded_events("IdleTimeout").await[..] else { panic!("there is one event") };
-    assert_eq!(recorded.message, "nobody has used it for its idle_timeout of 100s: it is deleted");
+    assert_eq!(recorded.message, "it has been idle for its idle_timeout of 100s: it is deleted");
     assert_eq!((recorded.action_id, recorded.user.as_str()), (Some(deletion.id), "engine"));
 }
 

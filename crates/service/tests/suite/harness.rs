@@ -13,7 +13,7 @@ use muster_engine::policy::Policies;
 use muster_engine::ports::clock::SystemClock;
 use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Config, Engine, Metrics, Parts};
-use muster_service::{Access, Caller, Case, Recipe, Service, Settings, Subject, Verb, Wait};
+use muster_service::{Access, Caller, Case, Recipe, Service, Subject, Verb, Wait};
 use muster_testkit::fake::{FAKE_NODE, Fake, World};
 use muster_testkit::{DatabaseKind, FreshStore};
 use uuid::Uuid;
@@ -41,7 +41,7 @@ impl Harness {
             metrics: Metrics::default(),
         };
         let engine = Engine::start(parts).await.expect("an engine starts");
-        Self { service: Service::new(engine, Settings::default()), _database: database }
+        Self { service: Service::new(engine), _database: database }
     }
 
     /// A cluster without workers, created and active.

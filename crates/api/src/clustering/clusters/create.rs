@@ -74,7 +74,6 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Se
     };
     let provider = recipe.provider.as_deref().unwrap_or_default();
     let instance = call.service().instance_for(provider, &profile.kind)?;
-    call.service().check_local_code(principal, &instance)?;
     let limits = recipe.limits();
     let namespace = match recipe.namespace {
         Some(namespace) => namespace,

@@ -57,7 +57,7 @@ impl WebhookSender {
                     self.failures = 0;
                 }
                 Some((token, Err(why))) => {
-                    tracing::warn!(%token, why, "a hook was not told");
+                    tracing::warn!(%token, why, "a webhook could not be delivered");
                     self.schedule_retry();
                     if self.reported.len() < MAX_REPORTED && self.reported.insert(why.clone()) {
                         return why;

@@ -10,7 +10,7 @@ use muster_core::node::{Node, NodeRole};
 
 use crate::action_data::{ActionData, DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
-use crate::intent::victims::choose_victims;
+use crate::intent::victims::{choose_victims, chosen};
 use crate::intent::{Baseline, Intent, find_group, properties_after, size_changes, with_sizes};
 use crate::ports::provider::{MemberId, ObjectState, Observed, OperatorCapabilities};
 use crate::reconcile::delegated::mirror;
@@ -179,12 +179,6 @@ fn updated(
     let before = old.map(|member| member.id.clone()).collect();
     let head = change.concerns_head();
     Ok(DelegatedDecision { wanted, groups, recipe, head, victims, before, ..DelegatedDecision::default() })
-}
-
-/// The members that policies chose, or else the request names.
-fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
-    let decided = data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
-    decided.or_else(|| change.named_victims()).unwrap_or_default()
 }
 
 /// The victims where a group shrinks, if they can be chosen.

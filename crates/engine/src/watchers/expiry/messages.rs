@@ -21,7 +21,7 @@ pub(crate) fn warning(cluster: &Cluster, of: ExpiryReason, now: Timestamp) -> Ev
             let (left, limit) =
                 (left(cluster.idle_ends_at()), cluster.limits.idle_timeout.unwrap_or_default());
             let message = format!(
-                "nobody has used it for {unused}: it is deleted in {left} unless it is used (idle_timeout {limit})"
+                "it has been idle for {unused}: it is deleted in {left} unless it is used (idle_timeout {limit})"
             );
             (reason::IDLE_TIMEOUT_SOON, message)
         }
@@ -42,10 +42,7 @@ pub(crate) fn end(cluster: &Cluster, by: ExpiryReason) -> (&'static str, String)
     match by {
         ExpiryReason::Idle => {
             let limit = cluster.limits.idle_timeout.unwrap_or_default();
-            (
-                reason::IDLE_TIMEOUT,
-                format!("nobody has used it for its idle_timeout of {limit}: it is deleted"),
-            )
+            (reason::IDLE_TIMEOUT, format!("it has been idle for its idle_timeout of {limit}: it is deleted"))
         }
         ExpiryReason::Lifetime => {
             let limit = cluster.limits.max_lifetime.unwrap_or_default();
