@@ -1,13 +1,18 @@
-//! Whose a token is, by `TokenReview`.
+//! Whose a token is, by `TokenReview`, and what its owner may do, by `SubjectAccessReview`.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use muster_engine::ports::identity::{Identity, IdentityError, TokenIdentity};
 use muster_engine::ports::provider::ProviderError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::connect::{self, CannotConnect, Options};
 use crate::refusal;
@@ -25,6 +30,25 @@ impl TokenReviews {
     pub async fn new(options: &Options) -> Result<Self, CannotConnect> {
         Ok(Self { client: connect::client(options).await? })
     }
+
+    /// Has the API server decide about an object that is not stored.
+    async fn review<K>(&self, doing: &str, review: &K) -> Result<K, IdentityError>
+    where
+        K: kube::Resource<DynamicType = (), Scope = ClusterResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned
+            + Sync,
+    {
+        let reviews: Api<K> = Api::all(self.client.clone());
+        let parameters = PostParams::default();
+        match tokio::time::timeout(AT_MOST, reviews.create(&parameters, review)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(cannot_tell(refusal::of(doing, error))),
+            Err(_) => Err(cannot_tell(refusal::late(doing))),
+        }
+    }
 }
 
 fn cannot_tell(refused: ProviderError) -> IdentityError {
@@ -38,20 +62,30 @@ fn cannot_tell(refused: ProviderError) -> IdentityError {
 #[async_trait]
 impl Identity for TokenReviews {
     async fn identify_token(&self, token: &str) -> Result<Option<TokenIdentity>, IdentityError> {
-        const DOING: &str = "have a token looked at";
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let reviews: Api<TokenReview> = Api::all(self.client.clone());
-        let parameters = PostParams::default();
-        let answer = tokio::time::timeout(AT_MOST, reviews.create(&parameters, &review)).await;
-        let answer = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(cannot_tell(refusal::of(DOING, error))),
-            Err(_) => return Err(cannot_tell(refusal::late(DOING))),
-        };
+        let answer = self.review("have a token looked at", &review).await?;
         let status = answer.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true)).unwrap_or_default();
         let groups = user.groups.unwrap_or_default();
         Ok(user.username.filter(|name| !name.is_empty()).map(|user| TokenIdentity { user, groups }))
+    }
+
+    async fn may_create_pods(&self, user: &TokenIdentity, namespace: &str) -> Result<bool, IdentityError> {
+        let pods = ResourceAttributes {
+            namespace: Some(namespace.to_owned()),
+            verb: Some("create".to_owned()),
+            resource: Some("pods".to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: Some(user.user.clone()),
+            groups: Some(user.groups.clone()),
+            resource_attributes: Some(pods),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let answer = self.review("have the rights of a caller reviewed", &review).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

@@ -12,6 +12,7 @@ use muster_core::principal::{Principal, Role};
 use muster_core::projects::ProjectNamespaces;
 use muster_service::ports::clock::Clock;
 use muster_service::ports::identity::{Identity, IdentityError, TokenIdentity};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::secret::{PREFIX, hash};
 use super::{AuthError, Authenticator, Caller, ConcurrencyLimit};
@@ -26,6 +27,9 @@ const MOST_WAITING: usize = 256;
 
 /// The prefix of service accounts' user names; a namespace and a name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+
+/// The group of all service accounts; a namespace may follow.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 
 /// Authenticates by asking Kubernetes whose a token is; results are cached briefly.
 pub struct KubernetesTokens {
@@ -55,29 +59,45 @@ impl KubernetesTokens {
         Self { kubernetes, project, admin_groups, projects, cache, reviews }
     }
 
-    async fn review(&self, token: &str) -> Result<Option<TokenIdentity>, AuthError> {
+    async fn review(&self, token: &str) -> Result<Option<Principal>, AuthError> {
         let key = hash(token);
         if let Some(CachedUser(known)) = self.cache.get(&key) {
             return Ok(known);
         }
-        let message = |why: String| format!("cannot tell who is calling: {why}");
-        let Some(_turn) = self.reviews.turn().await else {
-            let why = "too many tokens wait to be reviewed, try again in a moment".to_owned();
-            return Err(AuthError::Unavailable(message(why)));
-        };
+        let _turn = self.turn().await?;
         // Another request may have asked for the same token meanwhile.
         if let Some(CachedUser(known)) = self.cache.get(&key) {
             return Ok(known);
         }
-        let answer = self.kubernetes.identify_token(token).await.map_err(|error| match error {
-            IdentityError::Unavailable(why) => AuthError::Unavailable(message(why)),
-            IdentityError::NotAllowed(why) => AuthError::Misconfigured(message(why)),
-        })?;
+        let answer = match self.kubernetes.identify_token(token).await.map_err(failed)? {
+            Some(user) => Some(self.principal(user).await?),
+            None => None,
+        };
         self.cache.put(key, CachedUser(answer.clone()));
         Ok(answer)
     }
 
-    fn principal(&self, TokenIdentity { user, groups }: TokenIdentity) -> Result<Principal, AuthError> {
+    /// Waits for one of the reviews that run at once.
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, AuthError> {
+        self.reviews.turn().await.ok_or_else(|| {
+            let why = "too many tokens wait to be reviewed, try again in a moment".to_owned();
+            failed(IdentityError::Unavailable(why))
+        })
+    }
+
+    /// Members of admin groups are admins. Others are members of their project if they may create pods in its namespace
+    /// themselves, since a member does so with Muster's rights; else readers.
+    async fn role(&self, identity: &TokenIdentity, project: &str) -> Result<Role, AuthError> {
+        if identity.groups.iter().any(|group| self.admin_groups.contains(group)) {
+            return Ok(Role::Admin);
+        }
+        let Some(namespace) = self.projects.namespace_of(project) else { return Ok(Role::Reader) };
+        let may = self.kubernetes.may_create_pods(identity, namespace).await.map_err(failed)?;
+        Ok(if may { Role::Member } else { Role::Reader })
+    }
+
+    async fn principal(&self, identity: TokenIdentity) -> Result<Principal, AuthError> {
+        let user = &identity.user;
         let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
         let (name, project) = match account {
             Some((namespace, name)) => {
@@ -92,11 +112,26 @@ impl KubernetesTokens {
             }
             None => (user.clone(), self.project.clone()),
         };
-        let is_admin = groups.iter().any(|group| self.admin_groups.contains(group));
-        let role = if is_admin { Role::Admin } else { Role::Member };
+        let role = self.role(&identity, &project).await?;
         let scheme = KUBERNETES_SCHEME.to_owned();
-        Ok(Principal { scheme, id: user, name, project, roles: BTreeSet::from([role]) })
+        Ok(Principal { scheme, id: identity.user, name, project, roles: BTreeSet::from([role]) })
     }
+}
+
+fn failed(error: IdentityError) -> AuthError {
+    let message = |why: String| format!("cannot tell who is calling: {why}");
+    match error {
+        IdentityError::Unavailable(why) => AuthError::Unavailable(message(why)),
+        IdentityError::NotAllowed(why) => AuthError::Misconfigured(message(why)),
+    }
+}
+
+/// The groups that Kubernetes gives a user without a token.
+fn implied_groups(user: &str) -> Vec<String> {
+    let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+    let of_account = account
+        .map(|(namespace, _)| [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")]);
+    of_account.into_iter().flatten().chain(["system:authenticated".to_owned()]).collect()
 }
 
 #[async_trait]
@@ -108,12 +143,13 @@ impl Authenticator for KubernetesTokens {
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
         // Tokens of Muster are not sent to Kubernetes.
         let Some(token) = caller.token().filter(|token| !token.starts_with(PREFIX)) else { return Ok(None) };
-        self.review(token).await?.map(|user| self.principal(user)).transpose()
+        self.review(token).await
     }
 
-    /// Groups come with a token only, so they make no admin here.
+    /// Groups of users come with a token only, so they give no role here.
     async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
-        let user = TokenIdentity { user: known.id.clone(), groups: Vec::new() };
-        self.principal(user).map(Some)
+        let _turn = self.turn().await?;
+        let user = TokenIdentity { user: known.id.clone(), groups: implied_groups(&known.id) };
+        self.principal(user).await.map(Some)
     }
 }

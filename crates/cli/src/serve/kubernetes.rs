@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::ports::clock::SystemClock;
-use muster_engine::ports::identity::{Identity as _, IdentityError};
+use muster_engine::ports::identity::{Identity as _, IdentityError, TokenIdentity};
 use muster_kube::{CannotConnect, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;
@@ -51,6 +51,10 @@ pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     // One that is away may come back; one that does not let us ask lets nobody in.
     if let Err(IdentityError::NotAllowed(why)) = reviews.identify_token(NOBODY).await {
         bail!("auth is 'kubernetes', and it cannot be asked who is calling: {why}");
+    }
+    let user = TokenIdentity { user: NOBODY.to_owned(), groups: Vec::new() };
+    if let Err(IdentityError::NotAllowed(why)) = reviews.may_create_pods(&user, NOBODY).await {
+        bail!("auth is 'kubernetes', and it cannot be asked what callers may do: {why}");
     }
     Ok(KubernetesTokens::new(
         Arc::new(reviews),

@@ -148,7 +148,8 @@ async fn what_has_no_namespace_is_little_and_as_little_as_the_values_need() {
     let Some(least) = given(&["namespaces={a}", "instanceId=one", "auth={local}"]).await else { return };
     assert_eq!(least, BTreeMap::from(always.clone()));
     let usual = given(&["namespaces={a}"]).await.unwrap();
-    let more = [whole("namespaces", &["get"]), whole("tokenreviews", &["create"])];
+    let reviews = ["tokenreviews", "subjectaccessreviews"].map(|review| whole(review, &["create"]));
+    let more = std::iter::once(whole("namespaces", &["get"])).chain(reviews);
     assert_eq!(usual, always.into_iter().chain(more).collect());
 }
 

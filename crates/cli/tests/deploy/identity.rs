@@ -35,17 +35,22 @@ async fn asked(server: &mut Server, token: &str) -> ((u16, Value), Result<WhoAmI
 }
 
 #[tokio::test]
-async fn a_service_account_is_a_member_of_its_namespaces_project_and_a_master_is_an_admin() {
+async fn a_service_account_has_the_role_that_its_rights_in_its_namespace_allow() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let namespace = kubernetes.namespace().await;
     release::account(&namespace, "robot").await;
+    release::account(&namespace, "editor").await;
+    release::bind_role(&namespace, "editor", "edit").await;
     let token = release::token(&namespace, "robot").await;
     let mut server = started(&kubernetes, &namespace).await;
+    let editor = release::token(&namespace, "editor").await;
+    let ((_, rest), _) = asked(&mut server, &editor).await;
+    assert_eq!(rest["roles"], json!(["member"]), "it may create pods: {rest}");
     let ((status, rest), grpc) = asked(&mut server, &token).await;
     let (id, project) = (format!("system:serviceaccount:{}:robot", namespace.name()), namespace.name());
     assert_eq!(status, 200, "{rest}");
     let expected = json!({
-        "scheme": "kubernetes", "id": id, "name": "robot", "project": project, "roles": ["member"],
+        "scheme": "kubernetes", "id": id, "name": "robot", "project": project, "roles": ["reader"],
     });
     assert_eq!(rest, expected);
     let grpc = grpc.unwrap();

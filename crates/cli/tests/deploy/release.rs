@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace as NamespaceObject, ServiceAccount};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use muster_testkit::{Kubernetes, Namespace};
@@ -51,6 +52,17 @@ pub(crate) async fn account(namespace: &Namespace, name: &str) {
     let account: ServiceAccount =
         serde_json::from_value(json!({"metadata": {"name": name}})).expect("an account");
     namespace.api::<ServiceAccount>().create(&PostParams::default(), &account).await.expect("it is made");
+}
+
+/// Gives a service account the rights of a cluster role in its namespace.
+pub(crate) async fn bind_role(namespace: &Namespace, account: &str, role: &str) {
+    let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": namespace.name()});
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
+    let binding: RoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": account}, "subjects": [subject], "roleRef": role,
+    }))
+    .expect("a binding");
+    namespace.api::<RoleBinding>().create(&PostParams::default(), &binding).await.expect("it is created");
 }
 
 /// A token of a service account, as its pods would have it.

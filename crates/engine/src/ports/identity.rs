@@ -22,9 +22,13 @@ pub enum IdentityError {
     NotAllowed(String),
 }
 
-/// Identifies tokens.
+/// Identifies tokens, and decides what their owners may do at the external service.
 #[async_trait]
 pub trait Identity: Send + Sync + 'static {
     /// The owner of a token; none if the token is invalid. Implementations bound their own time.
     async fn identify_token(&self, token: &str) -> Result<Option<TokenIdentity>, IdentityError>;
+
+    /// Whether a user may create pods in a namespace. A member of a project does that through Muster, with Muster's
+    /// rights.
+    async fn may_create_pods(&self, user: &TokenIdentity, namespace: &str) -> Result<bool, IdentityError>;
 }

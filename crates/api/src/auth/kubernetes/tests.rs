@@ -29,7 +29,16 @@ impl Identity for FakeIdentity {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.answer.lock().expect("no other test panicked").clone().expect("an answer")
     }
+
+    /// Editors may in every namespace, and whoever is in a group of this name in that namespace.
+    async fn may_create_pods(&self, user: &TokenIdentity, namespace: &str) -> Result<bool, IdentityError> {
+        let own = format!("{EDITORS}:{namespace}");
+        Ok(user.user == EDITORS || user.groups.contains(&own))
+    }
 }
+
+/// Users who may create pods.
+const EDITORS: &str = "editors";
 
 /// A clock that the test advances.
 #[derive(Clone, Default)]
@@ -79,9 +88,12 @@ async fn call(harness: &Harness, token: &str) -> Result<Principal, AuthError> {
 }
 
 #[rstest]
-#[case("system:serviceaccount:plain:robot", &["system:serviceaccounts"], "robot", "plain", Role::Member)]
-#[case("system:serviceaccount:team-a:robot", &[], "robot", "demo", Role::Member)]
-#[case("ann", &["system:authenticated"], "ann", "people", Role::Member)]
+#[case("system:serviceaccount:plain:robot", &["system:serviceaccounts"], "robot", "plain", Role::Reader)]
+#[case("system:serviceaccount:plain:robot", &["editors:plain"], "robot", "plain", Role::Member)]
+#[case("system:serviceaccount:team-a:robot", &["editors:team-a"], "robot", "demo", Role::Member)]
+#[case("system:serviceaccount:team-a:robot", &["editors:demo"], "robot", "demo", Role::Reader)]
+#[case("ann", &["system:authenticated"], "ann", "people", Role::Reader)]
+#[case("ann", &["editors:people"], "ann", "people", Role::Member)]
 #[case("root", &["system:masters"], "root", "people", Role::Admin)]
 #[tokio::test]
 async fn a_user_of_kubernetes_has_a_project_and_a_role(

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use muster_core::principal::Principal;
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_service::ports::clock::Clock;
-use muster_service::ports::identity::TokenIdentity;
 use parking_lot::Mutex;
 
 /// How long a result is cached, and thus how long a revoked token may still be accepted.
@@ -20,9 +20,9 @@ pub(super) struct TokenCache {
     entries: Mutex<HashMap<String, Entry>>,
 }
 
-/// The user of a token; none if the token is invalid.
+/// The owner of a token with its role; none if the token is invalid.
 #[derive(Clone)]
-pub(super) struct CachedUser(pub(super) Option<TokenIdentity>);
+pub(super) struct CachedUser(pub(super) Option<Principal>);
 
 struct Entry {
     until: Timestamp,
