@@ -85,7 +85,7 @@ impl Change {
         Ok(match kind {
             ActionKind::ClusterCreate => Self::CreateCluster,
             ActionKind::ClusterDelete => Self::DeleteCluster(read(inputs)?),
-            ActionKind::ClusterUpdate => Self::UpdateCluster(read(inputs)?),
+            ActionKind::ClusterUpdate => Self::UpdateCluster(Box::new(ClusterUpdate::read(inputs)?)),
             ActionKind::ClusterAddNodes => Self::AddNodes(read(inputs)?),
             ActionKind::ClusterDelNodes => Self::RemoveNodes(read(inputs)?),
             ActionKind::ClusterReplaceNodes => Self::ReplaceNodes(read(inputs)?),
@@ -137,6 +137,14 @@ impl Change {
             Self::CheckNode(_) => ActionKind::NodeCheck,
             Self::RecoverNode(_) => ActionKind::NodeRecover,
             Self::OperateNode(_) => ActionKind::NodeOperation,
+        }
+    }
+
+    /// The version of the format of its inputs: engines claim only actions whose version they can read.
+    pub fn version(&self) -> u32 {
+        match self {
+            Self::UpdateCluster(update) => update.version(),
+            _ => 1,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::ids::{ClusterId, InstanceId, ProfileId};
 use crate::limits::{ExpiryState, Limits};
 use crate::principal::Owner;
 use crate::profile::{Profile, ProfileType};
+use crate::recipe::{GivenRecipe, NodeRecipe};
 use crate::shape::Shape;
 use crate::string_enum::string_enum;
 use crate::time::{TimeSpan, Timestamp};
@@ -270,13 +271,14 @@ impl Cluster {
         self.observed.object.as_ref().is_some_and(|object| *object == self.id.to_string())
     }
 
-    /// Whether its members have the same recipe as those of `other`, another state of it.
+    /// Whether its members have the same recipe as those of `other`, another state of it with the same profile.
     pub fn has_same_recipe(&self, other: &Self) -> bool {
         let same = |group: &WorkerGroup| {
             let other = other.group(&group.name);
-            other.is_some_and(|other| other.shape == group.shape && other.spec == group.spec)
+            other.is_some_and(|other| NodeRecipe::of_group(other) == NodeRecipe::of_group(group))
         };
-        self.spec == other.spec && self.groups.iter().all(same)
+        GivenRecipe::stored_in(&self.spec) == GivenRecipe::stored_in(&other.spec)
+            && self.groups.iter().all(same)
     }
 
     /// How many workers there should be.

@@ -174,7 +174,7 @@ impl RecipeBefore {
         Self { spec: cluster.spec.clone(), groups: cluster.groups.clone() }
     }
 
-    /// Has a cluster say this again; its sizes stay.
+    /// Restores this recipe in a cluster; its sizes stay.
     pub(crate) fn restore(self, cluster: &mut Cluster) {
         cluster.spec = self.spec;
         for before in self.groups {

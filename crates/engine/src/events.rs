@@ -20,7 +20,7 @@ pub(crate) mod reason {
     /// A health policy found an unhealthy node.
     pub(crate) const NODE_UNHEALTHY: &str = "NodeUnhealthy";
     /// A lifecycle hook could not be delivered.
-    pub(crate) const HOOK_NOT_TOLD: &str = "HookNotTold";
+    pub(crate) const HOOK_NOT_DELIVERED: &str = "HookNotDelivered";
     /// A node ended with its machine, and is not recovered automatically.
     pub(crate) const HOST_RESTARTED: &str = "HostRestarted";
     /// The spec of record of a cluster was changed outside Muster.

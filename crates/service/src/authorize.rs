@@ -60,7 +60,7 @@ pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule
         (Verb::Change | Verb::SeeSecrets, Rule::Members) if member => Ok(()),
         (Verb::Change | Verb::SeeSecrets, Rule::OwnerOnly) if is_owner => Ok(()),
         (Verb::Change, Rule::Members) => forbidden(format!(
-            "{} may only look at {}: changing it needs the role member in project {}",
+            "{} may only read {}: changing it needs the role member in project {}",
             principal.name, on.what, on.project
         )),
         (Verb::SeeSecrets, Rule::Members) => forbidden(format!(

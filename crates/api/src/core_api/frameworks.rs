@@ -30,7 +30,7 @@ impl FrameworkService for CoreApi {
         access(&request)?;
         let port = self.frameworks()?;
         // Concurrently, since each check starts an interpreter.
-        let checks = Framework::ALL.iter().map(async |framework| match port.find(*framework).await {
+        let checks = Framework::ALL.iter().map(async |framework| match port.environment(*framework).await {
             Ok(found) => usable(*framework, found),
             Err(lacking) => unusable(*framework, lacking),
         });

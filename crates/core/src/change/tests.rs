@@ -67,6 +67,24 @@ fn groups_that_earlier_versions_stored_whole_are_read() {
 }
 
 #[test]
+fn variables_that_version_1_stored_in_the_spec_are_read() {
+    let inputs = json!({"name": "n", "spec": {"cluster": {"envs": {"A": "2"}, "version": "1"}}});
+    let change = Change::read(ActionKind::ClusterUpdate, &inputs).unwrap();
+    let env = Some(MapChange::All(BTreeMap::from([("A".to_owned(), "2".to_owned())])));
+    let expected = ClusterUpdate { name: Some("n".to_owned()), env, ..ClusterUpdate::default() };
+    assert_eq!(change, Change::UpdateCluster(Box::new(expected)));
+}
+
+#[rstest]
+#[case(json!({"name": "n", "metadata": {}}), 1)]
+#[case(json!({"labels": {"a": "b"}}), 2)]
+#[case(json!({"groups": []}), 2)]
+#[case(json!({"head": {}}), 2)]
+fn an_update_that_version_1_cannot_read_has_another_version(#[case] inputs: Value, #[case] version: u32) {
+    assert_eq!(Change::read(ActionKind::ClusterUpdate, &inputs).unwrap().version(), version);
+}
+
+#[test]
 fn keys_of_a_newer_version_are_ignored() {
     for kind in [ActionKind::ClusterUpdate, ActionKind::ClusterResize, ActionKind::NodeRecover] {
         Change::read(kind, &json!({"min_size": 1, "from_the_future": {"a": 1}})).unwrap();

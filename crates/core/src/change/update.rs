@@ -60,6 +60,33 @@ pub struct ClusterUpdate {
 }
 
 impl ClusterUpdate {
+    /// Reads stored inputs. Version 1 stored variables in the cluster's spec.
+    pub(super) fn read(inputs: &Value) -> Result<Self, String> {
+        let mut update: Self = super::read(inputs)?;
+        if let Some(envs) = inputs.pointer("/spec/cluster/envs").filter(|_| update.env.is_none()) {
+            update.env = Some(MapChange::All(super::read(envs)?));
+        }
+        Ok(update)
+    }
+
+    /// The version of the format of its inputs. Engines of version 1 read labels, annotations and groups only as a whole,
+    /// and neither variables nor the head.
+    pub(super) fn version(&self) -> u32 {
+        let Self { labels, annotations, env, head, groups, .. } = self;
+        let is_new =
+            labels.is_some() || annotations.is_some() || env.is_some() || head.is_some() || groups.is_some();
+        if is_new { 2 } else { 1 }
+    }
+
+    /// Whether it names anything that nodes are made from, also if that stays as it is.
+    pub fn names_recipe(&self) -> bool {
+        let of_group = |group: &GroupChange| group.node != NodeChange::default();
+        self.profile_id.is_some()
+            || self.env.is_some()
+            || self.head.is_some()
+            || self.groups.iter().flatten().any(of_group)
+    }
+
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{ClusterRecipe, NodeRecipe, SHOWN};
-use crate::change::{ClusterUpdate, MapChange, NodeChange};
-use crate::shape::Shape;
-use crate::unknown_fields::UnknownFields;
+use crate::change::{ClusterUpdate, NodeChange, ShapeChange};
 
 /// The key under which a cluster's spec records that an update changed what was given at its creation.
 const CHANGED: &str = "recipe_changed";
@@ -26,25 +25,48 @@ impl GivenRecipe {
     /// What a cluster was given, with the profile properties that its creator gave beside; none if no update has changed
     /// it since the profile was made.
     pub(super) fn changed(spec: &Map<String, Value>) -> Option<(Self, Map<String, Value>)> {
-        spec.contains_key(CHANGED).then(|| {
-            let stored = Stored::read(spec);
-            (stored.given(), stored.profile_properties)
-        })
+        let properties = || read(&shown(spec)["profileProperties"]);
+        spec.contains_key(CHANGED).then(|| (Self::stored_in(spec), properties()))
     }
 
-    /// The shape of the head, as far as it was given.
-    pub fn head_shape(spec: &Map<String, Value>) -> Shape {
-        Stored::read(spec).given().head.shape()
+    /// What a cluster was given. A field that cannot be read counts as not given.
+    pub fn stored_in(spec: &Map<String, Value>) -> Self {
+        let shown = shown(spec);
+        let stored = &shown["clusterSpec"]["headGroupSpec"];
+        let shape = &stored["shape"];
+        let head = NodeRecipe {
+            cpu: read(&shape["cpu"]),
+            memory: read(&shape["memory"]),
+            gpu: read(&shape["gpu"]),
+            image: read::<Option<String>>(&stored["image"]).filter(|image| !image.is_empty()),
+            env: read(&stored["environment"]),
+            args: read(&stored["args"]),
+            ..NodeRecipe::default()
+        };
+        Self { env: read(&shown["envs"]), head }
     }
 
-    /// Changes what a cluster was given.
+    /// Changes what a cluster was given. Everything that the update does not name stays as it is stored.
     pub fn update(spec: &mut Map<String, Value>, update: &ClusterUpdate) {
         if update.env.is_none() && update.head.is_none() {
             return;
         }
-        let mut stored = Stored::read(spec);
-        stored.update(update.env.as_ref(), update.head.as_ref());
-        spec.insert(SHOWN.to_owned(), serde_json::to_value(stored).unwrap_or_default());
+        let Self { mut env, mut head } = Self::stored_in(spec);
+        let shown = spec.entry(SHOWN).or_insert(Value::Null);
+        if let Some(change) = &update.env {
+            change.apply(&mut env);
+            set(shown, "/envs", env);
+        }
+        if let Some(change) = &update.head {
+            change.apply(&mut head);
+            let NodeChange { image, env, args, shape: ShapeChange { cpu, memory, gpu } } = change;
+            image.is_some().then(|| set(shown, "/clusterSpec/headGroupSpec/image", head.image));
+            env.is_some().then(|| set(shown, "/clusterSpec/headGroupSpec/environment", head.env));
+            args.is_some().then(|| set(shown, "/clusterSpec/headGroupSpec/args", head.args));
+            cpu.map(|cpu| set(shown, "/clusterSpec/headGroupSpec/shape/cpu", cpu));
+            memory.map(|memory| set(shown, "/clusterSpec/headGroupSpec/shape/memory", memory));
+            gpu.map(|gpu| set(shown, "/clusterSpec/headGroupSpec/shape/gpu", gpu));
+        }
         spec.insert(CHANGED.to_owned(), Value::Bool(true));
     }
 
@@ -75,99 +97,31 @@ impl GivenRecipe {
     }
 }
 
-/// The stored form: as the core API shows it. Other fields of that API, and of a newer version, stay.
-#[derive(Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Stored {
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    envs: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "is_default")]
-    cluster_spec: StoredClusterSpec,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    profile_properties: Map<String, Value>,
-    #[serde(flatten)]
-    others: UnknownFields,
+/// The part of a spec that the core API shows, in its own format.
+fn shown(spec: &Map<String, Value>) -> &Value {
+    spec.get(SHOWN).unwrap_or(&Value::Null)
 }
 
-#[derive(Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct StoredClusterSpec {
-    #[serde(skip_serializing_if = "is_default")]
-    head_group_spec: StoredHead,
-    #[serde(flatten)]
-    others: UnknownFields,
+fn read<T: DeserializeOwned + Default>(stored: &Value) -> T {
+    T::deserialize(stored).unwrap_or_default()
 }
 
-#[derive(Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct StoredHead {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    image: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    environment: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    args: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    shape: StoredShape,
-    #[serde(flatten)]
-    others: UnknownFields,
-}
-
-#[derive(Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct StoredShape {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    cpu: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    memory: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gpu: Option<u32>,
-    #[serde(flatten)]
-    others: UnknownFields,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-impl Stored {
-    fn read(spec: &Map<String, Value>) -> Self {
-        spec.get(SHOWN).and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default()
+/// Stores a value at a path of field names; an empty one is left out, as the API does.
+fn set<T: Serialize + Default + PartialEq>(stored: &mut Value, path: &str, value: T) {
+    let (parent, field) = path.rsplit_once('/').unwrap_or_default();
+    if value == T::default() {
+        let parent = stored.pointer_mut(parent).and_then(Value::as_object_mut);
+        parent.map(|parent| parent.remove(field));
+        return;
     }
-
-    fn given(&self) -> GivenRecipe {
-        let StoredHead { image, environment, args, shape, .. } = &self.cluster_spec.head_group_spec;
-        let head = NodeRecipe {
-            cpu: shape.cpu.parse().ok(),
-            memory: shape.memory.parse().ok(),
-            gpu: shape.gpu,
-            image: Some(image.clone()).filter(|image| !image.is_empty()),
-            env: environment.clone(),
-            args: args.clone(),
-            ..NodeRecipe::default()
-        };
-        GivenRecipe { env: self.envs.clone(), head }
-    }
-
-    fn update(&mut self, env: Option<&MapChange>, head: Option<&NodeChange>) {
-        let GivenRecipe { env: mut all, head: mut own } = self.given();
-        if let Some(env) = env {
-            env.apply(&mut all);
+    let mut place = stored;
+    for field in path.split('/').skip(1) {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
         }
-        let mut shape = own.shape();
-        if let Some(head) = head {
-            head.apply(&mut own);
-            head.shape.apply(&mut shape);
-        }
-        self.envs = all;
-        let stored = &mut self.cluster_spec.head_group_spec;
-        stored.image = own.image.unwrap_or_default();
-        stored.environment = own.env;
-        stored.args = own.args;
-        stored.shape.cpu = shape.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
-        stored.shape.memory = shape.memory.map(|memory| memory.to_string()).unwrap_or_default();
-        stored.shape.gpu = shape.gpu;
+        place = &mut place[field];
     }
+    *place = serde_json::to_value(value).unwrap_or_default();
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ async fn waiting(
 async fn report_undelivered(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
     let message = format!("nodes wait for removal, and the lifecycle hook could not be delivered: {why}");
     let now = run.now();
-    run.journal.report_cluster(&run.subject.cluster, Level::Warn, reason::HOOK_NOT_TOLD, &message, now);
+    run.journal.report_cluster(&run.subject.cluster, Level::Warn, reason::HOOK_NOT_DELIVERED, &message, now);
     run.flush().await
 }
 

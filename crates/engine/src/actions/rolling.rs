@@ -47,7 +47,7 @@ pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<Prof
     } else {
         run.subject.nodes.iter().filter(concerned).map(|node| node.id).collect()
     };
-    if id.is_none() && (new_head || !recreate.is_empty()) {
+    if id.is_some() || new_head || !recreate.is_empty() {
         run.data.update().recipe_before = Some(RecipeBefore::of(before));
     }
     if !recreate.is_empty() {
@@ -99,11 +99,14 @@ async fn begin_with_head(
     Ok(replaced)
 }
 
-/// Restores the cluster's profile after an update that did not reach all members, so that it can be requested again.
-/// Members that have profiles of their own keep the new one.
+/// Restores the cluster's profile and recipe after an update that did not reach all members, so that it can be requested
+/// again. Members that have profiles of their own keep the new one; where members have none, so does the cluster.
 pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
     let Some(rollout) = data.update.clone() else { return };
-    if let Some(before) = rollout.before.filter(|_| subject.capabilities.orphans) {
+    if let Some(before) = rollout.before {
+        if !subject.capabilities.orphans {
+            return;
+        }
         subject.cluster.profile_id = before;
     }
     if let Some(before) = rollout.recipe_before {

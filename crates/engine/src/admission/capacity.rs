@@ -51,7 +51,7 @@ pub(crate) fn grown(cluster: &Cluster, change: &Change, limit: u32) -> Option<Cl
     let after = intent.after(change, &ActionData::default()).ok().filter(|_| grows)?;
     let shapes = |cluster: &Cluster| -> Vec<Shape> {
         let groups = cluster.groups.iter().map(|group| NodeRecipe::of_group(group).shape());
-        std::iter::once(GivenRecipe::head_shape(&cluster.spec)).chain(groups).collect()
+        std::iter::once(GivenRecipe::stored_in(&cluster.spec).head.shape()).chain(groups).collect()
     };
     (after.desired() > cluster.desired() || shapes(&after) != shapes(cluster)).then_some(after)
 }

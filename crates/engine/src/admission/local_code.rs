@@ -9,7 +9,6 @@ use muster_core::principal::Principal;
 use crate::admission::request::SubmitError;
 use crate::config::LocalCode;
 use crate::context::Engine;
-use crate::intent::recipe::changes_recipe;
 
 impl Engine {
     /// Whether a caller may run code as the server's user.
@@ -29,17 +28,20 @@ impl Engine {
         Err(SubmitError::LocalCode)
     }
 
-    /// The same for a change of a cluster after which its local processes run something else.
+    /// The same for a change of a cluster that names what its local processes run.
     pub(crate) fn check_cluster_code(
         &self,
         principal: &Principal,
         cluster: &Cluster,
         change: &Change,
     ) -> Result<(), SubmitError> {
-        if changes_recipe(cluster, change) {
-            self.check_local_code(principal, &cluster.instance)?;
+        // Naming the present value counts too: by the time the update runs, an admin may have changed it.
+        match change {
+            Change::UpdateCluster(update) if update.names_recipe() => {
+                self.check_local_code(principal, &cluster.instance)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The same for a change of a node.

@@ -135,7 +135,7 @@ impl Engine {
         Box::pin(self.check_references(&node.project, &change, &caller.principal)).await?;
         self.admit_recipe(&node.instance, None, node.profile_id, &change).await?;
         let mut action = self.node_action(change.kind(), &node, &place, &caller);
-        action.inputs = change.inputs();
+        (action.version, action.inputs) = (change.version(), change.inputs());
         action.timeout = timeout.unwrap_or(action.timeout);
         let accept = accept(action, &node, on_conflict, &caller);
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))

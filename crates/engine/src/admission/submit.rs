@@ -104,7 +104,7 @@ impl Engine {
         ))
         .await?;
         let mut action = self.context.action(change.kind(), &cluster, node, &caller);
-        action.inputs = change.inputs();
+        (action.version, action.inputs) = (change.version(), change.inputs());
         action.timeout = timeout.unwrap_or(action.timeout);
         let warning = Box::pin(self.check_capacity(&action, &change, &cluster)).await?;
         let mut accept = accept(action, &cluster, on_conflict, caller.request_key());

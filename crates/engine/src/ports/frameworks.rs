@@ -45,7 +45,7 @@ pub type Installation = BoxStream<'static, Result<InstallProgress, String>>;
 #[async_trait]
 pub trait Frameworks: Send + Sync {
     /// Finds the environment of a framework.
-    async fn find(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework>;
+    async fn environment(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework>;
 
     /// Installs a framework, unless it is installed; the error says why that is not possible.
     fn install(&self, framework: Framework) -> Result<Installation, String>;

@@ -172,8 +172,11 @@ async fn messages_are_sent_a_few_at_a_time_and_failures_are_events(scenario: Hoo
     assert!((2..=8).contains(&most), "{most} at once");
     let query = EventQuery { cluster: Some(scenario.cluster.id), ..EventQuery::default() };
     let events = scenario.harness.store().events(&query).await.expect("the store answers").items;
-    let received: Vec<&str> =
-        events.iter().filter(|event| event.reason == "HookNotTold").map(|event| &*event.message).collect();
+    let received: Vec<&str> = events
+        .iter()
+        .filter(|event| event.reason == "HookNotDelivered")
+        .map(|event| &*event.message)
+        .collect();
     assert_eq!(
         received,
         ["nodes wait for removal, and the lifecycle hook could not be delivered: it got lost"]

@@ -131,6 +131,8 @@ async fn an_engine_that_takes_over_recreates_no_member_twice(mut harness: Harnes
 #[database_test(|kind| setup().policies(Policies::standard()).open(kind))]
 async fn the_first_batch_that_fails_is_the_last(harness: Harness) {
     let (cluster, _) = harness.created(3).await;
+    ended(&harness, ActionKind::ClusterUpdate, &cluster, json!({"env": {"keys": {"A": "1"}}})).await;
+    let given = harness.cluster(cluster.id).await.spec;
     batches_of_one(&harness, &cluster).await;
     let profile = recipe(&harness, &cluster).await;
     harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it cannot start"));
@@ -146,6 +148,9 @@ async fn the_first_batch_that_fails_is_the_last(harness: Harness) {
         "the others are as they were"
     );
     assert_eq!(nodes.iter().filter(|node| node.status == NodeStatus::Error).count(), 1);
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!((row.profile_id, &row.spec), (cluster.profile_id, &given), "and so is the cluster");
+    assert!(!given.is_empty(), "something could be lost");
 }
 
 #[database_test(|kind| setup().policies(Policies::standard()).open(kind))]

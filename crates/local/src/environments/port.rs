@@ -31,7 +31,7 @@ fn not_local(framework: Framework) -> String {
 
 #[async_trait]
 impl Frameworks for Environments {
-    async fn find(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework> {
+    async fn environment(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework> {
         let Some(local) = muster_frameworks::local(framework) else {
             return Err(MissingFramework { what: not_local(framework), command: None });
         };

@@ -1,6 +1,6 @@
 //! Updates of what the head is made from, and of the variables of all nodes.
 
-use muster_core::change::NodeChange;
+use muster_core::change::{MapChange, NodeChange};
 use muster_core::cluster::Cluster;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
@@ -8,7 +8,7 @@ use muster_proto::wkt::FieldMask;
 use super::super::convert::{self, CLUSTER_SPEC};
 use super::super::{pods, recipe};
 use super::either;
-use super::mask::{Fields, GivenNode};
+use super::mask::{self, Fields, GivenNode};
 use crate::error::ApiError;
 
 /// The path of the head in an update mask.
@@ -38,6 +38,21 @@ pub(super) fn head_change(
         .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))
 }
 
+/// The change of the variables of all nodes that the mask names, if there is any.
+pub(super) fn env_change(
+    cluster: &Cluster,
+    given: &wire::Cluster,
+    mask: &FieldMask,
+) -> Result<Option<MapChange>, ApiError> {
+    let named = mask::below(mask, ENVS);
+    if named.is_empty() {
+        return Ok(None);
+    }
+    check_type(cluster)?;
+    recipe::check_variables(&given.envs)?;
+    Ok(mask::map_change(&named, &given.envs))
+}
+
 /// Refuses what would be stored and reach no node: only nodes of frameworks are made from anything but their profile.
 pub(super) fn check_type(cluster: &Cluster) -> Result<(), ApiError> {
     match cluster.framework {
@@ -62,6 +77,9 @@ fn check_head(
         )));
     }
     recipe::check_node(&given.image, &given.environment)?;
+    if !fields.is_whole() {
+        return Ok(());
+    }
     let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named("head_group_spec", named)?;
     // Other values have to be the present ones: they cannot be changed.
@@ -75,7 +93,7 @@ fn check_head(
         labels: either(given.labels.clone(), present.labels.clone()),
         ..present.clone()
     };
-    if fields.is_whole() && pods::of_head(&rest)? != pods::of_head(present)? {
+    if pods::of_head(&rest)? != pods::of_head(present)? {
         return Err(ApiError::invalid(
             "of the pod of head_group_spec only shape, image, environment and args can be changed: for other labels, \
              annotations, volumes, accounts or start parameters create another cluster",

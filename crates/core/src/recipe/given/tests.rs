@@ -1,4 +1,5 @@
 use rstest::rstest;
+use serde::Deserialize as _;
 use serde_json::json;
 
 use super::*;
@@ -21,7 +22,7 @@ fn created() -> (Cluster, Profile) {
         Cluster { spec: Map::from_iter([(SHOWN.to_owned(), shown)]), ..sample::cluster(1, 0, None) };
     let below = cluster.spec[SHOWN]["profileProperties"].as_object().cloned().unwrap();
     let below = ClusterRecipe::from_stored(&below).unwrap();
-    let made = Stored::read(&cluster.spec).given().over(&below.clone(), below);
+    let made = GivenRecipe::stored_in(&cluster.spec).over(&below.clone(), below);
     let properties = serde_json::to_value(made).unwrap().as_object().cloned().unwrap();
     (cluster, Profile { properties, implicit: true, ..sample::profile() })
 }
@@ -82,6 +83,22 @@ fn what_no_update_changes_stays_as_it_is_stored() {
     let mut expected = before;
     expected["clusterSpec"]["headGroupSpec"]["image"] = json!("ray:2");
     assert_eq!(cluster.spec[SHOWN], expected, "fields of the API and of newer versions too");
+}
+
+#[test]
+fn what_cannot_be_read_stays_as_it_is_stored() {
+    let (mut cluster, _) = created();
+    let shown = json!({
+        "envs": {"values": 1}, "version": 7, "clusterSpec": {"headGroupSpec": {"shape": {"cpu": [], "memory": "1Gi"}}},
+    });
+    cluster.spec.insert(SHOWN.to_owned(), shown.clone());
+    GivenRecipe::update(
+        &mut cluster.spec,
+        &update(&json!({"head": {"args": ["--z"], "shape": {"memory": null}}})),
+    );
+    let mut expected = shown;
+    expected["clusterSpec"]["headGroupSpec"] = json!({"shape": {"cpu": []}, "args": ["--z"]});
+    assert_eq!(cluster.spec[SHOWN], expected);
 }
 
 #[test]

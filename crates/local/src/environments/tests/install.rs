@@ -231,11 +231,11 @@ async fn a_look_is_at_how_things_are_now() {
     let own = interpreter(folder.path(), "own", "echo 1.0");
     let around = vec![(own, Source::Variable)];
     let environments = Environments::with(folder.path().join("made"), around);
-    assert_eq!(environments.look(Framework::Dask).await.unwrap().version, "1.0");
+    assert_eq!(environments.environment(Framework::Dask).await.unwrap().version, "1.0");
     interpreter(folder.path(), "own", "echo 2.0");
-    assert_eq!(environments.look(Framework::Dask).await.unwrap().version, "2.0");
+    assert_eq!(environments.environment(Framework::Dask).await.unwrap().version, "2.0");
     interpreter(folder.path(), "own", "echo PackageNotFoundError >&2; exit 1");
-    let lacking = environments.look(Framework::Dask).await.unwrap_err();
+    let lacking = environments.environment(Framework::Dask).await.unwrap_err();
     assert!(lacking.what.starts_with("dask is not installed ("), "{lacking:?}");
     assert_eq!(lacking.command.as_deref(), Some("muster framework install dask"));
 }
