@@ -213,8 +213,8 @@ async fn the_recipe_of_a_ray_head_is_written_and_a_restart_applies_it() {
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let before = objects.get("fred").await.unwrap().data["spec"].clone();
     let head =
-        json!({"image": "example.test/ray:2", "cpu": "2", "memory": "3Gi", "env": {"A": "1", "B": "2"}});
-    let inputs = json!({"spec": {"head": head, "worker": {"env": {"A": "1"}}}});
+        json!({"image": "example.test/ray:2", "shape": {"cpu": "2", "memory": "3Gi"}, "env": {"B": "2"}});
+    let inputs = json!({"head": head, "env": {"keys": {"A": "1"}}});
     let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
     assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
     let after = objects.get("fred").await.unwrap().data["spec"].clone();
@@ -251,7 +251,7 @@ async fn a_spark_master_is_replaced_when_its_recipe_changes() {
     let Some(harness) = Harness::on(kubernetes).await else { return };
     let cluster = harness.created(Framework::Spark, 1).await;
     let (head, workers) = (harness.head(cluster.id).await, harness.workers(cluster.id).await);
-    let inputs = json!({"spec": {"head": {"image": "example.test/spark:2", "env": {"A": "1"}}}});
+    let inputs = json!({"head": {"image": "example.test/spark:2", "env": {"A": "1"}}});
     let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
     assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
     let now = harness.head(cluster.id).await;
@@ -269,7 +269,7 @@ async fn a_spark_master_is_replaced_when_its_recipe_changes() {
 async fn a_recipe_that_an_operator_would_not_apply_is_refused() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 0).await;
-    let inputs = json!({"spec": {"head": {"args": ["verbose"]}}});
+    let inputs = json!({"head": {"args": ["verbose"]}});
     let refused = harness.try_submit(ActionKind::ClusterUpdate, &cluster, inputs).await.unwrap_err();
     assert_eq!(refused.to_string(), "argument 'verbose' is not possible: write --name=value");
 }
