@@ -24,6 +24,7 @@ mod pods;
 mod provider;
 mod refusal;
 mod sites;
+mod stale;
 mod tokens;
 mod which;
 mod write;

@@ -88,7 +88,7 @@ impl Pods {
     ) -> Self {
         let Connection { client, instance, certain, fences, .. } = connection;
         let places = places(served);
-        let table = Arc::new(Table::new(places.len(), certain.clone(), changes.clone()));
+        let table = Arc::new(Table::new(&places, certain.clone(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
             let api = api_in(client.clone(), namespace.as_deref());
             let tells = Tells { table: Arc::clone(&table), index, namespace };
@@ -128,13 +128,13 @@ impl Provider for Pods {
         self.namespaces.check(recipe.namespace(&cluster.namespace)).await
     }
 
-    async fn observe(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        Ok(seen(nodes, &self.find_all(nodes).await?))
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        Ok(seen(nodes, &self.find_all(target, nodes).await?))
     }
 
     /// Nodes whose machines are not ready are not well.
-    async fn check(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let pods = self.find_all(nodes).await?;
+    async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        let pods = self.find_all(target, nodes).await?;
         let mut observed = seen(nodes, &pods);
         let names = pods.iter().flatten().filter_map(|pod| pod.facts.machine.clone());
         let unready = machines::unready(&self.client, names.collect()).await;
@@ -148,15 +148,24 @@ impl Provider for Pods {
         Ok(observed)
     }
 
-    async fn details(&self, _: ClusterTarget<'_>, node: &Node) -> Result<Map<String, Value>, ProviderError> {
-        let Some(pod) = self.find(node).await? else { return Ok(Map::new()) };
+    async fn details(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let Some(pod) = self.find(target, node).await? else { return Ok(Map::new()) };
         let NodePod { name, machine, image, .. } = pod.facts;
         Ok(details(name, pod.namespace, machine, image))
     }
 
-    async fn logs(&self, _: ClusterTarget<'_>, node: &Node, query: LogQuery) -> Result<Lines, ProviderError> {
+    async fn logs(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+        query: LogQuery,
+    ) -> Result<Lines, ProviderError> {
         let gone = || ProviderError::permanent("NoLogs", format!("node '{}' has no pod any more", node.name));
-        let pod = self.find(node).await?.ok_or_else(gone)?;
+        let pod = self.find(target, node).await?.ok_or_else(gone)?;
         let writer = logs::Writer {
             namespace: &pod.namespace,
             pod: &pod.facts.name,

@@ -6,7 +6,7 @@
 mod site;
 mod take;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
@@ -21,6 +21,7 @@ pub(crate) use take::{Objects, Pods};
 
 use crate::facts::{LeanPod, ObjectFacts, is_older};
 use crate::observe::NOTICED_WITHIN;
+use crate::stale::StaleWatches;
 
 /// Where a cluster is, and what its root is called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,8 +60,7 @@ pub(crate) struct Sites {
 #[derive(Default)]
 struct State {
     sites: HashMap<Key, Site>,
-    /// Watches that cannot tell all, and why; nothing if they have just begun.
-    behind: BTreeMap<usize, Option<String>>,
+    stale: StaleWatches,
     /// What is gone, and may still be told of: by a watch that is late, or by the answer to a write.
     graves: Graves,
     /// Where what has a UID is.
@@ -76,24 +76,23 @@ impl Sites {
         watches: &[Watch],
         changes: broadcast::Sender<WorldChange>,
     ) -> Self {
-        let behind = watches.iter().map(|watch| (watch.index, None)).collect();
-        Self { flavor, state: Mutex::new(State { behind, ..State::default() }), changes }
+        let stale = StaleWatches::of(watches.iter().map(|watch| (watch.index, watch.namespace.clone())));
+        Self { flavor, state: Mutex::new(State { stale, ..State::default() }), changes }
     }
 
     /// A cluster as it is; the sentence says why nobody can tell.
     pub(crate) fn look(&self, key: &Key) -> Result<Site, ProviderError> {
         let state = self.state.lock();
-        match state.behind.values().next() {
-            Some(why) => Err(unknown(why.as_ref())),
-            None => Ok(state.sites.get(key).cloned().unwrap_or_default()),
-        }
+        state.stale.check(&key.namespace)?;
+        Ok(state.sites.get(key).cloned().unwrap_or_default())
     }
 
-    /// Every cluster whose root is there; none while nobody can tell how they are. When somebody can, that is told.
+    /// Every cluster whose root is there, in namespaces whose watches are in sync. When others are, subscribers are
+    /// notified.
     pub(crate) fn clusters(&self) -> Vec<ClusterId> {
         let state = self.state.lock();
-        let known = state.sites.values().filter(|_| state.behind.is_empty());
-        known.filter_map(Site::rooted).collect()
+        let known = state.sites.iter().filter(|(key, _)| state.stale.check(&key.namespace).is_ok());
+        known.filter_map(|(_, site)| site.rooted()).collect()
     }
 
     /// Where the root of a cluster is.
@@ -121,7 +120,7 @@ impl Sites {
 
     /// A watch has told all, since that moment.
     pub(crate) fn complete(&self, watch: &Watch, begun: u64) {
-        let complete = {
+        {
             let mut state = self.state.lock();
             let within =
                 |key: &Key| watch.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
@@ -132,17 +131,14 @@ impl Sites {
             let State { sites, places, .. } = &mut *state;
             places
                 .retain(|uid, key| sites.get(key).is_some_and(|site| site.uids().any(|known| known == uid)));
-            state.behind.remove(&watch.index);
-            state.behind.is_empty()
-        };
-        if complete {
-            self.tell(WorldChange::Everything);
+            state.stale.remove(watch.index);
         }
+        self.tell(WorldChange::Everything);
     }
 
     /// A watch cannot tell any more.
     pub(crate) fn lost(&self, watch: &Watch, why: String) {
-        self.state.lock().behind.insert(watch.index, Some(why));
+        self.state.lock().stale.add(watch.index, watch.namespace.clone(), why);
     }
 
     /// An object is so now. Told, unless all is being told.
@@ -260,14 +256,6 @@ impl Sites {
     fn tell(&self, change: WorldChange) {
         // Nobody may be listening; whoever looks will see.
         drop(self.changes.send(change));
-    }
-}
-
-/// Why nobody can tell: for this reason, or because a watch has just begun.
-pub(crate) fn unknown(why: Option<&String>) -> ProviderError {
-    match why {
-        Some(why) => ProviderError::transient("Unknown", why.clone()),
-        None => ProviderError::not_yet("Kubernetes has not told yet what is there"),
     }
 }
 

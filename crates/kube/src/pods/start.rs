@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use muster_core::action::Fence;
 use muster_core::node::{Node, Observation};
 use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
@@ -19,22 +18,23 @@ impl Pods {
     /// Makes the pod of a node, unless it is there, and waits until it works; what it is there.
     pub(super) async fn start_one(&self, call: FencedCall<'_>, node: &Node) -> Result<String, ProviderError> {
         let recipe = PodRecipe::of(call.profile).map_err(|why| ProviderError::permanent("Invalid", why))?;
-        if let Some(pod) = self.find_listed(node, call.fence).await? {
+        if let Some(pod) = self.find_listed(call, node).await? {
             self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
             if pod.facts.leaving || matches!(pod.facts.seen, Observation::Exited { .. }) {
                 // It is one of before: what was lost, or was being stopped.
                 self.remove(&pod).await?;
-                self.until_gone(node, &pod, call.fence).await?;
+                self.until_gone(call, node, &pod).await?;
                 self.make(call, node, &recipe).await?;
             }
         } else {
             self.make(call, node, &recipe).await?;
         }
-        let waited = tokio::time::timeout(START_WITHIN, self.until_it_works(node, call.fence)).await;
+        let waited = tokio::time::timeout(START_WITHIN, self.until_it_works(call, node)).await;
         match waited {
             Ok(result) => result,
             Err(_) => {
-                let why = self.find(node).await?.map(|pod| pod.facts.reason).unwrap_or_default();
+                let why =
+                    self.find(call.target(), node).await?.map(|pod| pod.facts.reason).unwrap_or_default();
                 let minutes = START_WITHIN.as_secs() / 60;
                 let message = format!("its pod does not work after {minutes} minutes: {why}");
                 Err(ProviderError::permanent("StartTimedOut", message))
@@ -44,10 +44,10 @@ impl Pods {
 
     /// Deletes the pod of a node and waits until it is gone.
     pub(super) async fn stop_one(&self, call: FencedCall<'_>, node: &Node) -> Result<(), ProviderError> {
-        let Some(pod) = self.find_listed(node, call.fence).await? else { return Ok(()) };
+        let Some(pod) = self.find_listed(call, node).await? else { return Ok(()) };
         self.writer.fences.refuse_older(call.fence, pod.facts.fence.as_ref())?;
         self.remove(&pod).await?;
-        self.until_gone(node, &pod, call.fence).await
+        self.until_gone(call, node, &pod).await
     }
 
     async fn make(&self, call: FencedCall<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
@@ -60,11 +60,11 @@ impl Pods {
         self.writer.delete(&POD, &pod.namespace, &pod.facts.name, &pod.facts.uid).await
     }
 
-    async fn until_it_works(&self, node: &Node, fence: Fence) -> Result<String, ProviderError> {
+    async fn until_it_works(&self, call: FencedCall<'_>, node: &Node) -> Result<String, ProviderError> {
         let mut moments = self.table.listen();
         loop {
             moments.mark_unchanged();
-            match self.find_listed(node, fence).await?.map(|pod| pod.seen()) {
+            match self.find_listed(call, node).await?.map(|pod| pod.seen()) {
                 Some(Observation::Running { physical_id }) => return Ok(physical_id),
                 Some(Observation::Exited { reason }) => return Err(ProviderError::node_exited(reason)),
                 // Just made, and not told of yet; or on its way.
@@ -75,11 +75,11 @@ impl Pods {
         }
     }
 
-    async fn until_gone(&self, node: &Node, pod: &OwnPod, fence: Fence) -> Result<(), ProviderError> {
+    async fn until_gone(&self, call: FencedCall<'_>, node: &Node, pod: &OwnPod) -> Result<(), ProviderError> {
         let mut moments = self.table.listen();
         loop {
             moments.mark_unchanged();
-            if self.find_listed(node, fence).await?.is_none_or(|now| now.facts.uid != pod.facts.uid) {
+            if self.find_listed(call, node).await?.is_none_or(|now| now.facts.uid != pod.facts.uid) {
                 return Ok(());
             }
             drop(moments.changed().await);

@@ -1,6 +1,6 @@
 //! The pods that are nodes, as the watch tells of them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
 use crate::follow::Takes;
-use crate::sites::{Graves, unknown};
+use crate::sites::Graves;
+use crate::stale::StaleWatches;
 use crate::which::Certain;
 
 /// A pod that is a node.
@@ -87,27 +88,40 @@ pub(super) struct Table {
     moments: watch::Sender<u64>,
 }
 
+/// The namespace and name of a pod.
+type Place = (String, String);
+
 #[derive(Default)]
 struct State {
-    /// By namespace and name.
-    pods: BTreeMap<(String, String), OwnPod>,
-    by_node: HashMap<NodeId, (String, String)>,
+    pods: BTreeMap<Place, OwnPod>,
+    /// All pods that are labelled with a node, wherever they are.
+    by_node: HashMap<NodeId, BTreeSet<Place>>,
     /// Pods that disappeared from the watch without being deleted before its eyes.
     unlisted: HashMap<NodeId, UnlistedPod>,
     /// Pods that are certainly gone.
     gone: Graves,
-    behind: BTreeMap<usize, Option<String>>,
+    stale: StaleWatches,
     moment: u64,
 }
 
 impl State {
-    fn look_up(&self, node: &Node) -> Lookup {
-        let adopted = || {
-            let (namespace, name) = node.physical_id.as_deref()?.split_once('/')?;
-            Some((namespace.to_owned(), name.to_owned()))
-        };
-        let place = self.by_node.get(&node.id).cloned().or_else(adopted);
-        if let Some(pod) = place.and_then(|place| self.pods.get(&place)) {
+    /// The pod of a node that the watch lists. Anyone who may create pods in a watched namespace can label one with any
+    /// node: only pods in the node's own namespace count, and first the one that its row names.
+    fn listed(&self, node: &Node, home: &str) -> Option<&OwnPod> {
+        let mut identity = node.physical_id.as_deref().unwrap_or_default().splitn(3, '/');
+        let (namespace, name, uid) = (identity.next(), identity.next(), identity.next());
+        let places = self.by_node.get(&node.id).into_iter().flatten();
+        let own = places.filter(|(place, _)| place == home || Some(place.as_str()) == namespace);
+        let mut pods = own.filter_map(|place| self.pods.get(place)).peekable();
+        let first = pods.peek().copied();
+        let known = pods.find(|pod| Some(pod.facts.uid.as_str()) == uid);
+        // A pod that others made has no node in its label.
+        let adopted = || self.pods.get(&(namespace?.to_owned(), name?.to_owned()));
+        known.or(first).or_else(adopted)
+    }
+
+    fn look_up(&self, node: &Node, home: &str) -> Lookup {
+        if let Some(pod) = self.listed(node, home) {
             return Lookup::Known(Some(Box::new(pod.clone())));
         }
         let unlisted = self.unlisted.get(&node.id);
@@ -120,6 +134,16 @@ impl State {
         match pod.filter(|pod| !self.gone.contains(&pod.uid)) {
             Some(pod) => Lookup::Unlisted(pod),
             None => Lookup::Known(None),
+        }
+    }
+
+    fn forget_place(&mut self, node: Option<NodeId>, place: &Place) {
+        let Some(node) = node else { return };
+        if let Some(places) = self.by_node.get_mut(&node) {
+            places.remove(place);
+            if places.is_empty() {
+                self.by_node.remove(&node);
+            }
         }
     }
 
@@ -139,26 +163,35 @@ impl State {
 }
 
 impl Table {
-    pub(super) fn new(watches: usize, certain: Certain, changes: broadcast::Sender<WorldChange>) -> Self {
-        let behind = (0..watches).map(|index| (index, None)).collect();
-        let state = Mutex::new(State { behind, ..State::default() });
+    /// Of the watches of these namespaces; none is everywhere.
+    pub(super) fn new(
+        places: &[Option<String>],
+        certain: Certain,
+        changes: broadcast::Sender<WorldChange>,
+    ) -> Self {
+        let stale = StaleWatches::of(places.iter().cloned().enumerate());
+        let state = Mutex::new(State { stale, ..State::default() });
         Self { certain, state, changes, moments: watch::Sender::new(0) }
     }
 
-    /// What is known of the pods of nodes, in their order.
-    pub(super) fn look_up(&self, nodes: &[Node]) -> Result<Vec<Lookup>, ProviderError> {
+    /// What is known of the pods of nodes whose pods are created in a namespace, in their order.
+    pub(super) fn look_up(&self, nodes: &[Node], home: &str) -> Result<Vec<Lookup>, ProviderError> {
         self.certain.check()?;
         let state = self.state.lock();
-        if let Some(why) = state.behind.values().next() {
-            return Err(unknown(why.as_ref()));
-        }
-        Ok(nodes.iter().map(|node| state.look_up(node)).collect())
+        state.stale.check(home)?;
+        let look_up = |node: &Node| {
+            // A pod may still be where an earlier profile had it.
+            if let Some((namespace, _)) = node.physical_id.as_deref().and_then(|id| id.split_once('/')) {
+                state.stale.check(namespace)?;
+            }
+            Ok(state.look_up(node, home))
+        };
+        nodes.iter().map(look_up).collect()
     }
 
-    /// The pod of a node that the watch lists.
-    pub(super) fn listed(&self, node: NodeId) -> Option<OwnPod> {
-        let state = self.state.lock();
-        state.pods.get(state.by_node.get(&node)?).cloned()
+    /// A pod that the watch lists.
+    pub(super) fn listed(&self, pod: &PodRef) -> Option<OwnPod> {
+        self.state.lock().pods.get(&(pod.namespace.clone(), pod.name.clone())).cloned()
     }
 
     /// An unlisted pod was read: only its label is gone.
@@ -184,7 +217,7 @@ impl Table {
     pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>) -> HashMap<NodeId, String> {
         let state = self.state.lock();
         let told = |id: &NodeId| {
-            let pod = state.pods.get(state.by_node.get(id)?)?;
+            let pod = state.pods.get(state.by_node.get(id)?.first()?)?;
             (!pod.facts.reason.is_empty()).then(|| (*id, pod.facts.reason.clone()))
         };
         nodes.iter().filter_map(told).collect()
@@ -212,17 +245,20 @@ impl Table {
             for pod in missing {
                 state.unlist(&pod);
             }
-            let State { pods, by_node, behind, .. } = &mut *state;
-            by_node.retain(|_, place| pods.contains_key(place));
-            behind.remove(&index);
+            let State { pods, by_node, stale, .. } = &mut *state;
+            by_node.retain(|_, places| {
+                places.retain(|place| pods.contains_key(place));
+                !places.is_empty()
+            });
+            stale.remove(index);
         }
         self.moved();
         drop(self.changes.send(WorldChange::Everything));
     }
 
     /// The watch cannot tell any more.
-    fn lost(&self, index: usize, why: String) {
-        self.state.lock().behind.insert(index, Some(why));
+    fn lost(&self, index: usize, namespace: Option<String>, why: String) {
+        self.state.lock().stale.add(index, namespace, why);
     }
 
     /// A pod is so now.
@@ -240,7 +276,7 @@ impl Table {
             });
             if !older {
                 if let Some(node) = node {
-                    state.by_node.insert(node, place.clone());
+                    state.by_node.entry(node).or_default().insert(place.clone());
                     state.unlisted.remove(&node);
                 }
                 state.pods.insert(place, OwnPod { namespace, facts, listed: true, moment });
@@ -265,7 +301,7 @@ impl Table {
                 && let Some(pod) = state.pods.remove(&place)
             {
                 state.unlist(&pod);
-                state.by_node.retain(|_, known| *known != place);
+                state.forget_place(pod.facts.node, &place);
             }
         }
         self.told(facts.node);
@@ -309,7 +345,7 @@ impl Takes<LeanPod> for Tells {
     }
 
     fn lost(&self, why: String) {
-        self.table.lost(self.index, why);
+        self.table.lost(self.index, self.namespace.clone(), why);
     }
 }
 

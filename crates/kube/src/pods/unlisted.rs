@@ -4,13 +4,13 @@
 //! written back by the next action that starts or stops the node, under its fence.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use muster_core::action::Fence;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
-use muster_engine::ports::provider::ProviderError;
+use muster_engine::ports::provider::{ClusterTarget, FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 use serde_json::Value;
 
+use super::manifest::PodRecipe;
 use super::table::{Lookup, OwnPod, PodRef};
 use super::{AT_ONCE, Pods};
 use crate::facts::LeanPod;
@@ -18,14 +18,26 @@ use crate::marks;
 
 impl Pods {
     /// The pod of a node, if it has one. Writes nothing.
-    pub(super) async fn find(&self, node: &Node) -> Result<Option<OwnPod>, ProviderError> {
-        Ok(self.find_all(std::slice::from_ref(node)).await?.pop().flatten())
+    pub(super) async fn find(
+        &self,
+        target: ClusterTarget<'_>,
+        node: &Node,
+    ) -> Result<Option<OwnPod>, ProviderError> {
+        Ok(self.find_all(target, std::slice::from_ref(node)).await?.pop().flatten())
     }
 
     /// The pods of nodes, in their order. Writes nothing.
-    pub(super) async fn find_all(&self, nodes: &[Node]) -> Result<Vec<Option<OwnPod>>, ProviderError> {
+    pub(super) async fn find_all(
+        &self,
+        target: ClusterTarget<'_>,
+        nodes: &[Node],
+    ) -> Result<Vec<Option<OwnPod>>, ProviderError> {
+        // A recipe that cannot be read names no namespace.
+        let recipe = PodRecipe::of(target.profile).ok();
+        let namespace = &target.cluster.namespace;
+        let home = recipe.as_ref().map_or(namespace.as_str(), |recipe| recipe.namespace(namespace));
         let ids = nodes.iter().map(|node| node.id);
-        let lookups: Vec<(NodeId, Lookup)> = ids.zip(self.table.look_up(nodes)?).collect();
+        let lookups: Vec<(NodeId, Lookup)> = ids.zip(self.table.look_up(nodes, home)?).collect();
         let found = stream::iter(lookups).map(|(node, lookup)| async move {
             match lookup {
                 Lookup::Known(pod) => Ok(pod.map(|pod| *pod)),
@@ -39,18 +51,18 @@ impl Pods {
     /// becomes of the pod.
     pub(super) async fn find_listed(
         &self,
+        call: FencedCall<'_>,
         node: &Node,
-        fence: Fence,
     ) -> Result<Option<OwnPod>, ProviderError> {
-        let found = self.find(node).await?;
+        let found = self.find(call.target(), node).await?;
         let Some(pod) = found.as_ref().filter(|pod| !pod.listed) else { return Ok(found) };
         let (namespace, name, uid) = (&pod.namespace, &pod.facts.name, &pod.facts.uid);
         tracing::warn!(node = %node.id, namespace, pod = name, "writing the pod's lost label back");
-        match self.writer.label_node(namespace, name, uid, node.id, fence).await? {
+        match self.writer.label_node(namespace, name, uid, node.id, call.fence).await? {
             Some(body) => self.table.take(lean(body)?, false),
             None => self.table.confirm_gone(node.id, uid),
         }
-        self.find(node).await
+        self.find(call.target(), node).await
     }
 
     /// Reads a pod that the watch does not list.
@@ -64,7 +76,7 @@ impl Pods {
         if body["metadata"]["labels"][marks::NODE] == *label {
             // Listed by now: this read is ahead of the watch.
             self.table.take(lean(body)?, false);
-            return Ok(self.table.listed(node));
+            return Ok(self.table.listed(&pod));
         }
         // A node's pod without its label has the identity that it had with it.
         body["metadata"]["labels"][marks::NODE] = label.into();

@@ -93,3 +93,16 @@ fn changes_are_told_once() {
     assert_eq!(told.try_recv(), Ok(WorldChange::Cluster(id)));
     assert!(told.try_recv().is_err());
 }
+
+#[test]
+fn a_namespace_that_cannot_be_watched_leaves_the_others_known() {
+    let watch = |index, namespace: &str| Watch { index, namespace: Some(namespace.to_owned()), ..roots() };
+    let watches = [watch(0, "closed"), watch(1, "demo")];
+    let sites = Sites::new(kuberay(), &watches, broadcast::channel(16).0);
+    sites.complete(&watches[1], sites.begin());
+    sites.lost(&watches[0], "forbidden".to_owned());
+    sites.take_object(&kuberay().watched()[0], &root(1, 3), true);
+    assert_eq!((desired(&sites), sites.clusters().len()), (Some(3), 1));
+    let closed = Key { namespace: "closed".to_owned(), ..key() };
+    assert_eq!(sites.look(&closed).expect_err("unknown").message, "forbidden");
+}

@@ -8,7 +8,7 @@ const UID: &str = "0190f3a2-7b1c-4d4e-8f00-000000000001";
 
 /// A table whose only watch has listed everything.
 fn complete() -> Table {
-    let table = Table::new(1, Certain::yes(), broadcast::channel(16).0);
+    let table = Table::new(&[None], Certain::yes(), broadcast::channel(16).0);
     table.complete(0, None, table.begin());
     table
 }
@@ -31,7 +31,7 @@ fn lean(pod: Value) -> LeanPod {
 }
 
 fn look_up(table: &Table) -> Lookup {
-    table.look_up(&[node()]).expect("all was listed").remove(0)
+    table.look_up(&[node()], "demo").expect("all was listed").remove(0)
 }
 
 fn unlisted() -> PodRef {
@@ -82,4 +82,33 @@ fn a_pod_whose_label_is_back_is_listed() {
     table.confirm_unlisted(node().id, lean(pod(2)));
     table.take(lean(pod(3)), true);
     assert!(matches!(look_up(&table), Lookup::Known(Some(pod)) if pod.listed));
+}
+
+#[test]
+fn a_pod_elsewhere_that_is_labelled_with_a_node_is_not_its_pod() {
+    let table = complete();
+    let mut spoof = pod(1);
+    spoof["metadata"]["namespace"] = json!("other");
+    spoof["metadata"]["uid"] = json!("spoof");
+    table.take(lean(spoof.clone()), true);
+    assert!(matches!(look_up(&table), Lookup::Unlisted(pod) if pod == unlisted()));
+    table.take(lean(pod(2)), true);
+    table.take(lean(spoof.clone()), true);
+    assert!(matches!(look_up(&table), Lookup::Known(Some(pod)) if pod.facts.uid == UID));
+    let starting = Node { physical_id: None, ..node() };
+    let found = table.look_up(&[starting], "demo").expect("all was listed").remove(0);
+    assert!(matches!(found, Lookup::Known(Some(pod)) if pod.facts.uid == UID));
+    table.drop_pod(lean(spoof));
+    assert!(matches!(look_up(&table), Lookup::Known(Some(pod)) if pod.facts.uid == UID));
+}
+
+#[test]
+fn the_pod_that_a_row_names_goes_before_others_of_its_namespace() {
+    let table = complete();
+    let mut other = pod(1);
+    other["metadata"]["name"] = json!("a");
+    other["metadata"]["uid"] = json!("other");
+    table.take(lean(pod(1)), true);
+    table.take(lean(other), true);
+    assert!(matches!(look_up(&table), Lookup::Known(Some(pod)) if pod.facts.uid == UID));
 }
