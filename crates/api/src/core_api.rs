@@ -14,6 +14,7 @@ mod pages;
 mod pods;
 mod recipe;
 mod shapes;
+mod sizes;
 mod update;
 mod watch;
 

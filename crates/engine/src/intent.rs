@@ -5,6 +5,7 @@
 //! admission, policies, capacity and both kinds of membership.
 
 mod decided;
+mod error;
 pub(crate) mod naming;
 pub(crate) mod orphan;
 pub(crate) mod placements;
@@ -23,6 +24,7 @@ use muster_core::resize::{Resize, Sizes};
 use crate::action_data::ActionData;
 
 pub(crate) use decided::{size_changes, with_sizes};
+pub use error::IntentError;
 pub(crate) use update::merge;
 pub use update::properties_after;
 
@@ -51,7 +53,7 @@ pub struct Intent<'a> {
 impl Intent<'_> {
     /// The cluster after a change, or why that is refused. A count that policies decided goes before the one that was
     /// asked for.
-    pub fn after(&self, change: &Change, decided: &ActionData) -> Result<Cluster, String> {
+    pub fn after(&self, change: &Change, decided: &ActionData) -> Result<Cluster, IntentError> {
         match change {
             Change::UpdateCluster(update) => {
                 let updated = self.with_groups(properties_after(self.cluster, change)?, update)?;
@@ -102,7 +104,7 @@ impl Intent<'_> {
         &self,
         removed: impl Iterator<Item = &'n Node>,
         decided: &ActionData,
-    ) -> Result<Cluster, String> {
+    ) -> Result<Cluster, IntentError> {
         let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
         for group in removed.filter_map(|node| node.group.as_deref()) {
             *counts.entry(group).or_default() += 1;
@@ -115,7 +117,7 @@ impl Intent<'_> {
     }
 
     /// A group grown or shrunk by a count; it shrinks no further than to zero.
-    fn grown(&self, group: Option<&str>, by: i64) -> Result<Cluster, String> {
+    fn grown(&self, group: Option<&str>, by: i64) -> Result<Cluster, IntentError> {
         if by == 0 {
             // Best effort may result in no change: then no bound is checked.
             return find_group(self.cluster, group).map(|_| self.cluster.clone());
@@ -125,7 +127,7 @@ impl Intent<'_> {
 
     /// A cluster whose groups have the sizes and bounds that an update names. Groups may shrink for others that grow: the
     /// limit is for their sum.
-    fn with_groups(&self, mut cluster: Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
+    fn with_groups(&self, mut cluster: Cluster, update: &ClusterUpdate) -> Result<Cluster, IntentError> {
         for change in update.groups.iter().flatten() {
             let Some(resize) = change.resize() else { continue };
             let intent = Intent { cluster: &cluster, baseline: Baseline::Desired, limit: u32::MAX };
@@ -133,19 +135,18 @@ impl Intent<'_> {
         }
         let (total, limit) = (cluster.desired(), self.limit);
         if total > limit && total > self.cluster.desired() {
-            return Err(format!(
-                "{total} workers are more than the {limit} that a cluster may have: ask for less"
-            ));
+            return Err(IntentError::TooManyWorkers { total, limit });
         }
         Ok(cluster)
     }
 
-    fn resized(&self, group: Option<&str>, resize: impl Fn(u32) -> Resize) -> Result<Cluster, String> {
+    fn resized(&self, group: Option<&str>, resize: impl Fn(u32) -> Resize) -> Result<Cluster, IntentError> {
         let group = find_group(self.cluster, group)?;
         let others = self.cluster.desired().saturating_sub(group.desired);
         let present = self.present(group);
         let limit = self.limit.saturating_sub(others);
-        let sizes = resize(present.size).apply(present, limit).map_err(|refused| refused.to_string())?;
+        let refused = |error| IntentError::Size { group: group.name.clone(), error };
+        let sizes = resize(present.size).apply(present, limit).map_err(refused)?;
         let mut after = self.cluster.clone();
         for changed in after.groups.iter_mut().filter(|changed| changed.name == group.name) {
             (changed.desired, changed.min, changed.max) = (sizes.size, sizes.min, sizes.max);
@@ -189,11 +190,14 @@ pub(crate) fn reduces(decided: &ActionData) -> bool {
 }
 
 /// The group that a change is about: the one that it names, else the first.
-pub(crate) fn find_group<'c>(cluster: &'c Cluster, name: Option<&str>) -> Result<&'c WorkerGroup, String> {
+pub(crate) fn find_group<'c>(
+    cluster: &'c Cluster,
+    name: Option<&str>,
+) -> Result<&'c WorkerGroup, IntentError> {
     let group = name.map_or_else(|| cluster.groups.first(), |name| cluster.group(name));
     group.ok_or_else(|| {
         let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
-        format!("there is no such group; there are: {}", names.join(", "))
+        IntentError::UnknownGroup(names.join(", "))
     })
 }
 

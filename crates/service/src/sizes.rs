@@ -8,6 +8,8 @@ use muster_core::resize::{Resize, ResizeError, Sizes};
 use muster_engine::action_data::ActionData;
 use muster_engine::intent::{Baseline, Intent};
 
+pub use muster_engine::intent::IntentError;
+
 use crate::error::ServiceError;
 use crate::service::Service;
 
@@ -18,15 +20,15 @@ pub enum SizeError {
     #[error("The specified group '{0}' could not be found")]
     UnknownGroup(String),
     /// The size or its bounds are out of range.
-    #[error("{0}")]
-    ResizeError(String),
+    #[error(transparent)]
+    Refused(#[from] IntentError),
     /// The present size could not be read.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
 
 /// The cluster after a change that is counted from the desired size, or why it is refused.
-pub fn after(cluster: &Cluster, change: &Change, limit: u32) -> Result<Cluster, String> {
+pub fn after(cluster: &Cluster, change: &Change, limit: u32) -> Result<Cluster, IntentError> {
     Intent { cluster, baseline: Baseline::Desired, limit }.after(change, &ActionData::default())
 }
 
@@ -56,7 +58,7 @@ impl Service {
             bounds.groups.iter_mut().for_each(|group| group.max = None);
         }
         let intent = Intent { cluster: &bounds, baseline, limit: self.max_nodes() };
-        intent.after(change, &ActionData::default()).map_err(SizeError::ResizeError)?;
+        intent.after(change, &ActionData::default())?;
         Ok(())
     }
 

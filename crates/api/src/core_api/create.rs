@@ -6,6 +6,7 @@ use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, W
 use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
+use muster_core::resize::Sizes;
 use muster_core::shape::{InvalidShape, Shape};
 use muster_core::time::TimeSpan;
 use muster_proto::v1alpha2 as wire;
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{optional, optional_variant};
-use super::{CoreApi, limits, recipe};
+use super::{CoreApi, limits, recipe, sizes};
 use crate::error::ApiError;
 
 /// The longest cluster name: Kubernetes operators append to it.
@@ -183,10 +184,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     recipe::check_node(&given.image, &given.environment)?;
     let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
-    let desired = count("replicas", name, given.replicas)?;
-    let min = count("min_replicas", name, given.min_replicas.unwrap_or(0))?;
-    let max = given.max_replicas.map(|max| count("max_replicas", name, max)).transpose()?;
-    check_sizes(name, desired, (min, max))?;
+    let Sizes { size: desired, min, max } = sizes::of_new_group(given)?;
     let shape = shape(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
     let rest = wire::WorkerGroupSpec {
@@ -203,30 +201,6 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     };
     let spec = kept(GROUP_SPEC, &rest).into_iter().chain(recipe::workers(given)?.into_spec()).collect();
     Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
-}
-
-/// A number of workers of a group.
-pub(super) fn count(field: &str, group: &str, given: i32) -> Result<u32, ApiError> {
-    u32::try_from(given).map_err(|_| {
-        ApiError::invalid(format!("{field} of group '{group}' is {given}: must be 0 or greater"))
-    })
-}
-
-/// Refuses bounds that exclude each other, and a size outside of them.
-pub(super) fn check_sizes(group: &str, desired: u32, (min, max): (u32, Option<u32>)) -> Result<(), ApiError> {
-    if let Some(max) = max.filter(|max| *max < min) {
-        return Err(ApiError::invalid(format!(
-            "min_replicas of group '{group}' is {min}, and max_replicas only {max}: raise that, or lower the first"
-        )));
-    }
-    let possible = match max {
-        Some(max) if desired > max || desired < min => {
-            format!("between min_replicas {min} and max_replicas {max}")
-        }
-        None if desired < min => format!("from min_replicas {min} up"),
-        _ => return Ok(()),
-    };
-    Err(ApiError::invalid(format!("replicas of group '{group}' is {desired}: {possible} is possible")))
 }
 
 pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {

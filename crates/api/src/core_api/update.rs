@@ -132,26 +132,8 @@ pub(super) fn scale(
     };
     let group = Some(chosen.name.clone());
     let scale = ResizeGroup { group, resize: Resize::exactly(wanted), candidates: None };
-    sizes::after(cluster, &Change::Resize(scale.clone()), max_nodes).map_err(|_| {
-        let others = cluster.desired().saturating_sub(chosen.desired);
-        out_of_bounds(chosen, wanted, max_nodes.saturating_sub(others))
-    })?;
+    sizes::after(cluster, &Change::Resize(scale.clone()), max_nodes)?;
     Ok(scale)
-}
-
-/// The message for a group that cannot have as many workers.
-fn out_of_bounds(group: &WorkerGroup, wanted: u32, limit: u32) -> ApiError {
-    let name = &group.name;
-    let why = match group.max {
-        _ if wanted < group.min => {
-            format!("group '{name}' has at least min_replicas {}: ask for more, or lower it", group.min)
-        }
-        Some(max) if wanted > max => {
-            format!("group '{name}' has at most max_replicas {max}: ask for less, or raise it")
-        }
-        _ => format!("{limit} is the most that group '{name}' may have in this cluster: ask for less"),
-    };
-    ApiError::invalid(format!("replicas is {wanted}, and {why}")).code("OutOfBounds")
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ async fn each_group_has_its_size_shape_and_bounds() {
     let scaled = home.muster(&scale("big", "4")).done().json();
     assert_eq!(sizes(&scaled), [("small".to_owned(), 2), ("big".to_owned(), 4)]);
     for (group, workers, why) in [
-        ("small", "4", "replicas is 4, and group 'small' has at most max_replicas 3"),
-        ("small", "0", "replicas is 0, and group 'small' has at least min_replicas 1"),
+        ("small", "4", "replicas of group 'small' is 4, and max_replicas is 3"),
+        ("small", "0", "replicas of group 'small' is 0, and min_replicas is 1"),
         ("huge", "1", "there is no worker group 'huge': use one of small, big"),
     ] {
         let refused = home.muster(&scale(group, workers));

@@ -122,13 +122,10 @@ async fn what_is_out_of_bounds_is_refused_with_the_bound() {
     };
     let (status, word, said) = scale(4).await;
     assert_eq!((status, word.as_str()), (400, "OutOfBounds"));
-    assert_eq!(
-        said,
-        "replicas is 4, and group 'small' has at most max_replicas 3: ask for less, or raise it"
-    );
+    assert_eq!(said, "replicas of group 'small' is 4, and max_replicas is 3: ask for less, or raise that");
     assert_eq!(
         scale(0).await.2,
-        "replicas is 0, and group 'small' has at least min_replicas 1: ask for more, or lower it"
+        "replicas of group 'small' is 0, and min_replicas is 1: ask for more, or lower that"
     );
     assert_eq!(scale(-1).await.2, "replicas is -1: must be 0 or greater");
     let nothing = server.refusal(Method::POST, "/namespaces/demo/clusters/fred/scale", Some(json!({}))).await;

@@ -17,7 +17,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
         if let Some(id) = update.profile_id {
             rolling::check_profile(&run.context.store, &run.subject.profile.kind, id).await?;
         }
-        run.subject.cluster = run.subject.intent().after(&run.change, &run.data).map_err(Stop::Failed)?;
+        run.subject.cluster = run.subject.intent().after(&run.change, &run.data)?;
         if !update.profile_only
             && let Err(stop) = rolling::begin(run, &before, profile).await
         {

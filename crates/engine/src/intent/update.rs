@@ -6,16 +6,18 @@ use muster_core::recipe::GivenRecipe;
 use muster_core::time::TimeSpan;
 use serde_json::{Map, Value};
 
+use crate::intent::{IntentError, find_group};
+
 /// The cluster with the properties that a change gives it. Sizes are not among them: those are decided once, in
 /// [`Intent::after`](super::Intent::after).
-pub fn properties_after(cluster: &Cluster, change: &Change) -> Result<Cluster, String> {
+pub fn properties_after(cluster: &Cluster, change: &Change) -> Result<Cluster, IntentError> {
     match change {
         Change::UpdateCluster(update) => apply(cluster, update),
         _ => Ok(cluster.clone()),
     }
 }
 
-fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
+fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, IntentError> {
     let ClusterUpdate {
         name,
         timeout_seconds,
@@ -50,8 +52,12 @@ fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, String> {
         annotations.apply(&mut after.annotations);
     }
     for change in groups.into_iter().flatten() {
-        let group = after.groups.iter_mut().find(|group| group.name == change.name);
-        change.apply_recipe(group.ok_or_else(|| format!("there is no group '{}'", change.name))?);
+        find_group(&after, Some(&change.name))?;
+        after
+            .groups
+            .iter_mut()
+            .filter(|group| group.name == change.name)
+            .for_each(|group| change.apply_recipe(group));
     }
     Ok(after)
 }

@@ -89,9 +89,14 @@ impl Strategy for Delegated {
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Step>, Stop> {
         let now = run.now();
         self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
+        let decide = || WriteDecision::decide(&run.subject, &run.change, &run.data, &observed);
         let decision = match self.decision.take() {
+            // Others may have changed the object since: a relative change counts from what it has now.
+            Some(decision) if !self.progress.acknowledged && decision.has_not_landed(&observed) => {
+                WriteDecision { called: decision.called, ..decide()? }
+            }
             Some(decision) => decision,
-            None => WriteDecision::decide(&run.subject, &run.change, &run.data, &observed)?,
+            None => decide()?,
         };
         self.progress.called = decision.called;
         let verdict = plan::plan(&decision.goal, &observed, &self.progress, now);

@@ -4,6 +4,7 @@ use muster_core::action::ActionStatus;
 use muster_store::StoreError;
 use muster_store::commands::End;
 
+use crate::intent::IntentError;
 use crate::ports::provider::ProviderError;
 
 /// How many reasons an action names that fails; the rest are counted.
@@ -28,6 +29,12 @@ pub(crate) enum Stop {
     Requeue(String),
     /// The database did not answer; the action is read again and retried.
     StoreUnavailable(#[expect(dead_code, reason = "shown in the log, by Debug")] String),
+}
+
+impl From<IntentError> for Stop {
+    fn from(error: IntentError) -> Self {
+        Self::Failed(error.to_string())
+    }
 }
 
 impl From<StoreError> for Stop {

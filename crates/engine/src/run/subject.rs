@@ -47,7 +47,7 @@ impl Subject {
 
     /// Applies a change of sizes to the cluster in memory.
     pub(crate) fn change_sizes(&mut self, change: &Change, data: &ActionData) -> Result<(), Stop> {
-        self.cluster = self.intent().after(change, data).map_err(Stop::Failed)?;
+        self.cluster = self.intent().after(change, data)?;
         self.cluster.generation += 1;
         Ok(())
     }

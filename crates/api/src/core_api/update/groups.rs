@@ -6,7 +6,7 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 use muster_service::sizes;
 
-use super::super::{convert, create, pods};
+use super::super::{convert, pods, sizes as group_sizes};
 use super::mask::{Fields, GivenNode};
 use super::{either, known_group, recipe};
 use crate::error::ApiError;
@@ -48,8 +48,7 @@ pub(super) fn changed(
     let changes: Vec<GroupChange> =
         given.iter().map(|group| group_change(cluster, group, &fields)).collect::<Result<_, _>>()?;
     let update = ClusterUpdate { groups: Some(changes.clone()), ..ClusterUpdate::default() };
-    sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit)
-        .map_err(|why| ApiError::invalid(why).code("OutOfBounds"))?;
+    sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit)?;
     Ok(changes)
 }
 
@@ -68,7 +67,7 @@ fn group_change(
     let node = fields
         .node_change(&GivenNode { image, environment, args, shape: shape.as_ref() })
         .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
-    let count = |field: &str, given: i32| create::count(field, name, given);
+    let count = |field: &str, given: i32| group_sizes::count(field, name, given);
     let bound = |field: &str, given: Option<i32>| given.map(|given| count(field, given)).transpose();
     let change = GroupChange {
         name: name.clone(),
@@ -90,10 +89,6 @@ fn group_change(
     change.apply_recipe(&mut after);
     if after != *stored {
         recipe::check_type(cluster)?;
-    }
-    if change.resize().is_some() {
-        let bounds = (change.min.unwrap_or(stored.min), change.max.unwrap_or(stored.max));
-        create::check_sizes(name, change.desired.unwrap_or(stored.desired), bounds)?;
     }
     Ok(change)
 }
@@ -130,6 +125,7 @@ mod tests {
     use muster_core::sample;
     use rstest::rstest;
 
+    use super::super::super::create;
     use super::*;
 
     fn ray() -> Cluster {

@@ -31,8 +31,8 @@ async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
         Ok(larger) => larger,
         Err(refused) => {
             let now = run.now();
-            reject_candidate(&mut run.subject, &refused, now);
-            return Err(Stop::Failed(refused));
+            reject_candidate(&mut run.subject, &refused.to_string(), now);
+            return Err(refused.into());
         }
     };
     run.subject.cluster = larger;

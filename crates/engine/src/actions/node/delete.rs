@@ -20,7 +20,7 @@ pub(crate) async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     // A begun action was checked already, and the bounds may have changed since.
     let checked = run.action.applied_at.is_some() || !run.subject.stored || node.is_candidate();
     if !checked {
-        run.subject.intent().without(std::iter::once(&node), &run.data).map_err(Stop::Failed)?;
+        run.subject.intent().without(std::iter::once(&node), &run.data)?;
     }
     let leaving = HashSet::from([node.id]);
     member_removal::prepare(run, &leaving, false).await?;

@@ -116,6 +116,16 @@ impl WriteDecision {
         });
     }
 
+    /// Whether an update was written in vain so far: the object has no fence of it yet.
+    pub(crate) fn has_not_landed(&self, observed: &Observed) -> bool {
+        match (&observed.object, self.called) {
+            (ObjectState::Present(spec), Some(called)) => {
+                self.goal.write == Write::Update && spec.fence < called
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the loss of a node is expected, and needs no event.
     pub(crate) fn expects_loss_of(&self, node: &Node) -> bool {
         self.goal.write == Write::Delete
@@ -127,7 +137,7 @@ impl WriteDecision {
     /// The cluster once the write is acknowledged: based on the current mirror, so that external changes are not
     /// undone.
     pub(crate) fn intended_cluster(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
-        let changed = properties_after(mirror, change).map_err(Stop::Failed)?;
+        let changed = properties_after(mirror, change)?;
         let mut intent = with_sizes(changed, mirror, &self.goal.wanted);
         if !self.goal.old.is_empty() {
             intent.incarnation += 1;
@@ -142,7 +152,7 @@ impl WriteDecision {
 /// The cluster after the change, counted from the object's sizes: members may still be starting.
 fn after(subject: &Subject, change: &Change, data: &ActionData) -> Result<Cluster, Stop> {
     let intent = Intent { baseline: Baseline::Desired, ..subject.intent() };
-    intent.after(change, data).map_err(Stop::Failed)
+    Ok(intent.after(change, data)?)
 }
 
 fn resized(subject: &Subject, change: &Change, data: &ActionData) -> Result<DelegatedDecision, Stop> {

@@ -5,6 +5,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_store::reads::ActionQuery;
 use muster_testkit::database_test;
 use muster_testkit::operator::Verb;
+use serde_json::json;
 
 use super::{created, names, open, recorded_events, until, workers};
 use crate::harness::{Harness, exactly};
@@ -44,6 +45,20 @@ async fn a_change_before_our_write_is_taken_into_account(harness: Harness) {
     assert_eq!(harness.operators.group(cluster.id).unwrap().desired, 5);
     assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await.len(), 1);
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
+}
+
+#[database_test(open)]
+async fn a_relative_change_counts_from_what_others_wrote_before_it(harness: Harness) {
+    let cluster = created(&harness, 3).await;
+    harness.operators.hold(Verb::Update);
+    let grow = harness.submit(ActionKind::ClusterScaleOut, &cluster, json!({"count": 2})).await;
+    harness.operators.begun(Verb::Update, 1).await;
+    harness.operators.edit(cluster.id, |group| group.desired = 10);
+    harness.operators.release();
+    let grow = harness.ended(grow).await;
+    assert_eq!(grow.status, ActionStatus::Succeeded, "{}", grow.status_reason);
+    assert_eq!(harness.operators.group(cluster.id).unwrap().desired, 12);
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 12);
 }
 
 #[database_test(open)]
