@@ -171,7 +171,7 @@ async fn a_token_beyond_what_is_known_is_gone() {
     let store = Store::open_file(&server.data().join("muster.db")).await.unwrap();
     let all = Timestamp::from_micros(i64::MAX);
     store.purge(Purge { history_before: all, requests_before: all, limit: 1000 }).await.unwrap();
-    drop(store);
+    store.close().await;
     let backup = database(&server);
     let mut server = server.start_again().await;
     let (status, word, said) = refused(&server, &format!("resume_token={old}")).await;
