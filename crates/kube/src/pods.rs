@@ -124,8 +124,8 @@ impl Provider for Pods {
     }
 
     async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
-        let recipe = PodRecipe::of(profile).map_err(|why| ProviderError::permanent(INVALID, why))?;
-        self.namespaces.check(recipe.namespace(&cluster.namespace)).await
+        PodRecipe::of(profile).map_err(|why| ProviderError::permanent(INVALID, why))?;
+        self.namespaces.check(manifest::namespace(profile, &cluster.namespace)).await
     }
 
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {

@@ -120,7 +120,7 @@ impl Sites {
 
     /// A watch has told all, since that moment.
     pub(crate) fn complete(&self, watch: &Watch, begun: u64) {
-        {
+        let in_sync = {
             let mut state = self.state.lock();
             let within =
                 |key: &Key| watch.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
@@ -132,8 +132,11 @@ impl Sites {
             places
                 .retain(|uid, key| sites.get(key).is_some_and(|site| site.uids().any(|known| known == uid)));
             state.stale.remove(watch.index);
+            state.stale.is_in_sync(watch.namespace.as_deref())
+        };
+        if in_sync {
+            self.tell(WorldChange::Everything);
         }
-        self.tell(WorldChange::Everything);
     }
 
     /// A watch cannot tell any more.

@@ -34,13 +34,18 @@ impl StaleWatches {
         match self.0.values().find(|watch| watch.covers(namespace)) {
             None => Ok(()),
             Some(StaleWatch { why: Some(why), .. }) => Err(ProviderError::transient("Unknown", why.clone())),
-            Some(_) => Err(ProviderError::not_yet("Kubernetes has not told yet what is there")),
+            Some(_) => Err(ProviderError::not_yet("Kubernetes has not listed its objects yet")),
         }
     }
 
     /// A watch cannot report any more.
     pub(crate) fn add(&mut self, index: usize, namespace: Option<String>, why: String) {
         self.0.insert(index, StaleWatch { namespace, why: Some(why) });
+    }
+
+    /// Whether every watch of a namespace is in sync; none is of all namespaces.
+    pub(crate) fn is_in_sync(&self, namespace: Option<&str>) -> bool {
+        namespace.map_or(self.0.is_empty(), |namespace| self.check(namespace).is_ok())
     }
 
     /// A watch has listed everything.

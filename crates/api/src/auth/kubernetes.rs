@@ -98,8 +98,7 @@ impl KubernetesTokens {
 
     async fn principal(&self, identity: TokenIdentity) -> Result<Principal, AuthError> {
         let user = &identity.user;
-        let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
-        let (name, project) = match account {
+        let (name, project) = match service_account(user) {
             Some((namespace, name)) => {
                 let no_project = || {
                     let message = format!(
@@ -118,6 +117,11 @@ impl KubernetesTokens {
     }
 }
 
+/// The namespace and the name of a service account; none for other users.
+fn service_account(user: &str) -> Option<(&str, &str)> {
+    user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')
+}
+
 fn failed(error: IdentityError) -> AuthError {
     let message = |why: String| format!("cannot tell who is calling: {why}");
     match error {
@@ -128,8 +132,7 @@ fn failed(error: IdentityError) -> AuthError {
 
 /// The groups that Kubernetes gives a user without a token.
 fn implied_groups(user: &str) -> Vec<String> {
-    let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
-    let of_account = account
+    let of_account = service_account(user)
         .map(|(namespace, _)| [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")]);
     of_account.into_iter().flatten().chain(["system:authenticated".to_owned()]).collect()
 }

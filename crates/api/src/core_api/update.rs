@@ -36,7 +36,7 @@ pub(super) fn update(
     if mask.paths.is_empty() {
         return Err(ApiError::invalid(format!(
             "nothing to update: name at least one of {} in update_mask",
-            FIELDS.iter().chain(PARTS).copied().collect::<Vec<_>>().join(", ")
+            updatable()
         )));
     }
     create::plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
@@ -45,7 +45,7 @@ pub(super) fn update(
         if !(FIELDS.contains(&path.as_str()) || PARTS.iter().any(|whole| is_below(path, whole))) {
             return Err(ApiError::invalid(format!(
                 "update_mask has '{path}', which cannot be changed: what can is {}",
-                FIELDS.iter().chain(PARTS).copied().collect::<Vec<_>>().join(", ")
+                updatable()
             )));
         }
     }
@@ -71,6 +71,11 @@ pub(super) fn update(
         limits: Some(limits).filter(|limits| *limits != LimitsChange::default()),
         ..ClusterUpdate::default()
     })
+}
+
+/// Everything that an update may change, for messages.
+fn updatable() -> String {
+    FIELDS.iter().chain(PARTS).copied().collect::<Vec<_>>().join(", ")
 }
 
 /// The message that has both the head and the groups.

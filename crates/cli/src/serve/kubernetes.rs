@@ -15,8 +15,8 @@ use crate::files::write_private;
 /// The file of the data folder that says which Kubernetes it was the last time.
 const REMEMBERED: &str = "kubernetes.json";
 
-/// A token that is nobody's, to see whether one may ask.
-const NOBODY: &str = "nobody";
+/// A token, user and namespace that do not exist, to find out whether Muster may ask.
+const UNKNOWN: &str = "unknown";
 
 /// Connects to the Kubernetes that the settings name; none if they name none. One that was there before may be away.
 pub(super) async fn connect(
@@ -49,11 +49,11 @@ pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     let reviews = TokenReviews::new(&options(settings)).await;
     let reviews = reviews.context("cannot ask Kubernetes who is calling")?;
     // One that is away may come back; one that does not let us ask lets nobody in.
-    if let Err(IdentityError::NotAllowed(why)) = reviews.identify_token(NOBODY).await {
+    if let Err(IdentityError::NotAllowed(why)) = reviews.identify_token(UNKNOWN).await {
         bail!("auth is 'kubernetes', and it cannot be asked who is calling: {why}");
     }
-    let user = TokenIdentity { user: NOBODY.to_owned(), groups: Vec::new() };
-    if let Err(IdentityError::NotAllowed(why)) = reviews.may_create_pods(&user, NOBODY).await {
+    let user = TokenIdentity { user: UNKNOWN.to_owned(), groups: Vec::new() };
+    if let Err(IdentityError::NotAllowed(why)) = reviews.may_create_pods(&user, UNKNOWN).await {
         bail!("auth is 'kubernetes', and it cannot be asked what callers may do: {why}");
     }
     Ok(KubernetesTokens::new(

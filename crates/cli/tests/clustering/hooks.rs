@@ -127,8 +127,8 @@ async fn this_machine_is_not_called_and_time_lets_nodes_go() {
     assert!(hook.heard_nothing(), "it was called");
     let id = cluster["id"].as_str().unwrap();
     let events = service.get(&format!("/events?cluster_id={id}&level=WARN")).await.body["events"].clone();
-    let told = events.as_array().unwrap().iter().find(|event| event["action"] == "HookNotDelivered");
-    let words = told.expect("an event")["status_reason"].as_str().unwrap().to_owned();
+    let failed = events.as_array().unwrap().iter().find(|event| event["action"] == "HookNotDelivered");
+    let words = failed.expect("an event")["status_reason"].as_str().unwrap().to_owned();
     assert!(words.contains("this server does not connect to localhost"), "{words}");
     assert!(!words.contains("secret"), "{words}");
     deleted(&service).await;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{ClusterRecipe, NodeRecipe, SHOWN};
 use crate::change::{ClusterUpdate, NodeChange, ShapeChange};
@@ -52,20 +51,25 @@ impl GivenRecipe {
             return;
         }
         let Self { mut env, mut head } = Self::stored_in(spec);
-        let shown = spec.entry(SHOWN).or_insert(Value::Null);
+        let shown = spec.entry(SHOWN).or_insert_with(|| json!({}));
         if let Some(change) = &update.env {
             change.apply(&mut env);
-            set(shown, "/envs", env);
+            set(shown, "/envs", json!(env));
         }
         if let Some(change) = &update.head {
             change.apply(&mut head);
             let NodeChange { image, env, args, shape: ShapeChange { cpu, memory, gpu } } = change;
-            image.is_some().then(|| set(shown, "/clusterSpec/headGroupSpec/image", head.image));
-            env.is_some().then(|| set(shown, "/clusterSpec/headGroupSpec/environment", head.env));
-            args.is_some().then(|| set(shown, "/clusterSpec/headGroupSpec/args", head.args));
-            cpu.map(|cpu| set(shown, "/clusterSpec/headGroupSpec/shape/cpu", cpu));
-            memory.map(|memory| set(shown, "/clusterSpec/headGroupSpec/shape/memory", memory));
-            gpu.map(|gpu| set(shown, "/clusterSpec/headGroupSpec/shape/gpu", gpu));
+            let fields = [
+                ("image", image.is_some(), json!(head.image)),
+                ("environment", env.is_some(), json!(head.env)),
+                ("args", args.is_some(), json!(head.args)),
+                ("shape/cpu", cpu.is_some(), json!(cpu)),
+                ("shape/memory", memory.is_some(), json!(memory)),
+                ("shape/gpu", gpu.is_some(), json!(gpu)),
+            ];
+            for (field, _, value) in fields.into_iter().filter(|(_, named, _)| *named) {
+                set(shown, &format!("/clusterSpec/headGroupSpec/{field}"), value);
+            }
         }
         spec.insert(CHANGED.to_owned(), Value::Bool(true));
     }
@@ -107,9 +111,9 @@ fn read<T: DeserializeOwned + Default>(stored: &Value) -> T {
 }
 
 /// Stores a value at a path of field names; an empty one is left out, as the API does.
-fn set<T: Serialize + Default + PartialEq>(stored: &mut Value, path: &str, value: T) {
+fn set(stored: &mut Value, path: &str, value: Value) {
     let (parent, field) = path.rsplit_once('/').unwrap_or_default();
-    if value == T::default() {
+    if [Value::Null, json!([]), json!({})].contains(&value) {
         let parent = stored.pointer_mut(parent).and_then(Value::as_object_mut);
         parent.map(|parent| parent.remove(field));
         return;
@@ -121,7 +125,7 @@ fn set<T: Serialize + Default + PartialEq>(stored: &mut Value, path: &str, value
         }
         place = &mut place[field];
     }
-    *place = serde_json::to_value(value).unwrap_or_default();
+    *place = value;
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Who may decide what local processes run: they run as the server's own user.
 
 use muster_core::change::Change;
-use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
-use muster_core::node::Node;
 use muster_core::principal::Principal;
 
 use crate::admission::request::SubmitError;
@@ -28,34 +26,19 @@ impl Engine {
         Err(SubmitError::LocalCode)
     }
 
-    /// The same for a change of a cluster that names what its local processes run.
-    pub(crate) fn check_cluster_code(
+    /// The same for a change that names what local processes run. Naming the present value counts too: by the time the
+    /// change is made, an admin may have changed it.
+    pub(crate) fn check_changed_code(
         &self,
         principal: &Principal,
-        cluster: &Cluster,
+        instance: &InstanceId,
         change: &Change,
     ) -> Result<(), SubmitError> {
-        // Naming the present value counts too: by the time the update runs, an admin may have changed it.
-        match change {
-            Change::UpdateCluster(update) if update.names_recipe() => {
-                self.check_local_code(principal, &cluster.instance)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The same for a change of a node.
-    pub(crate) fn check_node_code(
-        &self,
-        principal: &Principal,
-        node: &Node,
-        change: &Change,
-    ) -> Result<(), SubmitError> {
-        match change {
-            Change::UpdateNode(update) if update.profile_id.is_some() => {
-                self.check_local_code(principal, &node.instance)
-            }
-            _ => Ok(()),
-        }
+        let names_code = match change {
+            Change::UpdateCluster(update) => update.names_recipe(),
+            Change::UpdateNode(update) => update.profile_id.is_some(),
+            _ => false,
+        };
+        if names_code { self.check_local_code(principal, instance) } else { Ok(()) }
     }
 }

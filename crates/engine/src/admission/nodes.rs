@@ -114,7 +114,7 @@ impl Engine {
         if node.role == NodeRole::Head && matches!(change, Change::DeleteNode(_)) {
             return Err(SubmitError::NotSupported(HEAD_STAYS.to_owned()));
         }
-        self.check_node_code(&caller.principal, &node, &change)?;
+        self.check_changed_code(&caller.principal, &node.instance, &change)?;
         let cluster = match node.cluster_id {
             Some(id) => self.context.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none()),
             None => None,

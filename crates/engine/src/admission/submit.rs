@@ -90,7 +90,7 @@ impl Engine {
         if cluster.deleted_at.is_some() {
             return Err(StoreError::NotFound { kind: "cluster", given: cluster.name }.into());
         }
-        self.check_cluster_code(&caller.principal, &cluster, &change)?;
+        self.check_changed_code(&caller.principal, &cluster.instance, &change)?;
         if let Some(refusal) = self.refusal(&change, &cluster, node).await? {
             return Err(SubmitError::NotSupported(refusal));
         }

@@ -37,6 +37,11 @@ struct Template {
     spec: Map<String, Value>,
 }
 
+/// The namespace of a profile's pods, without reading the rest of it: every observation asks.
+pub(super) fn namespace<'a>(profile: &'a Profile, otherwise: &'a str) -> &'a str {
+    profile.properties.get("namespace").and_then(Value::as_str).unwrap_or(otherwise)
+}
+
 impl PodRecipe {
     /// Reads the properties of a profile; the sentence says what is wrong.
     pub(super) fn of(profile: &Profile) -> Result<Self, String> {
@@ -76,11 +81,6 @@ impl PodRecipe {
             Ok(Value::Object(properties)) => properties,
             _ => Map::new(),
         }
-    }
-
-    /// Where nodes are made.
-    pub(super) fn namespace<'a>(&'a self, otherwise: &'a str) -> &'a str {
-        self.namespace.as_deref().unwrap_or(otherwise)
     }
 
     /// The pod of a node.

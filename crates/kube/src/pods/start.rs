@@ -7,7 +7,7 @@ use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 
 use super::Pods;
-use super::manifest::PodRecipe;
+use super::manifest::{self, PodRecipe};
 use super::table::OwnPod;
 use crate::write::Deleted;
 
@@ -51,7 +51,7 @@ impl Pods {
     }
 
     async fn make(&self, call: FencedCall<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
-        let namespace = recipe.namespace(&call.cluster.namespace);
+        let namespace = manifest::namespace(call.profile, &call.cluster.namespace);
         self.namespaces.check_served(namespace)?;
         self.writer.make_node(recipe.manifest(node, namespace), node.id, call.fence).await
     }

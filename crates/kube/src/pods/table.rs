@@ -115,8 +115,8 @@ impl State {
         let mut pods = own.filter_map(|place| self.pods.get(place)).peekable();
         let first = pods.peek().copied();
         let known = pods.find(|pod| Some(pod.facts.uid.as_str()) == uid);
-        // A pod that others made has no node in its label.
-        let adopted = || self.pods.get(&(namespace?.to_owned(), name?.to_owned()));
+        // An adopted pod has no node in its label, and its row no UID.
+        let adopted = || self.pods.get(&(namespace?.to_owned(), name.filter(|_| uid.is_none())?.to_owned()));
         known.or(first).or_else(adopted)
     }
 

@@ -10,9 +10,8 @@ use muster_engine::ports::provider::{ClusterTarget, FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 use serde_json::Value;
 
-use super::manifest::PodRecipe;
 use super::table::{Lookup, OwnPod, PodRef};
-use super::{AT_ONCE, Pods};
+use super::{AT_ONCE, Pods, manifest};
 use crate::facts::LeanPod;
 use crate::marks;
 
@@ -32,10 +31,7 @@ impl Pods {
         target: ClusterTarget<'_>,
         nodes: &[Node],
     ) -> Result<Vec<Option<OwnPod>>, ProviderError> {
-        // A recipe that cannot be read names no namespace.
-        let recipe = PodRecipe::of(target.profile).ok();
-        let namespace = &target.cluster.namespace;
-        let home = recipe.as_ref().map_or(namespace.as_str(), |recipe| recipe.namespace(namespace));
+        let home = manifest::namespace(target.profile, &target.cluster.namespace);
         let ids = nodes.iter().map(|node| node.id);
         let lookups: Vec<(NodeId, Lookup)> = ids.zip(self.table.look_up(nodes, home)?).collect();
         let found = stream::iter(lookups).map(|(node, lookup)| async move {
