@@ -57,14 +57,20 @@ fn a_path_that_leaves_its_top_level_module_by_super_is_found() {
     assert!(leaves_crate_root("policy/batch.rs", "use super::super::actions::resize;"));
     assert!(!leaves_crate_root("policy/batch.rs", "use super::Settings; // super::super::x"));
     assert!(!leaves_crate_root("policy/batch/plan.rs", "mod tests { use super::super::x; }"));
+    assert!(leaves_crate_root("policy.rs", "use super::start::run;\nmod tests { use super::*; }"));
+    assert!(!leaves_crate_root("policy.rs", "mod tests { use super::*; }"));
+    assert!(leaves_crate_root("policy.rs", "mod tests { use super::super::start; }"));
 }
 
-/// Whether a file names a module outside its top-level module by `super`; modules inside the file are ignored, unless
-/// they are at least as deep.
+/// Whether a file names a module outside its top-level module by `super`; a module of tests at its end is one deeper.
 fn leaves_crate_root(file: &str, text: &str) -> bool {
-    let depth = file.split('/').count() + usize::from(text.contains("mod tests {"));
-    let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
-    code.contains(&"super::".repeat(depth))
+    let depth = file.split('/').count();
+    let (code, tests) = text.split_once("mod tests {").unwrap_or((text, ""));
+    let leaves = |text: &str, depth: usize| {
+        let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+        code.contains(&"super::".repeat(depth))
+    };
+    leaves(code, depth) || leaves(tests, depth + 1)
 }
 
 fn layer_of(module: &str) -> Option<usize> {

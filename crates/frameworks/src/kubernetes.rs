@@ -3,6 +3,7 @@
 //! A flavor is one way to do it: an operator's custom resources, or plain objects of our own. Whoever uses this knows
 //! neither the operators nor their objects; it only makes, follows and patches what it is told to.
 
+mod container;
 mod dask_operator;
 mod domino;
 mod flavor;
@@ -18,6 +19,7 @@ mod words;
 
 use muster_core::cluster::Framework;
 
+pub use container::ContainerChange;
 pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
 pub use metadata::USER;
 pub use object::{Kind, Manifest, POD, Part, Watched};

@@ -43,7 +43,7 @@ use crate::sites::{Key, Site};
 use crate::which::Certain;
 use crate::write::{Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
-use steps::{joined, relabelled, resized};
+use steps::{relabelled, resized};
 
 /// How long a request waits for a server that has just started to know what is there.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -400,7 +400,7 @@ impl OperatorProvider for Operated {
                 steps.extend(remade.map_err(invalid)?);
             }
             steps.extend(relabelled(site, before, call.cluster));
-            Ok(joined(steps))
+            Ok(steps)
         };
         self.write_steps(&stand, &steps, call).await
     }

@@ -155,7 +155,8 @@ fn put_path(
     }
 }
 
-/// The fields that a body has, down to those that are replaced as a whole.
+/// The fields that a body has, down to those that are replaced as a whole. Of a list of messages also those of each
+/// element, with its place: `groups`, `groups.0.size`.
 fn paths_of(message: &MessageDescriptor, body: &Map<String, Value>) -> Vec<String> {
     let mut paths = Vec::new();
     collect_paths(message, body, "", &mut paths);
@@ -174,6 +175,14 @@ fn collect_paths(
         match (field.kind(), value) {
             (Kind::Message(inner), Value::Object(members)) if !field.is_map() && is_ours(&inner) => {
                 collect_paths(&inner, members, &format!("{path}."), paths);
+            }
+            (Kind::Message(inner), Value::Array(elements)) if is_ours(&inner) => {
+                for (place, element) in elements.iter().enumerate() {
+                    if let Value::Object(members) = element {
+                        collect_paths(&inner, members, &format!("{path}.{place}."), paths);
+                    }
+                }
+                paths.push(path);
             }
             _ => paths.push(path),
         }

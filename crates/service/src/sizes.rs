@@ -2,11 +2,14 @@
 //!
 //! The engine checks again when the action runs: members may have come or gone by then.
 
+use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::resize::{Resize, ResizeError, Sizes};
 use muster_engine::action_data::ActionData;
 use muster_engine::intent::{Baseline, Intent};
+use muster_store::Direction;
+use muster_store::reads::{ActionQuery, ActionSort};
 
 pub use muster_engine::intent::IntentError;
 
@@ -33,6 +36,24 @@ pub fn after(cluster: &Cluster, change: &Change, limit: u32) -> Result<Cluster, 
 }
 
 impl Service {
+    /// The cluster as it will be once the changes are applied that wait now, as far as these are possible.
+    pub async fn after_waiting(&self, cluster: &Cluster) -> Result<Cluster, ServiceError> {
+        let query = ActionQuery {
+            cluster: Some(cluster.id),
+            top_level: true,
+            kinds: vec![ActionKind::ClusterUpdate, ActionKind::ClusterResize],
+            statuses: vec![ActionStatus::Ready, ActionStatus::Running],
+            sort: vec![(ActionSort::CreatedAt, Direction::Ascending)],
+            ..ActionQuery::default()
+        };
+        let waiting = self.engine.store().actions(&query).await?.items;
+        let waiting = waiting.iter().filter(|action| action.applied_at.is_none());
+        let changes = waiting.filter_map(|action| Change::read(action.kind, &action.inputs).ok());
+        Ok(changes.fold(cluster.clone(), |cluster, change| {
+            after(&cluster, &change, self.max_nodes()).unwrap_or(cluster)
+        }))
+    }
+
     /// Refuses a change whose sizes do not fit the present members and bounds.
     pub async fn check_sizes(&self, cluster: &Cluster, change: &Change) -> Result<(), SizeError> {
         let group = change.group();

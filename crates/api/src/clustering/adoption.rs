@@ -25,7 +25,7 @@ impl<'b> Wanted<'b> {
         let snapshot = form.boolean("snapshot")?.unwrap_or(false);
         form.require("identity").require("type").done()?;
         if identity.is_empty() {
-            return Err(SenlinError::bad("The identity is empty: what shall be adopted?"));
+            return Err(SenlinError::bad("The identity is empty: give the id of what to adopt"));
         }
         if snapshot {
             return Err(SenlinError::bad(format!("there are no snapshots of {kind}: leave out snapshot")));

@@ -1,6 +1,7 @@
 //! Every route of the clustering API, its authorization, and its handler.
 
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter};
@@ -177,11 +178,17 @@ impl Clustering {
     }
 }
 
-async fn serve(api: Clustering, route: &Route, path: RawPathParams, request: Request) -> Response {
+async fn serve(
+    api: Clustering,
+    route: &Route,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let path = path.iter().map(|(_, value)| value.to_owned()).collect();
     let tls = api.tls;
     let answered = async {
+        let path = path.map_err(|_| SenlinError::bad("The path has bytes that are no UTF-8"))?;
+        let path = path.iter().map(|(_, value)| value.to_owned()).collect();
         let mut call = Call::read(api, &parts, path, body, tls).await?;
         let version = call.version;
         call.authorize(&route.case)?;

@@ -132,7 +132,8 @@ impl ClusterService for CoreApi {
             let mut given = request.cluster.unwrap_or_default();
             self.resolve_shapes(&mut given)?;
             let mask = request.update_mask.unwrap_or_default();
-            let update = update::update(&cluster, &given, &mask, self.service.max_nodes())?;
+            let present = self.service.after_waiting(&cluster).await?;
+            let update = update::update(&present, &given, &mask, self.service.max_nodes())?;
             let change = Change::UpdateCluster(Box::new(update));
             Ok(self.service.change_cluster(caller, &cluster, change).await?)
         });
@@ -145,7 +146,8 @@ impl ClusterService for CoreApi {
         let scale = Box::pin(async {
             let cluster = self.find(access, &named!(request)).await?;
             let max_nodes = self.service.max_nodes();
-            let scale = update::scale(&cluster, &request.group_name, request.replicas, max_nodes)?;
+            let present = self.service.after_waiting(&cluster).await?;
+            let scale = update::scale(&present, &request.group_name, request.replicas, max_nodes)?;
             Ok(self.service.change_cluster(caller, &cluster, Change::Resize(scale)).await?)
         });
         changed(self.service.mutate(&mutation, scale).await)

@@ -252,6 +252,11 @@ async fn an_update_changes_what_it_names_and_nothing_else() {
     let row = server.get(fred).await;
     let group = &row["clusterSpec"]["workerGroupSpec"][0];
     assert_eq!((row["readyWorkers"].as_i64(), group["maxReplicas"].as_i64()), (Some(4), Some(9)), "{row}");
+    let none = json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", "replicas": 0}]}});
+    let patched = server.call(Method::PATCH, &format!("{fred}?wait_for=reached"), Some(none)).await;
+    assert_eq!(patched.status(), StatusCode::OK);
+    let row = server.get(fred).await;
+    assert_eq!(row["desiredWorkers"].as_i64().unwrap_or(0), 0, "0 is given, too: {row}");
     let many = json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", "replicas": 15_000, "max_replicas": 20_000}]}});
     let (status, word, said) = server.refusal(Method::PATCH, fred, Some(many)).await;
     assert_eq!((status, word.as_str()), (400, "OutOfBounds"), "{said}");

@@ -69,6 +69,12 @@ impl ClusterUpdate {
         Ok(update)
     }
 
+    /// Whether it concerns the nodes: how many there are, or what they are made from.
+    pub const fn concerns_nodes(&self) -> bool {
+        let Self { env, head, groups, profile_id, resize, .. } = self;
+        env.is_some() || head.is_some() || groups.is_some() || profile_id.is_some() || resize.is_some()
+    }
+
     /// The version of the format of its inputs. Engines of version 1 read labels, annotations and groups only as a whole,
     /// and neither variables nor the head.
     pub(super) fn version(&self) -> u32 {

@@ -74,10 +74,20 @@ impl GivenRecipe {
         spec.insert(CHANGED.to_owned(), Value::Bool(true));
     }
 
-    /// Drops what a cluster was given, so that it follows its profile. What a group has of its own stays.
+    /// Drops what a cluster was given for its nodes, so that they follow its profile. What a group has of its own stays,
+    /// and what does not concern the nodes.
     pub fn drop(spec: &mut Map<String, Value>) {
-        for key in [SHOWN, CHANGED] {
-            spec.remove(key);
+        spec.remove(CHANGED);
+        let Some(Value::Object(shown)) = spec.get_mut(SHOWN) else { return };
+        for key in ["version", "envs", "profileProperties"] {
+            shown.remove(key);
+        }
+        if let Some(head) =
+            shown.get_mut("clusterSpec").and_then(|spec| spec["headGroupSpec"].as_object_mut())
+        {
+            for key in ["image", "environment", "args", "shape"] {
+                head.remove(key);
+            }
         }
     }
 

@@ -29,16 +29,20 @@ const UPDATED: &str = "Update succeeded";
 /// The cluster's nodes are made from another recipe from now on: by another profile, or by what the cluster itself says
 /// of them. Its head follows with it, and with a new head those workers that cannot be without the old one; all of that
 /// is written with the intent. Other workers follow in [`roll_out`].
-pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<ProfileId>) -> Result<(), Stop> {
+pub(crate) async fn begin(
+    run: &mut ActionRun,
+    before: &Cluster,
+    new_profile: Option<Profile>,
+) -> Result<(), Stop> {
     let old = run.subject.profile.clone();
-    if let Some(id) = id {
-        let profile = check_profile(&run.context.store, &old.kind, id).await?;
+    let follows_another = new_profile.is_some();
+    if let Some(profile) = new_profile {
         run.data.update().before = Some(old.id);
         run.subject.change_profile(profile);
     }
     let (cluster, profile) = (run.subject.cluster.clone(), run.subject.profile.clone());
     let change = RecipeChange::between((before, &old), (&cluster, &profile));
-    let new_head = begin_with_head(run, &change, id.is_some()).await?;
+    let new_head = begin_with_head(run, &change, follows_another).await?;
     let follows_head = new_head && !run.subject.capabilities.workers_outlive_head;
     let concerned =
         |node: &&Node| node.role == NodeRole::Worker && change.concerns(node.role, node.group.as_deref());
@@ -47,8 +51,14 @@ pub(crate) async fn begin(run: &mut ActionRun, before: &Cluster, id: Option<Prof
     } else {
         run.subject.nodes.iter().filter(concerned).map(|node| node.id).collect()
     };
-    if id.is_some() || new_head || !recreate.is_empty() {
+    if follows_another || new_head || !recreate.is_empty() {
         run.data.update().recipe_before = Some(RecipeBefore::of(before));
+    }
+    // What failed so often that it is not started again may work with another recipe.
+    for id in &recreate {
+        if let Some(node) = run.subject.nodes.get_mut(*id) {
+            node.starts.clear();
+        }
     }
     if !recreate.is_empty() {
         run.data.update().recreate = recreate;
@@ -100,14 +110,16 @@ async fn begin_with_head(
 }
 
 /// Restores the cluster's profile and recipe after an update that did not reach all members, so that it can be requested
-/// again. Members that have profiles of their own keep the new one; where members have none, so does the cluster.
+/// again. Members that have profiles of their own keep the new one.
 pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
     let Some(rollout) = data.update.clone() else { return };
     if let Some(before) = rollout.before {
-        if !subject.capabilities.orphans {
-            return;
-        }
         subject.cluster.profile_id = before;
+        if !subject.capabilities.orphans {
+            for id in subject.nodes.ids() {
+                subject.nodes.set_profile(id, before);
+            }
+        }
     }
     if let Some(before) = rollout.recipe_before {
         before.restore(&mut subject.cluster);

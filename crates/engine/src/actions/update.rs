@@ -12,15 +12,17 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     let before = run.subject.cluster.clone();
     // Committed already by an earlier engine: merging twice would be harmless, a second generation would not.
     let begun = run.action.applied_at.is_some();
-    let profile = update.profile_id.filter(|_| !update.profile_only);
+    let follows = !update.profile_only;
+    let profile = update.profile_id.filter(|_| follows);
     if !begun {
-        if let Some(id) = update.profile_id {
-            rolling::check_profile(&run.context.store, &run.subject.profile.kind, id).await?;
-        }
+        let new_profile = match update.profile_id {
+            Some(id) => {
+                Some(rolling::check_profile(&run.context.store, &run.subject.profile.kind, id).await?)
+            }
+            None => None,
+        };
         run.subject.cluster = run.subject.intent().after(&run.change, &run.data)?;
-        if !update.profile_only
-            && let Err(stop) = rolling::begin(run, &before, profile).await
-        {
+        if follows && let Err(stop) = rolling::begin(run, &before, new_profile).await {
             // Nothing of the update is committed: the row must not say otherwise.
             run.subject.cluster = before;
             return Err(stop);
@@ -29,6 +31,10 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     }
     if profile.is_none() {
         run.control.call_provider(run.node_provider()?.update_cluster(run.call(), &before)).await??;
+    }
+    if !update.concerns_nodes() {
+        // Whether its nodes can be brought to their number does not matter here.
+        return if begun { Ok(()) } else { run.commit(true).await };
     }
     if !rolling::has_begun(&run.data) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.

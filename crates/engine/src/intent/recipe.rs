@@ -95,7 +95,7 @@ mod tests {
     #[case::metadata(json!({"metadata": {"a": 1}}), false)]
     #[case::head(json!({"head": {"image": "x"}}), true)]
     #[case::profile(json!({"profile_id": "00000000-0000-0000-0000-000000000009"}), true)]
-    #[case::whatever_its_size_is(json!({"head": {"image": "x"}, "adjustment_type": "CHANGE_IN_CAPACITY", "number": -9, "strict": true}), true)]
+    #[case::whatever_its_size_is(json!({"head": {"image": "x"}, "resize": {"adjustment_type": "CHANGE_IN_CAPACITY", "number": -9, "strict": true}}), true)]
     #[case::unknown_group(json!({"groups": [WorkerGroup { name: "other".into(), ..sample::cluster(1, 0, None).groups[0].clone() }]}), false)]
     fn a_change_of_what_nodes_are_made_from_is_recognized(#[case] inputs: Value, #[case] expected: bool) {
         let change = Change::read(ActionKind::ClusterUpdate, &inputs).unwrap();

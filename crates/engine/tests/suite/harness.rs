@@ -198,12 +198,17 @@ impl Harness {
 
     /// Returns when a healing of a cluster has ended.
     pub(crate) async fn until_healed(&self, id: ClusterId) {
+        self.until_healed_times(id, 1).await;
+    }
+
+    /// Waits until so many healings of a cluster have ended.
+    pub(crate) async fn until_healed_times(&self, id: ClusterId, times: usize) {
         eventually("the end of a healing", PATIENCE, async || {
             let query = muster_store::reads::ActionQuery { cluster: Some(id), ..Default::default() };
             let actions = self.store().actions(&query).await.expect("the store answers").items;
             let healing = |action: &Action| action.cause == muster_core::action::Cause::Healing;
-            let healed = actions.iter().any(|action| healing(action) && action.status.is_final());
-            if healed { Ok(()) } else { Err(format!("{actions:?}")) }
+            let healed = actions.iter().filter(|action| healing(action) && action.status.is_final());
+            if healed.count() >= times { Ok(()) } else { Err(format!("{actions:?}")) }
         })
         .await;
     }

@@ -172,13 +172,68 @@ async fn a_recipe_that_does_not_work_is_taken_back_and_can_be_asked_for_again(ha
 }
 
 #[database_test(Harness::open)]
+async fn a_profile_that_does_not_work_is_taken_back_with_what_was_given_before(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    updated(&harness, &cluster, other_head()).await;
+    let before = harness.cluster(cluster.id).await;
+    let profile = crate::rolling::recipe(&harness, &cluster).await;
+    harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it cannot start"));
+    let action = ended(&harness, ActionKind::ClusterUpdate, &before, json!({"profile_id": profile})).await;
+    assert_eq!(action.status, ActionStatus::Failed, "{}", action.status_reason);
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!((row.profile_id, &row.spec), (before.profile_id, &before.spec));
+    assert!(harness.nodes(cluster.id).await.iter().all(|node| node.profile_id == before.profile_id));
+    let recovered = ended(&harness, ActionKind::ClusterRecover, &row, json!({})).await;
+    assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
+}
+
+#[database_test(Harness::open)]
+async fn an_update_that_does_not_concern_the_nodes_succeeds_whatever_they_do(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let broken = || ProviderError::permanent("Broken", "it cannot start");
+    harness.provider.fail_next(Verb::Start, broken());
+    let grown = ended(
+        &harness,
+        ActionKind::ClusterResize,
+        &cluster,
+        json!({"adjustment_type": "EXACT_CAPACITY", "number": 2}),
+    );
+    assert_eq!(grown.await.status, ActionStatus::Failed);
+    harness.provider.fail_next(Verb::Start, broken());
+    let named =
+        ended(&harness, ActionKind::ClusterUpdate, &cluster, json!({"labels": {"keys": {"a": "1"}}})).await;
+    assert_eq!(named.status, ActionStatus::Succeeded, "{}", named.status_reason);
+    assert_eq!(harness.cluster(cluster.id).await.labels.len(), 1);
+}
+
+#[database_test(Harness::open)]
+async fn another_recipe_begins_a_new_count_of_starts(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let worker = harness.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Worker);
+    let worker = worker.expect("a worker").id;
+    // Every start counts, until there are too many.
+    let row =
+        async || harness.nodes(cluster.id).await.into_iter().find(|node| node.id == worker).expect("its row");
+    for healings in 1..10 {
+        harness.provider.kill(worker, "killed by signal 9");
+        harness.until_healed_times(cluster.id, healings).await;
+        if row().await.status == NodeStatus::Error {
+            break;
+        }
+    }
+    assert_eq!(row().await.status, NodeStatus::Error, "it is not started again");
+    let group = with_image(&cluster.groups[0], "image:2");
+    updated(&harness, &cluster, json!({"groups": [group]})).await;
+}
+
+#[database_test(Harness::open)]
 async fn another_profile_goes_before_what_updates_have_changed(harness: Harness) {
     let cluster = harness.created_with_head(1).await;
     updated(&harness, &cluster, other_head()).await;
     let before: Vec<Node> = harness.nodes(cluster.id).await;
     let profile = crate::rolling::recipe(&harness, &cluster).await;
     updated(&harness, &cluster, json!({"profile_id": profile})).await;
-    assert_eq!(shown_head(&harness, &cluster).await, Value::Null);
+    assert_eq!(shown_head(&harness, &cluster).await, json!({}));
     let after = harness.nodes(cluster.id).await;
     assert!(after.iter().all(|node| before.iter().all(|old| old.physical_id != node.physical_id)));
 }

@@ -10,10 +10,11 @@ use muster_core::principal::Owner;
 use muster_core::recipe::NodeRecipe;
 use serde_json::{Value, json};
 
+use super::container::ContainerChange;
 use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
 use super::metadata::USER;
 use super::object::{Kind, Manifest, Part, Watched};
-use super::patch::{add, replaced_container, replaced_entries, test};
+use super::patch::{add, replaced_entries, test};
 use super::pod::{self, Container};
 use super::words::{GroupWords, Words};
 use crate::endpoints::Endpoints;
@@ -129,18 +130,17 @@ impl Flavor for KubeRay {
     }
 
     fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        let mut operations = remade("/spec/headGroupSpec", &head(before)?, &head(after)?);
+        let mut remade = Remade::default();
+        remade.add("/spec/headGroupSpec", &head(before)?, &head(after)?);
         for wanted in &after.cluster.groups {
             let group = group(words, &wanted.name)?;
             let path = format!("/spec/workerGroupSpecs/{}", group.place);
             let made = |plan: Plan<'_>| workers(plan, plan.cluster.group(&wanted.name));
-            let changes = remade(&path, &made(before)?, &made(after)?);
-            if !changes.is_empty() {
-                operations.push(test(&format!("{path}/groupName"), &json!(group.name)));
-                operations.extend(changes);
+            if remade.add(&path, &made(before)?, &made(after)?) {
+                remade.tests.push(test(&format!("{path}/groupName"), &json!(group.name)));
             }
         }
-        Ok(vec![patch(&after.cluster.object_name, operations)])
+        Ok(remade.steps(&after.cluster.object_name))
     }
 
     fn check_remake(&self, _: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
@@ -371,14 +371,38 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
     Ok(operations)
 }
 
-fn remade(path: &str, before: &Value, after: &Value) -> Vec<Value> {
-    let container = |made: &Value| made["template"]["spec"]["containers"][0].clone();
-    let spec = format!("{path}/template/spec");
-    let keys = ["image", "resources", "env"];
-    let mut operations = replaced_container(&spec, &keys, &container(before), &container(after));
-    let parameters = format!("{path}/rayStartParams");
-    operations.extend(replaced_entries(&parameters, &before["rayStartParams"], &after["rayStartParams"]));
-    operations
+/// What is written for a changed recipe.
+#[derive(Default)]
+struct Remade {
+    tests: Vec<Value>,
+    containers: Vec<ContainerChange>,
+    parameters: Vec<Value>,
+}
+
+impl Remade {
+    /// Adds what differs in the head or in a group; whether anything does.
+    fn add(&mut self, path: &str, before: &Value, after: &Value) -> bool {
+        let container = |made: &Value| made["template"]["spec"]["containers"][0].clone();
+        let spec = format!("{path}/template/spec");
+        let change = ContainerChange::new(spec, container(before), container(after));
+        let parameters = replaced_entries(
+            &format!("{path}/rayStartParams"),
+            &before["rayStartParams"],
+            &after["rayStartParams"],
+        );
+        let differs = change.is_some() || !parameters.is_empty();
+        self.containers.extend(change);
+        self.parameters.extend(parameters);
+        differs
+    }
+
+    fn steps(self, cluster: &str) -> Vec<Step> {
+        let Self { tests, containers, parameters } = self;
+        let operations = tests.into_iter().chain(parameters).collect();
+        let containers =
+            Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Containers(containers) };
+        vec![patch(cluster, operations), containers]
+    }
 }
 
 fn patch(cluster: &str, operations: Vec<Value>) -> Step {

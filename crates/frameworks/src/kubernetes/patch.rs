@@ -11,17 +11,6 @@ pub(super) fn add(path: &str, value: &Value) -> Value {
     json!({"op": "add", "path": path, "value": value})
 }
 
-/// The first container of a pod's spec is written as it would be made now, where that differs from before; whatever
-/// else the spec has stays.
-pub(super) fn replaced_container(spec: &str, keys: &[&str], before: &Value, after: &Value) -> Vec<Value> {
-    let replaced = |key: &&str| {
-        // What is empty is not made at all, but may be there.
-        let value = if after[*key].is_null() { json!([]) } else { after[*key].clone() };
-        add(&format!("{spec}/containers/0/{key}"), &value)
-    };
-    keys.iter().filter(|key| before[**key] != after[**key]).map(replaced).collect()
-}
-
 /// Entries of a map that differ from before; those that others added stay.
 pub(super) fn replaced_entries(map: &str, before: &Value, after: &Value) -> Vec<Value> {
     let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();

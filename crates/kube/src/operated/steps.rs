@@ -61,6 +61,7 @@ impl Operated {
         steps: Vec<Step>,
         call: FencedCall<'_>,
     ) -> Result<(), ProviderError> {
+        let steps = joined(self.decide_containers(stand, steps).await?);
         // The fence says that all is written: whoever is interrupted before writes all of it again.
         let last = steps.iter().rposition(|step| is_fenced(&step.deed));
         for (index, Step { kind, name, deed }) in steps.into_iter().enumerate() {
@@ -77,6 +78,8 @@ impl Operated {
                     let patched = self.writer.patch(seen()?, operations, call.fence, last).await?;
                     stand.take(kind, &patched);
                 }
+                // Decided above.
+                Deed::Containers(_) => {}
                 Deed::Overlay(body) => {
                     let patched = self.writer.overlay(seen()?, body, call.fence, last).await?;
                     stand.take(kind, &patched);
@@ -91,6 +94,26 @@ impl Operated {
             }
         }
         Ok(())
+    }
+
+    /// Decides how containers are changed, on the objects as they are: others may have added to them. A patch is refused
+    /// if an object changes before it is written.
+    async fn decide_containers(&self, stand: &Stand, steps: Vec<Step>) -> Result<Vec<Step>, ProviderError> {
+        let mut decided = Vec::with_capacity(steps.len());
+        for Step { kind, name, deed } in steps {
+            let Deed::Containers(changes) = deed else {
+                decided.push(Step { kind, name, deed });
+                continue;
+            };
+            let object = match changes.as_slice() {
+                [] => None,
+                _ => self.writer.read(kind, &stand.key.namespace, &name).await?,
+            };
+            let operations = |object| changes.iter().flat_map(|change| change.operations(object)).collect();
+            let deed = Deed::Patch(object.as_ref().map(operations).unwrap_or_default());
+            decided.push(Step { kind, name, deed });
+        }
+        Ok(decided)
     }
 }
 
@@ -170,7 +193,7 @@ fn is_fenced(deed: &Deed) -> bool {
 }
 
 /// What is written to one object is one write, at the place of the last: what comes between may have to come first.
-pub(super) fn joined(steps: Vec<Step>) -> Vec<Step> {
+fn joined(steps: Vec<Step>) -> Vec<Step> {
     let mut joined: Vec<Step> = Vec::new();
     for mut step in steps {
         let same = |before: &Step| {

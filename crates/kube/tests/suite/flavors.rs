@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{ClusterStatus, Framework, WorkerGroup};
 use muster_engine::SubmitError;
@@ -243,6 +243,34 @@ async fn the_recipe_of_a_ray_head_is_written_and_a_restart_applies_it() {
     assert_eq!(restarted.status, ActionStatus::Succeeded, "{}", restarted.status_reason);
     let pod = harness.namespace.api::<Pod>().get(&harness.head(cluster.id).await.name).await.unwrap();
     assert_eq!(pod.spec.unwrap().containers[0].image.as_deref(), Some("example.test/ray:2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_added_to_a_container_stays_when_its_recipe_changes() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
+    let secret =
+        json!({"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}});
+    let container = "/spec/headGroupSpec/template/spec/containers/0";
+    let added = json!([
+        {"op": "add", "path": format!("{container}/env/-"), "value": secret},
+        {"op": "add", "path": format!("{container}/resources"), "value": {"limits": {"ephemeral-storage": "1Gi"}}},
+    ]);
+    let added = Patch::Json::<()>(serde_json::from_value(added).unwrap());
+    objects.patch("fred", &PatchParams::default(), &added).await.unwrap();
+    let inputs = json!({"head": {"shape": {"cpu": "2"}}, "env": {"keys": {"A": "1"}}});
+    let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    let object = objects.get("fred").await.unwrap().data;
+    let container = object.pointer(container).unwrap();
+    let variables = container["env"].as_array().unwrap();
+    assert!(
+        variables.contains(&secret) && variables.contains(&json!({"name": "A", "value": "1"})),
+        "{container}"
+    );
+    let expected = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2", "ephemeral-storage": "1Gi"}});
+    assert_eq!(container["resources"], expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

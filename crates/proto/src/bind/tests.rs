@@ -62,7 +62,9 @@ fn a_patch_without_a_mask_changes_what_its_body_has() {
     let body = json!({
         "labels": {"a": "b"},
         "idleTimeout": "10m",
-        "clusterSpec": {"head_group_spec": {"image": "i", "shape": {"cpu": "1"}}, "workerGroupSpec": []},
+        "clusterSpec": {"head_group_spec": {"image": "i", "shape": {"cpu": "1"}}, "workerGroupSpec": [
+            {"groupName": "a", "replicas": 0}, {"groupName": "b", "shape": {"memory": "1Gi"}, "environment": {}},
+        ]},
         "unknown": 1,
     });
     let request = bind("/UpdateCluster", &PLACE, "", Some(body.clone())).unwrap();
@@ -75,6 +77,11 @@ fn a_patch_without_a_mask_changes_what_its_body_has() {
             "cluster_spec.head_group_spec.image",
             "cluster_spec.head_group_spec.shape.cpu",
             "cluster_spec.worker_group_spec",
+            "cluster_spec.worker_group_spec.0.group_name",
+            "cluster_spec.worker_group_spec.0.replicas",
+            "cluster_spec.worker_group_spec.1.environment",
+            "cluster_spec.worker_group_spec.1.group_name",
+            "cluster_spec.worker_group_spec.1.shape.memory",
             "idle_timeout",
             "labels"
         ]

@@ -11,8 +11,11 @@ pub struct FieldMask {
     pub paths: Vec<String>,
 }
 
-/// A name as the `.proto` files write it.
+/// A name as the `.proto` files write it. One that begins with a capital is no name in JSON, and stays as it is.
 pub fn snake_case(name: &str) -> String {
+    if name.starts_with(|first: char| first.is_ascii_uppercase()) {
+        return name.to_owned();
+    }
     let mut snake = String::with_capacity(name.len() + 4);
     for letter in name.chars() {
         if letter.is_ascii_uppercase() {

@@ -38,15 +38,16 @@ pub(super) fn changed(
             return Err(ApiError::invalid(format!("worker group '{name}' is given twice: give it once")));
         }
         let nothing = wire::WorkerGroupSpec { group_name: name.clone(), ..wire::WorkerGroupSpec::default() };
-        if fields.is_whole() && *group == nothing {
+        let gives_any = fields.of_element(mask, GROUPS, place).gives_any(UPDATABLE);
+        if fields.is_whole() && !gives_any.unwrap_or(*group != nothing) {
             return Err(ApiError::invalid(format!(
                 "worker group '{name}' is given with nothing that changes: give what changes of {}",
                 UPDATABLE.join(", ")
             )));
         }
     }
-    let changes: Vec<GroupChange> =
-        given.iter().map(|group| group_change(cluster, group, &fields)).collect::<Result<_, _>>()?;
+    let change = |(place, group)| group_change(cluster, group, &fields.of_element(mask, GROUPS, place));
+    let changes: Vec<GroupChange> = given.iter().enumerate().map(change).collect::<Result<_, _>>()?;
     let update = ClusterUpdate { groups: Some(changes.clone()), ..ClusterUpdate::default() };
     sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit)?;
     Ok(changes)
@@ -120,6 +121,7 @@ fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) ->
 mod tests {
     use std::collections::BTreeMap;
 
+    use muster_core::change::{MapChange, NodeChange, ShapeChange};
     use muster_core::cluster::{Framework, WorkerGroup};
     use muster_core::recipe::NodeRecipe;
     use muster_core::sample;
@@ -174,6 +176,27 @@ mod tests {
         let given = wire::WorkerGroupSpec { replicas: 1, max_replicas: Some(5), ..named() };
         let group = updated(Some(given), "cluster_spec.worker_group_spec.max_replicas").unwrap();
         assert_eq!((group.desired, group.max), (2, Some(5)));
+    }
+
+    #[test]
+    fn what_a_body_gives_counts_also_if_it_is_a_default() {
+        let paths = ["", ".0.group_name", ".0.replicas", ".0.environment", ".0.shape.memory"];
+        let mask = FieldMask { paths: paths.iter().map(|path| format!("{GROUPS}{path}")).collect() };
+        let shape = Some(wire::Shape { memory: "2Gi".to_owned(), ..wire::Shape::default() });
+        let group = wire::WorkerGroupSpec { shape, ..named() };
+        let spec = wire::ClusterSpec { worker_group_spec: vec![group], ..wire::ClusterSpec::default() };
+        let given = wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() };
+        let changes = changed(&ray(), &given, &mask, 10).unwrap();
+        let node = NodeChange {
+            env: Some(MapChange::All(BTreeMap::new())),
+            shape: ShapeChange { memory: Some("2Gi".parse().ok()), ..ShapeChange::default() },
+            ..NodeChange::default()
+        };
+        let expected = GroupChange { name: "g".to_owned(), desired: Some(0), node, ..GroupChange::default() };
+        assert_eq!(changes, [expected]);
+        let only_name = FieldMask { paths: vec![GROUPS.to_owned(), format!("{GROUPS}.0.group_name")] };
+        let refused = changed(&ray(), &given, &only_name, 10).unwrap_err();
+        assert!(refused.message.contains("given with nothing that changes"), "{refused}");
     }
 
     #[rstest]

@@ -2,6 +2,9 @@
 //!
 //! A path that names a field, or a key of a map, replaces it, also by nothing. A path that names a whole message changes
 //! the fields that the request gives; the others stay. What the mask does not name is ignored.
+//!
+//! A message of gRPC does not say whether a field was given with its default or not at all; then it counts as not given.
+//! A body of JSON does, also for each element of a list: see [`Fields::of_element`].
 
 use std::collections::BTreeMap;
 
@@ -73,25 +76,31 @@ pub(super) fn map_change(named: &[&str], given: &BTreeMap<String, String>) -> Op
     Some(MapChange::Keys { keys })
 }
 
+/// The fields of a message that a mask names, each with what is named below it.
+type Named<'m> = Vec<(&'m str, &'m str)>;
+
 /// The fields of a message that a mask names.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fields<'m> {
-    /// Each with what is named below it; an empty one is the whole message.
-    named: Vec<(&'m str, &'m str)>,
+    /// An empty one is the whole message.
+    named: Named<'m>,
+    /// The fields that the request gives, if that is known.
+    given: Option<Named<'m>>,
 }
 
 impl<'m> Fields<'m> {
     /// Reads the paths of a mask at or below `whole`; fields that are not among `updatable` are refused.
     pub(super) fn of(mask: &'m FieldMask, whole: &str, updatable: &[&str]) -> Result<Self, ApiError> {
         let mut named = Vec::new();
-        for rest in below(mask, whole) {
-            let (field, part) = rest.split_once('.').unwrap_or((rest, ""));
+        for (field, part) in below(mask, whole).into_iter().filter(|rest| place_of(rest).is_none()).map(split)
+        {
             let has_part = match field {
                 ENVIRONMENT => true,
                 SHAPE => AMOUNTS.contains(&part),
                 _ => false,
             };
             if !(field.is_empty() || updatable.contains(&field)) || !(part.is_empty() || has_part) {
+                let rest = if part.is_empty() { field.to_owned() } else { format!("{field}.{part}") };
                 return Err(ApiError::invalid(format!(
                     "update_mask has '{whole}.{rest}', which cannot be changed: what can is {}",
                     updatable.join(", ")
@@ -99,7 +108,14 @@ impl<'m> Fields<'m> {
             }
             named.push((field, part));
         }
-        Ok(Self { named })
+        Ok(Self { named, given: None })
+    }
+
+    /// The same for one element of a list, of which a body in JSON says what it gives.
+    pub(super) fn of_element(&self, mask: &'m FieldMask, whole: &str, place: usize) -> Self {
+        let all = below(mask, whole).into_iter().filter_map(place_of);
+        let own: Named<'m> = all.filter(|(of, _)| *of == place).map(|(_, rest)| split(rest)).collect();
+        Self { named: self.named.clone(), given: Some(own).filter(|own| !own.is_empty()) }
     }
 
     /// Whether it names the whole message.
@@ -107,14 +123,22 @@ impl<'m> Fields<'m> {
         self.named.iter().any(|(field, _)| field.is_empty())
     }
 
+    /// Whether the request gives any of these fields, if that is known.
+    pub(super) fn gives_any(&self, fields: &[&str]) -> Option<bool> {
+        Some(self.given.as_ref()?.iter().any(|(field, _)| fields.contains(field)))
+    }
+
     /// What is named of a field: empty for all of it.
     fn parts(&self, field: &str) -> Vec<&str> {
-        self.named.iter().filter(|(named, _)| *named == field).map(|(_, part)| *part).collect()
+        let given = self.given.iter().flatten().filter(|_| self.is_whole());
+        let all = self.named.iter().chain(given);
+        all.filter(|(named, _)| *named == field).map(|(_, part)| *part).collect()
     }
 
     /// The value that a field gets; none if it stays as it is.
     pub(super) fn take<T: Clone + Default + PartialEq>(&self, field: &str, given: &T) -> Option<T> {
-        let named = !self.parts(field).is_empty() || (self.is_whole() && *given != T::default());
+        let is_given = self.given.is_none() && *given != T::default();
+        let named = !self.parts(field).is_empty() || (self.is_whole() && is_given);
         named.then(|| given.clone())
     }
 
@@ -135,15 +159,27 @@ impl<'m> Fields<'m> {
     /// The change of a shape: amounts that are named one by one leave the others as they are.
     fn shape_change(&self, given: Option<&wire::Shape>) -> Result<ShapeChange, InvalidShape> {
         let parts = self.parts(SHAPE);
-        let whole = parts.contains(&"") || parts.contains(&"name") || (self.is_whole() && given.is_some());
-        let named = |amount: &str| whole || parts.contains(&amount);
+        let whole = parts.contains(&"") || parts.contains(&"name");
+        let of_given = |is_given: bool| self.is_whole() && self.given.is_none() && is_given;
+        let named = |amount: &str, is_given: bool| whole || parts.contains(&amount) || of_given(is_given);
         let Shape { cpu, memory, gpu, .. } = create::shape(given)?;
         Ok(ShapeChange {
-            cpu: named("cpu").then_some(cpu),
-            memory: named("memory").then_some(memory),
-            gpu: named("gpu").then_some(gpu),
+            cpu: named("cpu", cpu.is_some()).then_some(cpu),
+            memory: named("memory", memory.is_some()).then_some(memory),
+            gpu: named("gpu", gpu.is_some()).then_some(gpu),
         })
     }
+}
+
+/// A field, and what is named below it.
+fn split(rest: &str) -> (&str, &str) {
+    rest.split_once('.').unwrap_or((rest, ""))
+}
+
+/// The place of an element of a list, and what is named of it.
+fn place_of(rest: &str) -> Option<(usize, &str)> {
+    let (place, rest) = split(rest);
+    Some((place.parse().ok()?, rest))
 }
 
 /// The fields of a head or group that its nodes are made from.

@@ -117,3 +117,15 @@ fn what_was_given_goes_before_a_profile_of_its_own() {
         ClusterRecipe::from_stored(&profile.properties)
     );
 }
+
+#[test]
+fn what_does_not_concern_the_nodes_outlives_a_change_of_the_profile() {
+    let (mut cluster, _) = created();
+    cluster.spec[SHOWN]["app"] = json!("a1");
+    cluster.spec[SHOWN]["ephemeral"] = json!(true);
+    GivenRecipe::update(&mut cluster.spec, &update(&json!({"env": {"A": "1"}})));
+    GivenRecipe::drop(&mut cluster.spec);
+    let head = json!({"serviceType": "NodePort", "newer": 1});
+    let left = json!({"app": "a1", "ephemeral": true, "clusterSpec": {"headGroupSpec": head}});
+    assert_eq!(Value::Object(cluster.spec), json!({SHOWN: left}));
+}

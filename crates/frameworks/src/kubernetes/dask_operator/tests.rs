@@ -263,24 +263,23 @@ fn another_recipe_is_written_to_the_group_and_to_the_root() {
     let new = recipe(&json!({"image": "mine:2"}));
     let plan = |recipe| Plan { cluster: &cluster, recipe };
     let steps = DaskOperator.remake(plan(&old), plan(&new), &[&root, &group]).expect("it is possible");
-    let written: Vec<(&str, Vec<&str>)> = steps
-        .iter()
-        .map(|step| {
-            let Deed::Patch(operations) = &step.deed else { panic!("a patch: {step:?}") };
-            let path =
-                |operation: &'_ Value| operation["path"].as_str().is_some_and(|path| path.ends_with("image"));
-            let images = operations.iter().filter(|operation| path(operation));
-            (step.name.as_str(), images.filter_map(|operation| operation["value"].as_str()).collect())
-        })
-        .collect();
-    assert_eq!(written, [("fred-default", vec!["mine:2"]), ("fred", vec!["mine:2", "mine:2"])]);
-    let Deed::Patch(operations) = &steps[0].deed else { panic!("a patch") };
-    // Variables that are not wanted any more go; what stays as it was is not written.
-    assert!(
-        operations.contains(&json!({"op": "add", "path": "/spec/worker/spec/containers/0/env", "value": []}))
-    );
-    let resources = "/spec/worker/spec/containers/0/resources";
-    assert!(operations.iter().all(|operation| operation["path"] != resources), "{operations:?}");
+    let container =
+        json!({"image": "mine:1", "env": [{"name": "A", "value": "1"}, {"name": "THEIRS", "value": "1"}]});
+    let spec = json!({"containers": [container]});
+    let object = json!({"spec": {"worker": {"spec": spec}, "scheduler": {"spec": spec}}});
+    let operations = |step: &Step| -> Vec<Value> {
+        let Deed::Containers(changes) = &step.deed else { panic!("containers: {step:?}") };
+        changes.iter().flat_map(|change| change.operations(&object)).collect()
+    };
+    let image = |part: &str| json!({"op": "add", "path": format!("/spec/{part}/spec/containers/0/image"), "value": "mine:2"});
+    // A variable that is not wanted any more goes; what others added, and what stays as it was, is not touched.
+    let env = json!({
+        "op": "add", "path": "/spec/worker/spec/containers/0/env", "value": [{"name": "THEIRS", "value": "1"}],
+    });
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["fred-default", "fred"]);
+    assert_eq!(operations(&steps[0]), [image("worker"), env.clone()]);
+    assert_eq!(operations(&steps[1]), [image("scheduler"), image("worker"), env]);
 }
 
 #[test]

@@ -8,14 +8,12 @@
 use serde_json::{Value, json};
 
 use super::{AUTOSCALER, CLUSTER, WORKER_GROUP, make};
+use crate::kubernetes::container::ContainerChange;
 use crate::kubernetes::flavor::{Deed, Plan, Resize, Step, Victim};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::{DEPLOYMENT, Kind};
-use crate::kubernetes::patch::{add, replaced_container};
+use crate::kubernetes::patch::add;
 use crate::kubernetes::words::Words;
-
-/// What a container is remade in.
-const REMADE: [&str; 4] = ["image", "resources", "env", "args"];
 
 pub(super) fn resize(words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
@@ -70,13 +68,15 @@ pub(super) fn remake(before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Res
     let worker = |Plan { cluster, recipe }: Plan<'_>| {
         make::worker(recipe, &recipe.workers(cluster.group(&group.name)))
     };
-    let workers = || replaced_container("/spec/worker/spec", &REMADE, &worker(before), &worker(after));
+    let workers = ContainerChange::new("/spec/worker/spec", worker(before), worker(after));
     let scheduler = |plan: Plan<'_>| make::scheduler(plan.recipe);
-    let scheduler =
-        replaced_container("/spec/scheduler/spec", &REMADE, &scheduler(before), &scheduler(after));
-    // What the root says of workers counts when its operator makes the group anew.
-    let root = scheduler.into_iter().chain(workers()).collect();
-    Ok(vec![patch(&WORKER_GROUP, object, workers()), patch(&CLUSTER, &cluster.object_name, root)])
+    let scheduler = ContainerChange::new("/spec/scheduler/spec", scheduler(before), scheduler(after));
+    let step =
+        |kind, name: &str, changes| Step { kind, name: name.to_owned(), deed: Deed::Containers(changes) };
+    // What the root says of workers counts when its operator recreates the group.
+    let root = scheduler.into_iter().chain(workers.clone()).collect();
+    let workers = workers.into_iter().collect();
+    Ok(vec![step(&WORKER_GROUP, object, workers), step(&CLUSTER, &cluster.object_name, root)])
 }
 
 fn patch(kind: &'static Kind, name: &str, operations: Vec<Value>) -> Step {

@@ -199,11 +199,16 @@ fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
     let cluster = cluster();
     let plan = |recipe| Plan { cluster: &cluster, recipe };
     let steps = KubeRay.remake(plan(&old), plan(&new), &[&words]).expect("it is possible");
-    let [Step { deed: Deed::Patch(patch), .. }] = steps.as_slice() else { panic!("one patch: {steps:?}") };
+    let [Step { deed: Deed::Patch(patch), .. }, Step { deed: Deed::Containers(containers), .. }] =
+        steps.as_slice()
+    else {
+        panic!("a patch and containers: {steps:?}")
+    };
+    let operations: Vec<Value> = containers.iter().flat_map(|change| change.operations(&json!({}))).collect();
     let image = "/spec/workerGroupSpecs/1/template/spec/containers/0/image";
+    assert_eq!(operations, [json!({"op": "add", "path": image, "value": "mine:2"})]);
     let written = json!([
         {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "small"},
-        {"op": "add", "path": image, "value": "mine:2"},
         {"op": "remove", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-gpus"},
         {"op": "add", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-cpus", "value": "2"},
     ]);

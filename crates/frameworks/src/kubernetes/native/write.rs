@@ -3,14 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{CONFIG, make};
+use crate::kubernetes::container::ContainerChange;
 use crate::kubernetes::flavor::{Deed, Plan, Resize, Step, Victim};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::{DEPLOYMENT, POD};
-use crate::kubernetes::patch::{add, replaced_container};
+use crate::kubernetes::patch::add;
 use crate::kubernetes::words::Words;
-
-/// What a container is remade in.
-const REMADE: [&str; 5] = ["image", "resources", "env", "command", "args"];
 
 /// What makes a pod the first to go, other than not being ready.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -58,13 +56,18 @@ pub(super) fn remake(
     let workers = workers(words, &group.name)?;
     let root = words.first().ok_or_else(|| "there is no Deployment of the master".to_owned())?;
     let changed = |made: &dyn Fn(Plan<'_>) -> Value| {
-        replaced_container("/spec/template/spec", &REMADE, &made(before), &made(after))
+        ContainerChange::new("/spec/template/spec", made(before), made(after)).into_iter().collect()
     };
     let worker = |Plan { cluster, recipe }: Plan<'_>| {
         make::worker(recipe, &recipe.workers(cluster.group(&group.name)), name)
     };
     let master = |plan: Plan<'_>| make::master(plan.recipe, name);
-    Ok(vec![patch(&workers.object, changed(&worker)), patch(&root.object, changed(&master))])
+    let step = |name: &str, changes| Step {
+        kind: &DEPLOYMENT,
+        name: name.to_owned(),
+        deed: Deed::Containers(changes),
+    };
+    Ok(vec![step(&workers.object, changed(&worker)), step(&root.object, changed(&master))])
 }
 
 fn patch(name: &str, operations: Vec<Value>) -> Step {
