@@ -11,6 +11,7 @@ async fn a_request_has_one_id_in_both_headers_and_in_the_log_whoever_refuses_it(
         (None, Method::GET, "/clusters", 401, "Unauthorized"),
         (Some("member"), Method::GET, "/nothing", 404, "ResourceNotFound"),
         (Some("member"), Method::PUT, "/clusters", 405, "MethodNotAllowed"),
+        (Some("member"), Method::GET, "/clusters/%ff", 400, "BadRequest"),
         (Some("member"), Method::GET, "/clusters/nothing", 404, "ResourceNotFound"),
         (Some("reader"), Method::DELETE, "/clusters/nothing", 403, "Forbidden"),
     ];
