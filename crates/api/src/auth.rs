@@ -31,7 +31,7 @@ pub use secret::{hash, new_token};
 pub use tokens::{TokenEntry, Tokens, TokensFile};
 
 /// The header in which clients of OpenStack services send their token.
-const OPENSTACK_TOKEN: &str = "x-auth-token";
+pub(crate) const OPENSTACK_TOKEN: &str = "x-auth-token";
 
 /// A principal of a scheme whose names are its ids.
 fn named_principal(scheme: &str, name: &str, project: &str, roles: &BTreeSet<Role>) -> Principal {

@@ -34,6 +34,7 @@ use tonic::{Request, Status};
 
 use crate::access::Access;
 use crate::error::ApiError;
+use crate::streams::StreamLimit;
 
 /// Facts about the server that it reports to clients.
 #[derive(Debug, Clone)]
@@ -60,12 +61,14 @@ pub struct CoreApi {
     frameworks: Option<Arc<dyn Frameworks>>,
     /// The shapes that requests can name.
     shapes: Arc<[NamedShape]>,
+    streams: StreamLimit,
 }
 
 impl CoreApi {
     /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        Self { service, info: Arc::new(info), shutdown, frameworks: None, shapes: Arc::default() }
+        let (info, shapes, streams) = (Arc::new(info), Arc::default(), StreamLimit::default());
+        Self { service, info, shutdown, frameworks: None, shapes, streams }
     }
 
     /// Adds the frameworks that local processes can run.

@@ -4,15 +4,18 @@ pub mod access;
 pub mod access_log;
 pub mod auth;
 pub mod clustering;
+mod connections;
 mod core_api;
 pub mod error;
 pub mod guard;
 mod health;
 pub mod identity;
 pub mod probes;
+mod reauthenticate;
 pub mod rest;
 pub mod serve;
 pub mod server;
+mod streams;
 
 pub use core_api::{CoreApi, ServerInfo};
 pub use error::ApiError;

@@ -18,7 +18,7 @@ use crate::access_log::Requests;
 use crate::error::ErrorMessage;
 
 /// How long the database may take to answer a probe: probes usually time out after a second.
-const PATIENCE: Duration = Duration::from_millis(800);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(800);
 
 /// The metrics of the server.
 #[derive(Debug)]
@@ -55,22 +55,27 @@ pub(crate) fn routes(service: Service, metrics: ServerMetrics) -> Router {
         .with_state(Probes { service, metrics: Arc::new(metrics) })
 }
 
-/// Liveness: the process answers.
-async fn healthy() -> Json<serde_json::Value> {
-    Json(json!({"status": "healthy"}))
+/// Liveness: the process answers, and its engine is not dead. What a restart does not mend is no reason to fail.
+async fn healthy(State(probes): State<Probes>) -> Response {
+    match probes.service.liveness() {
+        Ok(()) => Json(json!({"status": "healthy"})).into_response(),
+        Err(reason) => unavailable("unhealthy", reason),
+    }
 }
 
-/// Readiness: the engine holds its lease, the last write succeeded, and the database answers.
+/// Readiness: the engine holds its lease and claims actions, the last write succeeded, and the database answers.
 async fn ready(State(probes): State<Probes>) -> Response {
     match probes.service.readiness(PATIENCE).await {
         Ok(()) => Json(json!({"status": "ready"})).into_response(),
-        Err(reason) => {
-            let body = Json(json!({"status": "unready", "reason": reason}));
-            let mut response = (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
-            response.extensions_mut().insert(ErrorMessage(reason));
-            response
-        }
+        Err(reason) => unavailable("unready", reason),
     }
+}
+
+fn unavailable(status: &'static str, reason: String) -> Response {
+    let body = Json(json!({"status": status, "reason": reason}));
+    let mut response = (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
+    response.extensions_mut().insert(ErrorMessage(reason));
+    response
 }
 
 async fn show_metrics(State(probes): State<Probes>) -> Response {

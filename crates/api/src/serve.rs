@@ -13,6 +13,7 @@ use crate::access_log;
 use crate::auth::{Authenticators, Caller};
 use crate::error::ApiError;
 use crate::guard::{self, GuardSettings};
+use crate::reauthenticate::Identified;
 use crate::rest::{self, ErrorContext};
 
 /// The REST side of the core API, guarded and authenticated.
@@ -70,8 +71,9 @@ async fn authenticate(
     match authenticators.identify(caller).await {
         Ok(principal) => {
             access_log::record_caller(&principal);
+            let caller = Identified::new(authenticators, request.headers(), principal.clone());
             request.extensions_mut().insert(principal);
-            next.run(request).await
+            caller.bound(next.run(request).await)
         }
         Err(error) => ErrorContext::of(&request).render(&ApiError::from(error).into()),
     }

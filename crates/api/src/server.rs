@@ -14,6 +14,7 @@ use muster_service::Service;
 use crate::access_log::Port;
 use crate::auth::Authenticators;
 use crate::clustering::Clustering;
+use crate::connections::{self, LimitedAcceptor};
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
 use crate::identity::Identity;
@@ -97,12 +98,12 @@ impl Server {
         };
         let requests = metrics.requests.clone();
         let routes = rest::routes(&api.rest())
-            .merge(probes::routes(service, metrics))
+            .merge(probes::routes(service.clone(), metrics))
             .merge(clustering.routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
         let grpc =
-            grpc_router(health::add_to(api.grpc()).await, authenticators, guard(ports.grpc.local_addr()?));
+            grpc_router(health::add_to(api.grpc(), service), authenticators, guard(ports.grpc.local_addr()?));
         let rest = requests.around(rest, Port::Rest, &[clustering::mark, identity::mark]);
         let grpc = requests.around(grpc, Port::Grpc, &[]);
         let handle = Handle::new();
@@ -131,14 +132,18 @@ async fn listen(
 ) -> io::Result<()> {
     let service = router.into_make_service();
     // A response over HTTP/2 is several small writes; with Nagle's algorithm each would wait for an acknowledgement.
+    let acceptor = LimitedAcceptor::new(NoDelayAcceptor::new());
     match tls {
         Some(Tls(tls)) => {
-            let server = axum_server::from_tcp_rustls(port, tls)?;
-            server.map(|tls| tls.acceptor(NoDelayAcceptor::new())).handle(handle).serve(service).await
+            let mut server =
+                axum_server::from_tcp_rustls(port, tls)?.map(|tls| tls.acceptor(acceptor)).handle(handle);
+            connections::set_limits(server.http_builder());
+            server.serve(service).await
         }
         None => {
-            let server = axum_server::from_tcp(port)?;
-            server.acceptor(NoDelayAcceptor::new()).handle(handle).serve(service).await
+            let mut server = axum_server::from_tcp(port)?.acceptor(acceptor).handle(handle);
+            connections::set_limits(server.http_builder());
+            server.serve(service).await
         }
     }
 }

@@ -19,6 +19,18 @@ pub use kinds::{
     CheckedPolicy, InvalidPolicy, KINDS, PolicyKind, PolicyRules, Since, Support, Version, check, find,
 };
 
+/// The longest wait that a policy may ask for, in seconds: a week.
+pub const LONGEST_WAIT: i64 = 7 * 24 * 3600;
+
+/// Checks a number of seconds that an action waits for.
+fn check_wait(name: &str, seconds: i64) -> Result<(), InvalidPolicy> {
+    match seconds {
+        ..0 => Err(InvalidPolicy::Invalid(format!("the {name} must be >= 0"))),
+        0..=LONGEST_WAIT => Ok(()),
+        _ => Err(InvalidPolicy::Invalid(format!("the {name} must be <= {LONGEST_WAIT} (a week)"))),
+    }
+}
+
 /// A rule that actions are checked against.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {

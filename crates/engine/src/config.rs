@@ -12,6 +12,8 @@ pub struct Config {
     pub lease: TimeSpan,
     /// How often the lease is renewed.
     pub heartbeat: TimeSpan,
+    /// How long actions may take to be handed over when the engine stops.
+    pub stop_limit: TimeSpan,
     /// The most actions that run concurrently in this engine.
     pub parallel_actions: u32,
     /// How often it polls for work, in case a notification was lost.
@@ -55,6 +57,7 @@ impl Default for Config {
         Self {
             lease: TimeSpan::from_secs(15),
             heartbeat: TimeSpan::from_secs(5),
+            stop_limit: TimeSpan::from_secs(20),
             parallel_actions: 64,
             safety_period: TimeSpan::from_secs(5),
             flush_period: TimeSpan::from_millis(250),

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::lease::Lease;
+use crate::liveness::Liveness;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::policy::Policies;
@@ -36,6 +37,7 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) notifier: Arc<Notifier>,
+    pub(crate) liveness: Liveness,
     /// Cancelled when the engine is asked to stop: its actions are handed over.
     pub(crate) stopping: CancellationToken,
     /// Cancelled when everything has ended, the heartbeat too.
@@ -68,6 +70,7 @@ impl Context {
             config,
             metrics,
             notifier: Arc::default(),
+            liveness: Liveness::default(),
             stopping: CancellationToken::new(),
             stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -138,7 +141,10 @@ impl Engine {
         if let Some(error) = self.context.store.write_failure() {
             return Err(format!("the last write failed: {error}"));
         }
-        let Config { lease, heartbeat, .. } = self.context.config;
+        if let Some(error) = self.context.liveness.lease_error() {
+            return Err(format!("the engine cannot keep its lease: {error}"));
+        }
+        let Config { lease, heartbeat, parallel_actions, .. } = self.context.config;
         let age = self.lease_age();
         // One late renewal is tolerated, two are not.
         let late = TimeSpan::from_micros(heartbeat.micros().saturating_mul(2)).min(lease);
@@ -148,6 +154,12 @@ impl Engine {
                 "the engine's lease was last renewed {age} s ago, and should be every {heartbeat} s: others may take its actions over"
             ));
         }
+        self.context.liveness.check_dispatcher(parallel_actions)?;
         self.context.providers.values().try_for_each(|provider| provider.readiness())
+    }
+
+    /// Whether it lives; the error says what has stopped, which only a restart mends.
+    pub fn liveness(&self) -> Result<(), String> {
+        self.context.liveness.check_heartbeat()
     }
 }

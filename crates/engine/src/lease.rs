@@ -36,6 +36,11 @@ impl Lease {
         self.lost.is_cancelled() || now >= self.expires_at()
     }
 
+    /// Whether it was ever registered.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.expires_at().micros() > 0
+    }
+
     /// When other engines may take it for dead if it is not renewed.
     pub(crate) fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(self.expires_at.load(Ordering::Acquire))

@@ -23,6 +23,7 @@ pub mod policy;
 
 // What every task shares.
 mod lease;
+mod liveness;
 
 mod context;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod dispatcher;
 mod finish;
+pub(crate) mod heartbeat;
 mod requeue;
 mod runner;
 mod supervised;

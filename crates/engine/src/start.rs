@@ -3,12 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use muster_store::commands::{Deregister, Heartbeat, Register};
+use muster_store::commands::Deregister;
 use muster_store::{Store, StoreError};
 
 use crate::config::Config;
 use crate::context::{self, Context, Engine};
-use crate::lease::Lease;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::policy::Policies;
@@ -16,9 +15,13 @@ use crate::ports::clock::Clock;
 use crate::ports::instrumented::InstrumentedProvider;
 use crate::ports::provider::Provider;
 use crate::ports::webhook::Webhooks;
-use crate::scheduler::dispatcher;
+use crate::scheduler::dispatcher::Dispatcher;
+use crate::scheduler::heartbeat;
 use crate::supervise::keep_running;
 use crate::watchers::{expiry, health, observer, retention};
+
+/// How long the database may take to note that the engine has stopped.
+const DEREGISTER_LIMIT: Duration = Duration::from_secs(5);
 
 /// What an engine is made of.
 pub struct Parts {
@@ -53,34 +56,61 @@ impl Engine {
         let context = Arc::new(Context::new(parts));
         let notifier: Weak<Notifier> = Arc::downgrade(&context.notifier);
         context.store.listen(notifier);
-        register(&context).await?;
-        tokio::spawn(heartbeat(Arc::clone(&context)));
-        context.tasks.spawn(dispatcher::run(Arc::clone(&context)));
+        match heartbeat::register(&context).await {
+            Ok(()) => {}
+            // The heartbeat goes on trying, and the probes say why the engine is not ready.
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "cannot register yet");
+                context.liveness.heartbeat_ended(Some(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+        // It renews the lease until everything else has ended.
+        let beating = Arc::clone(&context);
+        let heartbeat = move || heartbeat::run(Arc::clone(&beating));
+        tokio::spawn(keep_running(context.stopped.clone(), "heartbeat", heartbeat));
+        let dispatcher = Arc::new(Dispatcher::new(&context));
+        keep(&context, "dispatcher", move || Arc::clone(&dispatcher).run());
+        let shared = Arc::clone(&context);
+        keep(&context, "retention", move || retention::run(Arc::clone(&shared)));
         for provider in context.providers.values() {
             watch(&context, provider, "observer", observer::run);
             watch(&context, provider, "expiry", expiry::run);
             watch(&context, provider, "health", health::run);
         }
-        context.tasks.spawn(retention::run(Arc::clone(&context)));
         Ok(Self { context })
     }
 
-    /// Stops: running actions stop at their next step and are handed over. Returns when nothing runs any more.
+    /// Stops: running actions stop at their next step and are handed over. Returns when nothing runs any more, or when
+    /// that takes too long, as with a database that does not answer: then other engines wait until the lease expires.
     pub async fn stop(&self) {
         self.context.stopping.cancel();
         self.context.tasks.close();
-        self.context.tasks.wait().await;
+        let limit: Duration = self.context.config.stop_limit.into();
+        if tokio::time::timeout(limit, self.context.tasks.wait()).await.is_err() {
+            tracing::warn!("stopping although actions still run: other engines take them over");
+        }
         let lease = self.context.lease();
-        if let Err(error) = self.context.store.deregister(Deregister { engine: lease.id }).await {
-            // Other engines wait until the lease expires; nothing else is lost.
-            tracing::warn!(%error, "could not deregister");
+        let deregistered = self.context.store.deregister(Deregister { engine: lease.id });
+        match tokio::time::timeout(DEREGISTER_LIMIT, deregistered).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "could not deregister"),
+            Err(_) => tracing::warn!("could not deregister: the database does not answer"),
         }
         lease.lost.cancel();
         self.context.stopped.cancel();
     }
 }
 
-/// Runs a watcher of one provider for as long as the engine runs, also after it panics.
+/// Runs a task for as long as the engine runs, also after it panics.
+fn keep<F>(context: &Context, name: &'static str, task: impl Fn() -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    context.tasks.spawn(keep_running(context.stopping.clone(), name, task));
+}
+
+/// Runs a watcher of one provider.
 fn watch<F>(
     context: &Arc<Context>,
     provider: &Arc<dyn Provider>,
@@ -90,59 +120,5 @@ fn watch<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     let (shared, provider) = (Arc::clone(context), Arc::clone(provider));
-    let task = move || watcher(Arc::clone(&shared), Arc::clone(&provider));
-    context.tasks.spawn(keep_running(Arc::clone(context), name, task));
-}
-
-/// Registers under a new engine id.
-async fn register(context: &Context) -> Result<(), StoreError> {
-    let lease = Lease::new();
-    // Counted from before the call: however long that takes, the database's lease ends no earlier.
-    let expires_at = context.clock.now().after(context.config.lease);
-    let command = Register {
-        engine: lease.id,
-        host: context.config.host.clone(),
-        version: context.config.version.clone(),
-        instances: context.instances(),
-        lease: context.config.lease,
-    };
-    context.store.register(command).await?;
-    lease.renew(expires_at);
-    context.replace_lease(lease);
-    Ok(())
-}
-
-/// Renews the lease. If that comes too late, the engine gives its work up and registers again.
-async fn heartbeat(context: Arc<Context>) {
-    let period: Duration = context.config.heartbeat.into();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(period) => {}
-            () = context.stopped.cancelled() => return,
-        }
-        let lease = context.lease();
-        // Counted from before the call: however long that takes, the database's lease ends no earlier.
-        let expires_at = context.clock.now().after(context.config.lease);
-        let command =
-            Heartbeat { engine: lease.id, instances: context.instances(), lease: context.config.lease };
-        match context.store.heartbeat(command).await {
-            Ok(true) => {
-                lease.renew(expires_at);
-                context.metrics.renewal("done");
-            }
-            Ok(false) => {
-                context.metrics.renewal("lost");
-                context.metrics.clear_duties();
-                tracing::error!("the lease expired: other engines may have taken our actions over");
-                lease.lost.cancel();
-                if let Err(error) = register(&context).await {
-                    tracing::warn!(%error, "cannot register again yet");
-                }
-            }
-            Err(error) => {
-                context.metrics.renewal("failed");
-                tracing::warn!(%error, "cannot renew the lease");
-            }
-        }
-    }
+    keep(context, name, move || watcher(Arc::clone(&shared), Arc::clone(&provider)));
 }

@@ -2,19 +2,17 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-
-use crate::context::Context;
+use tokio_util::sync::CancellationToken;
 
 /// How long to wait before a task that panicked is started again.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// Runs a task for as long as the engine runs; if it panics, it is started again.
+/// Runs a task to its end; if it panics before the end is asked for, it is started again.
 pub(crate) async fn keep_running<F: Future<Output = ()>>(
-    context: Arc<Context>,
+    end: CancellationToken,
     name: &str,
     task: impl Fn() -> F,
 ) {
@@ -22,7 +20,7 @@ pub(crate) async fn keep_running<F: Future<Output = ()>>(
         tracing::error!(name, panic = panic_message(panic.as_ref()), "task panicked; restarting it");
         tokio::select! {
             () = tokio::time::sleep(RESTART_AFTER) => {}
-            () = context.stopping.cancelled() => return,
+            () = end.cancelled() => return,
         }
     }
 }

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// The layers from the ground up. Modules of one line may not import each other, except inside a folder.
 const LAYERS: &[&[&str]] = &[
-    &["ids", "config", "metrics", "notify"],
+    &["ids", "config", "metrics", "notify", "supervise"],
     &["events"],
     &["ports"],
     &["action_data"],
     &["intent"],
     &["policy"],
-    &["lease"],
+    &["lease", "liveness"],
     &["context"],
-    &["supervise"],
     &["run"],
     &["reconcile"],
     &["actions", "admission"],

@@ -104,6 +104,11 @@ impl Service {
         }
     }
 
+    /// Whether the engine lives; the error says what has stopped.
+    pub fn liveness(&self) -> Result<(), String> {
+        self.engine.liveness()
+    }
+
     /// How long ago the engine renewed its lease.
     pub fn lease_age(&self) -> TimeSpan {
         self.engine.lease_age()

@@ -29,7 +29,7 @@ pub use bind::BindingChange;
 pub use claim::{Claim, Claimed};
 pub use discover::Discover;
 pub use duty::TakeDuty;
-pub use lease::{Deregister, Heartbeat, Register};
+pub use lease::{Deregister, Heartbeat, Register, Renewal, ServeInstances};
 pub use lifecycle::{CompleteLifecycle, EndWait};
 pub use limits::{Expire, Expired, RecordExpiryState};
 pub use mirror::{Mirror, Mirrored};

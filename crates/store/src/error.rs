@@ -150,7 +150,7 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// PostgreSQL's codes for "serialization failure" and "deadlock detected".
+/// PostgreSQL's codes for "serialization failure", "deadlock detected" and "lock not available".
 fn is_contention(code: &str) -> bool {
-    matches!(code, "40001" | "40P01")
+    matches!(code, "40001" | "40P01" | "55P03")
 }

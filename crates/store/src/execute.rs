@@ -8,9 +8,10 @@ use crate::commands::{
     Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
     DeleteProfile, DeleteReceiver, Deregister, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat,
     InsertProfile, Mirror, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordExpiryState,
-    Register, Removed, RenamePolicy, Requeue, Signal, TakeDuty, UpdateProfile,
+    Register, Removed, RenamePolicy, Renewal, Requeue, ServeInstances, Signal, TakeDuty, UpdateProfile,
 };
 use crate::error::StoreError;
+use crate::postgres::Lane;
 use crate::store::Store;
 
 impl Store {
@@ -119,9 +120,14 @@ impl Store {
         self.write("register", command).await
     }
 
-    /// An engine is still there; false if it was given up already.
-    pub async fn heartbeat(&self, command: Heartbeat) -> Result<bool, StoreError> {
-        self.write("heartbeat", command).await
+    /// Renews an engine's lease, whatever else waits for the database.
+    pub async fn heartbeat(&self, command: Heartbeat) -> Result<Renewal, StoreError> {
+        self.write_in(Lane::Lease, "heartbeat", command).await
+    }
+
+    /// Notes that instances are served.
+    pub async fn serve_instances(&self, command: ServeInstances) -> Result<(), StoreError> {
+        self.write("serve_instances", command).await
     }
 
     /// An engine ends.

@@ -45,6 +45,9 @@ pub const SCHEMA_VERSION: i64 = 2;
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";
 
+/// A step may take as long as it needs, and so may waiting for the replica that makes it.
+const WITHOUT_LIMITS: &str = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0";
+
 /// A connection that this fails on is to be dropped, which undoes what was begun.
 pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
@@ -59,6 +62,7 @@ pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<(), StoreE
 
 pub(crate) async fn postgres(pool: &PgPool) -> Result<(), StoreError> {
     let mut open = pool.begin().await?;
+    open.execute(sqlx::raw_sql(WITHOUT_LIMITS)).await?;
     open.execute(MIGRATION_LOCK).await?;
     let present = version(&mut Transaction::new(Connection::Postgres(&mut open))).await?;
     for migration in pending(present)? {
@@ -91,10 +95,21 @@ async fn version(tx: &mut Transaction<'_>) -> Result<Present, StoreError> {
     Ok(Present { version: row.int(0)?, min_reader: row.int(1)? })
 }
 
-fn pending(present: Present) -> Result<impl Iterator<Item = &'static Migration>, StoreError> {
-    if present.min_reader > SCHEMA_VERSION {
-        return Err(StoreError::TooNew { needed: present.min_reader, known: SCHEMA_VERSION });
+/// Refuses a database that another replica has made unreadable for this version meanwhile.
+pub(crate) async fn check_readable(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+    let row = tx.one("SELECT min_reader FROM muster", args![]).await?;
+    readable(row.int(0)?)
+}
+
+const fn readable(min_reader: i64) -> Result<(), StoreError> {
+    if min_reader > SCHEMA_VERSION {
+        return Err(StoreError::TooNew { needed: min_reader, known: SCHEMA_VERSION });
     }
+    Ok(())
+}
+
+fn pending(present: Present) -> Result<impl Iterator<Item = &'static Migration>, StoreError> {
+    readable(present.min_reader)?;
     Ok(MIGRATIONS.iter().filter(move |migration| migration.version > present.version))
 }
 

@@ -13,15 +13,12 @@ pub(crate) trait Listed: Sized {
     const TABLE: &'static str;
     /// `a.id`.
     const ID: &'static str;
-    /// In the order of [`Self::read`].
+    /// In the order of [`Self::read`]; the first one is the id.
     const COLUMNS: &'static [&'static str];
     /// What they can be sorted by.
     type Sort: SortKey;
 
     fn read(row: &Row) -> Result<Self, StoreError>;
-
-    /// Its id again, for the cursor.
-    fn id(&self) -> String;
 }
 
 /// Declares that rows are listed: their type, what they are sorted by, table, id, and the module that reads them.
@@ -35,10 +32,6 @@ macro_rules! listed {
 
             fn read(row: &$crate::value::Row) -> Result<Self, $crate::error::StoreError> {
                 $rows::read(row)
-            }
-
-            fn id(&self) -> String {
-                self.id.to_string()
             }
         }
     };
@@ -101,22 +94,18 @@ impl<'q, S: SortKey> Selection<'q, S> {
             filter.to_where(),
             keyset::order_by(&sort, R::ID),
         );
-        let rows = tx.rows(sql, filter.arguments).await?;
-        let mut items = rows.iter().map(R::read).collect::<Result<Vec<R>, _>>()?;
-        let mut next = None;
-        if let Some(limit) = self.limit.and_then(|limit| usize::try_from(limit).ok())
-            && items.len() > limit
-        {
-            items.truncate(limit);
-            if let (Some(item), Some(row)) =
-                (items.last(), limit.checked_sub(1).and_then(|last| rows.get(last)))
-            {
-                next = Some(keyset::cursor(row, R::COLUMNS.len(), &sort, item.id())?);
-            }
-        }
+        let mut rows = tx.rows(sql, filter.arguments).await?;
+        let limit = self.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = match rows.last().filter(|_| more) {
+            Some(row) => Some(keyset::cursor(row, R::COLUMNS.len(), &sort, row.text(0)?)?),
+            None => None,
+        };
+        let items: Vec<R> = rows.iter().filter_map(readable).collect();
         let last = next.is_none() && self.limit != Some(0);
         let total = if last && self.after.is_none() && self.marker.is_none() {
-            Some(items.len() as u64)
+            Some(rows.len() as u64)
         } else if last || self.with_total {
             let row = tx.one(format!("SELECT count(*) FROM {} {}", R::TABLE, all.0), all.1).await?;
             Some(row.number(0)?)
@@ -128,6 +117,18 @@ impl<'q, S: SortKey> Selection<'q, S> {
 
     fn columns(&self, dialect: Dialect) -> Vec<(SortColumn, Direction)> {
         self.sort.iter().map(|(key, direction)| (key.column(dialect), *direction)).collect()
+    }
+}
+
+/// A row of a list, unless it cannot be read: the others are shown all the same.
+fn readable<R: Listed>(row: &Row) -> Option<R> {
+    match R::read(row) {
+        Ok(item) => Some(item),
+        Err(error) => {
+            let id = row.text(0).unwrap_or_default();
+            tracing::error!(table = R::TABLE, id, %error, "left a row out of a list: it cannot be read");
+            None
+        }
     }
 }
 

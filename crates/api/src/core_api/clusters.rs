@@ -1,6 +1,6 @@
 //! The gRPC service of clusters: extract, authorize, call the use case, convert.
 
-use futures::stream::{BoxStream, StreamExt as _};
+use futures::stream::BoxStream;
 use muster_core::action::Action;
 use muster_core::change::Change;
 use muster_core::cluster::Cluster as Row;
@@ -238,7 +238,8 @@ impl ClusterService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let cluster = self.find(&access, &named!(request)).await?;
-        Ok(Response::new(self.log_chunks(&cluster, &request).await?))
+        let open = self.streams.open(access.principal())?;
+        Ok(Response::new(open.count(self.log_chunks(&cluster, &request).await?)))
     }
 
     async fn get_environment(
@@ -259,8 +260,9 @@ impl ClusterService for CoreApi {
         request: Request<WatchClustersRequest>,
     ) -> GrpcResult<Self::WatchClustersStream> {
         let access = access(&request)?;
+        let open = self.streams.open(access.principal())?;
         let stream = self.watch(&access, &request.into_inner()).await?;
-        Ok(Response::new(stream.boxed()))
+        Ok(Response::new(open.count(stream)))
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::process::Command;
 
-use muster_testkit::{Process, SmallDisk};
+use muster_testkit::{PostgresProxy, Process, SmallDisk};
 use reqwest::Method;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
 use crate::server::{PATIENCE, Server, cluster};
 
@@ -74,37 +72,13 @@ async fn a_full_disk_is_noticed() {
     assert!(server.stop().await.success());
 }
 
-/// Carries bytes to PostgreSQL and back, until it is cut: connections then stay open, and nothing comes any more.
-async fn carrier(to: String, cut: CancellationToken) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    tokio::spawn(async move {
-        while let Ok((mut here, _)) = listener.accept().await {
-            let (to, cut) = (to.clone(), cut.clone());
-            tokio::spawn(async move {
-                let mut there = TcpStream::connect(to).await.expect("PostgreSQL answers");
-                let carried = tokio::io::copy_bidirectional(&mut here, &mut there);
-                if cut.run_until_cancelled(carried).await.is_none() {
-                    // Held, so that neither end is told.
-                    std::future::pending::<()>().await;
-                }
-            });
-        }
-    });
-    port
-}
-
 #[tokio::test]
 async fn a_probe_does_not_wait_for_a_database_that_is_gone() {
     let Some(postgres) = muster_testkit::postgres().await else { return };
     let database = postgres.database().await;
-    let (before, after) = database.url().split_once('@').expect("a user");
-    let (address, rest) = after.split_once('/').expect("a database");
-    let cut = CancellationToken::new();
-    let port = carrier(address.to_owned(), cut.clone()).await;
-    let url = format!("{before}@127.0.0.1:{port}/{rest}");
-    let server = Server::start(&["--dev", "--database-url", &url]).await;
+    let proxy = PostgresProxy::start(database.url()).await;
+    let server = Server::start(&["--dev", "--database-url", proxy.url()]).await;
     assert_eq!(server.probe("/readyz").await.0, 200);
-    cut.cancel();
+    proxy.cut();
     server.is_unready("did not answer within 800 ms").await;
 }

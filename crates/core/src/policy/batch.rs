@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::check_wait;
 use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
 use crate::ids::NodeId;
 use crate::node::{Node, NodeStatus};
@@ -41,11 +42,10 @@ fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidP
     let rules = [
         (min_in_service >= 0, "the 'min_in_service' must be >= 0"),
         (max_batch_size == -1 || max_batch_size > 0, "the 'max_batch_size' must be > 0, or -1 for no bound"),
-        (pause_time >= 0, "the 'pause_time' must be >= 0"),
     ];
     match rules.iter().find(|(kept, _)| !kept) {
         Some((_, words)) => Err(InvalidPolicy::Invalid((*words).to_owned())),
-        None => Ok(()),
+        None => check_wait("'pause_time'", pause_time),
     }
 }
 

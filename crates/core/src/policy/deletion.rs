@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Policy;
 use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
+use super::{Policy, check_wait};
 use crate::candidates::Criterion;
 use crate::spec::{Property, Schema};
 use crate::string_enum::string_enum;
@@ -123,13 +123,11 @@ impl Settings {
 
 fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
     let Settings { grace_period, hooks, .. } = settings(properties)?;
-    if grace_period < 0 {
-        return Err(InvalidPolicy::Invalid("the 'grace_period' must be >= 0".to_owned()));
+    check_wait("'grace_period'", grace_period)?;
+    if let Some(hooks) = &hooks {
+        check_wait("'timeout' for 'hooks'", hooks.timeout)?;
     }
     match hooks {
-        Some(hooks) if hooks.timeout < 0 => {
-            Err(InvalidPolicy::Invalid("the 'timeout' for 'hooks' must be >= 0".to_owned()))
-        }
         Some(hooks) if hooks.kind == HookType::Webhook && hooks.params.url.is_empty() => {
             Err(InvalidPolicy::Invalid("'hooks' of type 'webhook' need a 'url' in 'params'".to_owned()))
         }

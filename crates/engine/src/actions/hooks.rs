@@ -73,12 +73,18 @@ impl Waiting {
                 continue;
             }
             let until = self.until;
-            tokio::select! {
-                stop = run.control.interrupted_or_child_cancelled(&run.children) => stop?,
-                why = self.send_pending(&run.subject.nodes, &waiting) => report_undelivered(run, &why).await?,
-                () = changes.changed_since(version) => {}
-                () = run.context.clock.sleep_until(until) => {}
-                () = tokio::time::sleep(POLL_PERIOD) => {}
+            // Receivers may take hours to confirm: that occupies no slot.
+            let undelivered = run.control.yield_slot_while(async {
+                tokio::select! {
+                    stop = run.control.interrupted_or_child_cancelled(&run.children) => stop.map(|()| None),
+                    why = self.send_pending(&run.subject.nodes, &waiting) => Ok(Some(why)),
+                    () = changes.changed_since(version) => Ok(None),
+                    () = run.context.clock.sleep_until(until) => Ok(None),
+                    () = tokio::time::sleep(POLL_PERIOD) => Ok(None),
+                }
+            });
+            if let Some(why) = undelivered.await? {
+                report_undelivered(run, &why).await?;
             }
         }
     }

@@ -15,7 +15,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::Observation;
 use muster_core::time::{TimeSpan, Timestamp};
 
-use crate::ports::provider::{FencedCall, Observed, ProviderError};
+use crate::ports::provider::{FencedCall, NodeResult, Observed, ProviderError};
 use crate::reconcile::individual::obstacles::{Obstacles, flush_with_obstacles};
 use crate::reconcile::individual::plan::{Plan, RetryState};
 use crate::reconcile::individual::record::{add_members, record_observed, remove_gone};
@@ -62,6 +62,16 @@ pub(crate) struct Individual<'g> {
 pub(crate) struct Step {
     plan: Plan,
     added: Vec<NodeId>,
+}
+
+/// What happens while nodes are started and stopped.
+enum Progress {
+    Results(Vec<NodeResult>),
+    /// It is time to write what is known so far.
+    Flush,
+    /// Some nodes were excluded.
+    ChildCancelled,
+    Done,
 }
 
 /// Brings the members of the cluster to a goal.
@@ -120,7 +130,7 @@ impl Strategy for Individual<'_> {
     async fn apply(&mut self, run: &mut ActionRun, step: Step) -> Result<(), Stop> {
         let intent = std::mem::take(&mut self.new_intent);
         record::record_step(run, self.goal, &step, intent).await?;
-        self.start_and_stop(run, &step.plan).await
+        Box::pin(self.start_and_stop(run, &step.plan)).await
     }
 
     async fn commit_before_wait(
@@ -172,25 +182,33 @@ impl<'g> Individual<'g> {
         let mut starting: HashSet<NodeId> = plan.start.iter().copied().collect();
         let mut obstacles = Obstacles::default();
         loop {
-            tokio::select! {
-                biased;
-                interrupted = run.control.interrupted_or_child_cancelled(&run.children) => {
-                    interrupted?;
-                    // The next plan continues with the others, without the excluded ones.
-                    run.subject.nodes.leave_starts_unconfirmed(starting);
-                    return Ok(());
+            // Nodes may take minutes to start: waiting for them occupies no slot.
+            let progress = run.control.yield_slot_while(async {
+                tokio::select! {
+                    biased;
+                    interrupted = run.control.interrupted_or_child_cancelled(&run.children) =>
+                        interrupted.map(|()| Progress::ChildCancelled),
+                    some = results.next() => Ok(some.map_or(Progress::Done, Progress::Results)),
+                    _ = flush.tick() => Ok(Progress::Flush),
                 }
-                some = results.next() => match some {
-                    Some(some) => for result in some {
+            });
+            match progress.await? {
+                Progress::Results(some) => {
+                    for result in some {
                         // One moment for each, in their order: policies ask which node is the oldest.
                         let now = run.now();
                         starting.remove(&result.node);
                         let ActionRun { subject, children, journal, .. } = &mut *run;
                         self.record_result(result, &mut subject.nodes, children, journal, now);
-                    },
-                    None => return Ok(()),
-                },
-                _ = flush.tick() => flush_with_obstacles(run, &starting, &mut obstacles).await?,
+                    }
+                }
+                Progress::Flush => flush_with_obstacles(run, &starting, &mut obstacles).await?,
+                // The next plan continues with the others, without the excluded ones.
+                Progress::ChildCancelled => {
+                    run.subject.nodes.leave_starts_unconfirmed(starting);
+                    return Ok(());
+                }
+                Progress::Done => return Ok(()),
             }
         }
     }

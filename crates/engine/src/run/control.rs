@@ -188,18 +188,23 @@ impl Control {
 
     /// Waits without occupying a slot.
     pub(crate) async fn yield_slot_while<T>(&self, wait: impl Future<Output = T>) -> T {
+        // One copy of what may be large, not one in each of these functions.
+        let wait = Box::pin(wait);
         match &self.slot {
             Some(slot) => slot.yield_while(wait).await,
             None => wait.await,
         }
     }
 
-    /// Waits until then, unless the action has to stop before.
+    /// Waits until then without occupying a slot, unless the action has to stop before.
     pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
-        tokio::select! {
-            stop = self.interrupted() => Err(stop),
-            () = self.context.clock.sleep_until(moment) => Ok(()),
-        }
+        self.yield_slot_while(async {
+            tokio::select! {
+                stop = self.interrupted() => Err(stop),
+                () = self.context.clock.sleep_until(moment) => Ok(()),
+            }
+        })
+        .await
     }
 }
 

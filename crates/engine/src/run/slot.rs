@@ -1,6 +1,7 @@
 //! The slots of an engine bound how many actions run concurrently.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,8 +21,11 @@ impl Slot {
         Some(Self { slots: Arc::clone(slots), held: Arc::new(Mutex::new(Some(held))) })
     }
 
-    /// Waits without the slot, and takes one again afterwards.
-    pub(crate) async fn yield_while<T>(&self, wait: impl Future<Output = T>) -> T {
+    /// Waits without the slot, and takes one again afterwards. What is there already needs no wait.
+    pub(crate) async fn yield_while<T>(&self, mut wait: impl Future<Output = T> + Unpin) -> T {
+        if let Poll::Ready(at_once) = futures::poll!(&mut wait) {
+            return at_once;
+        }
         self.hold(None);
         let waited = wait.await;
         // The semaphore is never closed.
@@ -43,8 +47,13 @@ mod tests {
         let slots = Arc::new(Semaphore::new(1));
         let slot = Slot::take(&slots).await.unwrap();
         assert_eq!(slots.available_permits(), 0);
-        let free = slot.yield_while(async { slots.available_permits() }).await;
-        assert_eq!((free, slots.available_permits()), (1, 0));
+        let wait = async {
+            tokio::task::yield_now().await;
+            slots.available_permits()
+        };
+        assert_eq!((slot.yield_while(Box::pin(wait)).await, slots.available_permits()), (1, 0));
+        let at_once = slot.yield_while(Box::pin(async { slots.available_permits() })).await;
+        assert_eq!(at_once, 0, "nothing was waited for");
         drop(slot);
         assert_eq!(slots.available_permits(), 1);
     }

@@ -20,24 +20,38 @@ use crate::run::Slot;
 use crate::scheduler::supervised;
 
 /// Claims whenever there may be work: when notified of a commit, and periodically in case a notification was lost.
-pub(crate) async fn run(context: Arc<Context>) {
-    let slots = Arc::new(Semaphore::new(usize::try_from(context.config.parallel_actions).unwrap_or(1)));
-    let running_actions = Arc::new(RunningActions::default());
-    let period: Duration = context.config.safety_period.into();
-    loop {
-        // At least one slot has to be free, or a claimed action would wait in a running state.
-        let Some(slot) = Slot::take(&slots).await else { return };
-        drop(slot);
-        if context.stopping.is_cancelled() {
-            return;
-        }
-        if claim(&context, &slots, &running_actions).await == More::Perhaps {
-            continue;
-        }
-        tokio::select! {
-            () = context.notifier.work.notified() => {}
-            () = tokio::time::sleep(period) => {}
-            () = context.stopping.cancelled() => return,
+pub(crate) struct Dispatcher {
+    context: Arc<Context>,
+    slots: Arc<Semaphore>,
+    running_actions: Arc<RunningActions>,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(context: &Arc<Context>) -> Self {
+        let slots = Semaphore::new(usize::try_from(context.config.parallel_actions).unwrap_or(1));
+        Self { context: Arc::clone(context), slots: Arc::new(slots), running_actions: Arc::default() }
+    }
+
+    /// Runs until the engine is asked to stop. May be started again after a panic: the actions that run are not its own.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let Self { context, slots, running_actions } = &*self;
+        let period: Duration = context.config.safety_period.into();
+        loop {
+            // At least one slot has to be free, or a claimed action would wait in a running state.
+            context.liveness.dispatcher_begins(slots.available_permits() == 0);
+            let Some(slot) = Slot::take(slots).await else { return };
+            drop(slot);
+            if context.stopping.is_cancelled() {
+                return;
+            }
+            if claim(context, slots, running_actions).await == More::Perhaps {
+                continue;
+            }
+            tokio::select! {
+                () = context.notifier.work.notified() => {}
+                () = tokio::time::sleep(period) => {}
+                () = context.stopping.cancelled() => return,
+            }
         }
     }
 }
@@ -116,11 +130,13 @@ async fn claim(
         Ok(claimed) => claimed,
         Err(error) => {
             tracing::warn!(%error, "cannot claim");
+            context.liveness.dispatcher_ended(Some(error.to_string()));
             // The claim may have been committed although the call failed.
             running_actions.may_have_orphans.store(true, Ordering::Release);
             return More::No;
         }
     };
+    context.liveness.dispatcher_ended(None);
     // Fewer than the limit means that there are no more, and another claim would only delay these; but on PostgreSQL
     // rows that other engines had locked were skipped.
     let passed_over = !claimed.is_empty() && context.store.dialect() == Dialect::Postgres;

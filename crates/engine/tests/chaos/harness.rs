@@ -44,7 +44,8 @@ impl Harness {
         Self { base: Base::Disk(disk), world: World::start().await }
     }
 
-    fn address(&self) -> String {
+    /// The path or the URL of the database.
+    pub(crate) fn address(&self) -> String {
         match &self.base {
             Base::File(_) | Base::Disk(_) => self.file().display().to_string(),
             Base::Server(database) => database.url().to_owned(),
@@ -65,6 +66,14 @@ impl Harness {
         match &self.base {
             Base::File(_) | Base::Disk(_) => panic!("a file is on no server"),
             Base::Server(database) => database.name(),
+        }
+    }
+
+    /// Asks a database on a server in plain SQL.
+    pub(crate) async fn psql(&self, sql: &str) -> String {
+        match &self.base {
+            Base::File(_) | Base::Disk(_) => panic!("a file is on no server"),
+            Base::Server(database) => database.psql(sql).await,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Engines and the world are processes of their own here. `MUSTER_CHAOS_KILLS` says how many are killed at random
 //! moments, `MUSTER_CHAOS_SEED` repeats a run.
 
+mod blackouts;
 mod databases;
 mod disk;
 mod facts;

@@ -22,5 +22,6 @@ mod rolling;
 mod scaling;
 mod scripted_policy;
 mod signals;
+mod slots;
 mod takeover;
 mod versions;

@@ -6,14 +6,14 @@ use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{ClusterId, EngineId, InstanceId};
-use muster_core::time::Timestamp;
+use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::reads::Subject;
 use crate::rows::{actions, clusters};
 use crate::transaction::{Command, Touched, Transaction};
-use crate::value::{Value, args};
+use crate::value::{Row, Value, args};
 
 /// Takes actions for an engine, with the locks that they need.
 #[derive(Debug, Clone)]
@@ -43,9 +43,14 @@ pub struct Claimed {
     pub subject: Option<Subject>,
 }
 
+// A project is compared as `project || ''`, so that neither database uses the index of projects: that has all of history.
+
 /// The words of the index of open actions, without which SQLite does not use it: it would go through all of history.
 const OPEN: &str = "a.status IN ('READY', 'RUNNING', 'WAITING', 'SUSPENDED', 'INIT', 'WAITING_LIFECYCLE_COMPLETION') \
                     AND a.parent_id IS NULL";
+
+/// How long an action whose row cannot be read is left alone.
+const SET_ASIDE_FOR: TimeSpan = TimeSpan::from_secs(60);
 
 /// The words of the index of running actions by their engines.
 pub(super) const RUNNING: &str = "a.status = 'RUNNING' AND a.parent_id IS NULL";
@@ -65,13 +70,23 @@ impl Command for Claim {
                 }
                 claimed.push(self.take(tx, action, true).await?);
             }
-            let left = self.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
-            for action in self.waiting(tx, left).await? {
-                if lock(tx, &action).await? {
-                    // Handed over, or resumed: it waits like a new one, and was begun all the same.
-                    let taken_over = action.started_at.is_some();
-                    claimed.push(self.take(tx, action, taken_over).await?);
+            let mut left = usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_sub(claimed.len());
+            while left > 0 {
+                let chosen = self.waiting(tx, left).await?;
+                let mut taken = 0;
+                for action in &chosen {
+                    if lock(tx, action).await? {
+                        // Handed over, or resumed: it waits like a new one, and was begun all the same.
+                        let taken_over = action.started_at.is_some();
+                        claimed.push(self.take(tx, action.clone(), taken_over).await?);
+                        taken += 1;
+                    }
                 }
+                // Those that were passed over may have hidden others, whose targets are free.
+                if taken == 0 || taken == chosen.len() {
+                    break;
+                }
+                left -= taken;
             }
             add_subjects(tx, &mut claimed).await?;
             Ok(claimed)
@@ -89,7 +104,26 @@ impl Claim {
         if rows.is_empty() || !self.is_alive(tx, now).await? {
             return Ok(Vec::new());
         }
-        rows.iter().map(actions::read).collect()
+        self.readable(tx, rows).await
+    }
+
+    /// The actions of rows. One that cannot be read is set aside for a while, with the reason: it must not keep the others
+    /// from being claimed, and another version may know how to read it.
+    async fn readable(&self, tx: &mut Transaction<'_>, rows: Vec<Row>) -> Result<Vec<Action>, StoreError> {
+        const SET_ASIDE: &str = "UPDATE actions SET not_before = $2, status_reason = $3 WHERE id = $1";
+        let mut readable = Vec::with_capacity(rows.len());
+        for row in rows {
+            match actions::read(&row) {
+                Ok(action) => readable.push(action),
+                Err(error) => {
+                    let id = row.text(0)?;
+                    tracing::error!(action = id, %error, "set an action aside: its row cannot be read");
+                    let reason = format!("The action cannot be run, because its row cannot be read: {error}");
+                    tx.execute(SET_ASIDE, args![id, self.now.after(SET_ASIDE_FOR), reason]).await?;
+                }
+            }
+        }
+        Ok(readable)
     }
 
     async fn is_alive(&self, tx: &mut Transaction<'_>, now: i64) -> Result<bool, StoreError> {
@@ -98,12 +132,12 @@ impl Claim {
     }
 
     fn choose_abandoned(&self, lock: &str, now: i64) -> (String, Vec<Value>) {
-        let mut arguments = args![now];
+        let mut arguments = args![now, self.now];
         let filter = self.filter(&mut arguments);
         // By their engines, of which few are dead: thousands of actions may wait for the world under one that lives.
         let rest = format!(
-            "WHERE {RUNNING} AND a.owner IN (SELECT e.id FROM engines e WHERE e.lease_until < $1) AND {filter} \
-             ORDER BY a.created_at, a.id LIMIT {}{lock}",
+            "WHERE {RUNNING} AND a.owner IN (SELECT e.id FROM engines e WHERE e.lease_until < $1) \
+             AND (a.not_before IS NULL OR a.not_before <= $2) AND {filter} ORDER BY a.created_at, a.id LIMIT {}{lock}",
             self.limit,
         );
         (rest, arguments)
@@ -111,21 +145,53 @@ impl Claim {
 
     /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked. One that was
     /// begun goes before them all: it has the lock that they wait for.
-    async fn waiting(&self, tx: &mut Transaction<'_>, limit: u32) -> Result<Vec<Action>, StoreError> {
-        let (rest, arguments) = self.choose_waiting(of_actions(tx), limit);
-        let rows = tx.rows(actions::select(&rest), arguments).await?;
-        rows.iter().map(actions::read).collect()
+    async fn waiting(&self, tx: &mut Transaction<'_>, limit: usize) -> Result<Vec<Action>, StoreError> {
+        let mut chosen = Vec::new();
+        for (project, share) in shares(&self.projects(tx).await?, limit) {
+            let (rest, arguments) = self.choose_waiting(of_actions(tx), &project, share);
+            let rows = tx.rows(actions::select(&rest), arguments).await?;
+            chosen.extend(self.readable(tx, rows).await?);
+        }
+        Ok(chosen)
     }
 
-    fn choose_waiting(&self, lock: &str, limit: u32) -> (String, Vec<Value>) {
+    /// The projects that have READY actions, and how many of this engine's actions each has: those with the fewest first.
+    async fn projects(&self, tx: &mut Transaction<'_>) -> Result<Vec<(String, usize)>, StoreError> {
+        let (sql, arguments) = self.choose_projects();
+        let rows = tx.rows(sql, arguments).await?;
+        rows.iter().map(|row| Ok((row.text(0)?, row.number(1)?))).collect()
+    }
+
+    fn choose_projects(&self) -> (String, Vec<Value>) {
         let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
         let filter = self.filter(&mut arguments);
+        arguments.push(Value::Text(Some(self.engine.to_string())));
+        let engine = arguments.len();
+        let sql = format!(
+            "SELECT w.project, (SELECT count(*) FROM actions a WHERE {RUNNING} AND a.owner = ${engine} \
+             AND (a.project || '') = w.project) AS running FROM \
+             (SELECT a.project, min(a.created_at) AS oldest FROM actions a WHERE {OPEN} AND a.status = $1 AND {filter} \
+             AND (a.not_before IS NULL OR a.not_before <= $2) GROUP BY a.project) w ORDER BY running, w.oldest"
+        );
+        (sql, arguments)
+    }
+
+    fn choose_waiting(&self, lock: &str, project: &str, limit: usize) -> (String, Vec<Value>) {
+        let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
+        let filter = self.filter(&mut arguments);
+        arguments.push(Value::Text(Some(project.to_owned())));
+        let project = arguments.len();
+        // An action of a cluster keeps later ones of its nodes waiting: they share the cluster, and would keep it from
+        // that action for as long as new ones come.
         let rest = format!(
-            "WHERE {OPEN} AND a.status = $1 AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
+            "WHERE {OPEN} AND a.status = $1 AND (a.project || '') = ${project} AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
              AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
              OR (l.target = a.cluster_id AND (l.exclusive = 1 OR a.target = a.cluster_id)))) \
              AND (a.started_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
              AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id))))) \
+             AND (a.started_at IS NOT NULL OR a.target = a.cluster_id OR NOT EXISTS (SELECT 1 FROM actions e \
+             WHERE e.target = a.cluster_id AND e.status = $1 AND e.parent_id IS NULL AND (e.not_before IS NULL OR e.not_before <= $2) \
+             AND (e.created_at, e.id) < (a.created_at, a.id))) \
              ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{lock}",
         );
         (rest, arguments)
@@ -189,6 +255,23 @@ impl Claim {
         tx.touch(told(action.id));
         Ok(Claimed { action, taken_over, deaths, subject: None })
     }
+}
+
+/// How many actions each project may have claimed now, so that in the end all have equally many that run.
+fn shares(projects: &[(String, usize)], limit: usize) -> Vec<(String, usize)> {
+    let mut shares: Vec<(String, usize, usize)> =
+        projects.iter().map(|(project, running)| (project.clone(), *running, 0)).collect();
+    // A project alone has no one to share with.
+    if let [(_, _, share)] = shares.as_mut_slice() {
+        *share = limit;
+    } else {
+        for _ in 0..limit {
+            if let Some((_, running, share)) = shares.iter_mut().min_by_key(|(_, running, _)| *running) {
+                (*running, *share) = (*running + 1, *share + 1);
+            }
+        }
+    }
+    shares.into_iter().map(|(project, _, share)| (project, share)).filter(|(_, share)| *share > 0).collect()
 }
 
 /// What whoever runs them would have to read first. What cannot be read is left to them: it concerns no other action.
@@ -281,7 +364,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{migrate, sqlite, value::Row};
+    use crate::{migrate, sqlite};
 
     #[test]
     fn a_claim_does_not_go_through_history() {
@@ -296,16 +379,39 @@ mod tests {
         };
         let choices = [
             ("actions_running", claim.choose_abandoned("", 1)),
-            ("actions_open", claim.choose_waiting("", 10)),
+            ("actions_open", claim.choose_waiting("", "demo", 10)),
         ];
-        for (index, (rest, arguments)) in choices {
-            let explain = format!("EXPLAIN QUERY PLAN {}", actions::select(&rest));
+        let choices = choices.map(|(index, (rest, arguments))| (index, actions::select(&rest), arguments));
+        let (projects, arguments) = claim.choose_projects();
+        for (index, sql, arguments) in choices.into_iter().chain([("actions_open", projects, arguments)]) {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
             let plan = sqlite::rows(&database, &explain, arguments).unwrap();
             let plan: Vec<String> = plan.into_iter().map(|row| Row::Sqlite(row).text(3).unwrap()).collect();
             assert!(plan.iter().any(|step| step.contains(index)), "{plan:#?}");
-            // There are few engines.
-            let scans = plan.iter().any(|step| step.starts_with("SCAN") && step != "SCAN e");
+            // There are few engines, and few projects that have work.
+            let few = ["SCAN e", "SCAN w"];
+            let scans = plan.iter().any(|step| step.starts_with("SCAN") && !few.contains(&step.as_str()));
             assert!(!scans, "{plan:#?}");
+        }
+    }
+
+    /// Projects with a number each.
+    type Counts = &'static [(&'static str, usize)];
+
+    #[test]
+    fn slots_are_shared_between_projects_that_have_work() {
+        let projects = |counts: &[(&str, usize)]| -> Vec<(String, usize)> {
+            counts.iter().map(|(project, running)| ((*project).to_owned(), *running)).collect()
+        };
+        let cases: [(Counts, usize, Counts); 5] = [
+            (&[], 5, &[]),
+            (&[("a", 60)], 4, &[("a", 4)]),
+            (&[("a", 0), ("b", 0)], 5, &[("a", 3), ("b", 2)]),
+            (&[("b", 0), ("a", 3)], 4, &[("b", 4)]),
+            (&[("b", 0), ("a", 2)], 4, &[("b", 3), ("a", 1)]),
+        ];
+        for (having, limit, expected) in cases {
+            assert_eq!(shares(&projects(having), limit), projects(expected), "{having:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use muster_core::time::TimeSpan;
 use super::claim::RUNNING;
 use crate::connection::Dialect;
 use crate::error::StoreError;
+use crate::migrate;
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{args, json};
 
@@ -31,7 +32,10 @@ impl Command for Register {
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
         const INSERT: &str = "INSERT INTO engines (id, host, version, instances, started_at, lease_until) \
                               VALUES ($1, $2, $3, $4, $5, $6)";
+        const SERVE: &str = "INSERT INTO instances (id, served_at) VALUES ($1, $2) \
+                             ON CONFLICT (id) DO UPDATE SET served_at = excluded.served_at";
         Box::pin(async move {
+            migrate::check_readable(tx).await?;
             let now = tx.database_now().await?;
             if tx.dialect() == Dialect::Sqlite {
                 // The file is ours alone (its folder is locked): whoever had it before is dead.
@@ -41,41 +45,79 @@ impl Command for Register {
             let row =
                 args![self.engine.to_string(), &self.host, &self.version, json(&self.instances), now, until];
             tx.execute(INSERT, row).await?;
-            serve(tx, &self.instances, now).await?;
+            for instance in &self.instances {
+                tx.execute(SERVE, args![instance.as_str(), now]).await?;
+            }
             tx.touch(Touched::Work);
             Ok(())
         })
     }
 }
 
-/// An engine is still there.
+/// Renews an engine's lease. No row is written that another engine writes too: an engine that vanishes in the middle of
+/// this keeps no other one from renewing its own.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     /// The engine.
     pub engine: EngineId,
-    /// What it can execute for.
-    pub instances: Vec<InstanceId>,
-    /// How long it counts as alive without another word.
+    /// How long the lease lasts without another renewal.
     pub lease: TimeSpan,
 }
 
-impl Command for Heartbeat {
-    /// Whether it was still counted as alive.
-    type Output = bool;
+/// The outcome of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    /// Whether the lease was still held, and holds on.
+    pub renewed: bool,
+    /// How long it takes until the next lease of another engine expires, unless that is renewed.
+    pub next_expiry: Option<TimeSpan>,
+}
 
-    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
+impl Command for Heartbeat {
+    type Output = Renewal;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Renewal, StoreError>> {
         const RENEW: &str = "UPDATE engines SET lease_until = $2 WHERE id = $1 AND lease_until >= $3";
+        const NEXT: &str = "SELECT min(lease_until) FROM engines WHERE id <> $1 AND lease_until >= $2";
         Box::pin(async move {
+            migrate::check_readable(tx).await?;
             let now = tx.database_now().await?;
             let until = now.saturating_add(self.lease.micros());
-            let renewed = tx.execute(RENEW, args![self.engine.to_string(), until, now]).await?;
-            serve(tx, &self.instances, now).await?;
+            let id = self.engine.to_string();
+            let renewed = tx.execute(RENEW, args![&id, until, now]).await? > 0;
+            let next = tx.one(NEXT, args![&id, now]).await?.opt_int(0)?;
+            Ok(Renewal { renewed, next_expiry: next.map(|at| TimeSpan::from_micros(at - now)) })
+        })
+    }
+}
+
+/// Notes that instances are served by an engine, and forgets engines that died long ago.
+#[derive(Debug, Clone)]
+pub struct ServeInstances {
+    /// The instances.
+    pub instances: Vec<InstanceId>,
+}
+
+impl Command for ServeInstances {
+    type Output = ();
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        Box::pin(async move {
+            let now = tx.database_now().await?;
+            // A row that another engine is about to write is left to that.
+            let serve = format!(
+                "UPDATE instances SET served_at = $2 WHERE id IN (SELECT id FROM instances WHERE id = $1{})",
+                tx.dialect().skip_locked()
+            );
+            for instance in &self.instances {
+                tx.execute(serve.clone(), args![instance.as_str(), now]).await?;
+            }
             let forget = format!(
                 "DELETE FROM engines WHERE lease_until < $1 \
                  AND NOT EXISTS (SELECT 1 FROM actions a WHERE {RUNNING} AND a.owner = engines.id)"
             );
             tx.execute(forget, args![now - FORGET.micros()]).await?;
-            Ok(renewed > 0)
+            Ok(())
         })
     }
 }
@@ -102,13 +144,4 @@ impl Command for Deregister {
             Ok(())
         })
     }
-}
-
-async fn serve(tx: &mut Transaction<'_>, instances: &[InstanceId], now: i64) -> Result<(), StoreError> {
-    const SERVE: &str = "INSERT INTO instances (id, served_at) VALUES ($1, $2) \
-                         ON CONFLICT (id) DO UPDATE SET served_at = excluded.served_at";
-    for instance in instances {
-        tx.execute(SERVE, args![instance.as_str(), now]).await?;
-    }
-    Ok(())
 }

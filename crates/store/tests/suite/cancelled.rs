@@ -1,8 +1,14 @@
 //! Callers that go away in the middle.
 
+use std::time::Duration;
+
+use muster_store::Touched;
 use muster_testkit::database_test;
 
-use crate::harness::{self, Harness, Kind};
+use crate::harness::{self, Harness, Kind, creation};
+
+/// Longer than a commit takes; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[database_test]
 async fn a_read_that_is_dropped_half_way_leaves_its_connection_as_it_was(kind: Kind) {
@@ -28,5 +34,27 @@ async fn a_read_that_is_dropped_half_way_leaves_its_connection_as_it_was(kind: K
     match kind {
         Kind::Sqlite => assert_eq!(dropped_half_way, 0, "a read of a file ends at its first poll"),
         Kind::Postgres => assert!(dropped_half_way > 0, "every read had ended when it was dropped"),
+    }
+}
+
+#[database_test]
+async fn a_write_whose_caller_goes_away_is_made_and_announced(harness: Harness) {
+    for polls in 1..60 {
+        let mut commits = harness.store.subscribe();
+        let mut write = Box::pin(harness.store.accept(creation(polls)));
+        for _ in 0..polls {
+            if futures::poll!(write.as_mut()).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(write);
+        let announced = async {
+            while commits.recv().await.expect("commits go on") != Touched::Cluster(harness::cluster(polls).id)
+            {
+            }
+        };
+        let announced = tokio::time::timeout(PATIENCE, announced).await;
+        assert!(announced.is_ok(), "dropped after {polls} polls");
     }
 }

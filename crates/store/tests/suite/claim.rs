@@ -10,6 +10,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::time::TimeSpan;
 use muster_store::commands::{Claim, Deregister, End, Heartbeat, Record, Requeue};
+use muster_store::reads::ActionQuery;
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 use uuid::Uuid;
@@ -88,6 +89,71 @@ async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(harness
 }
 
 #[database_test]
+async fn an_action_of_a_cluster_is_not_starved_by_later_ones_of_its_nodes(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let engine = living(store, 9).await;
+    let created = store.claim(claim(engine)).await.unwrap().remove(0);
+    store.record(Record { end: Some(succeeded()), ..record(&created) }).await.unwrap();
+    let cluster = harness::cluster(1).id;
+    let of_node = |number: u128, node: u128| {
+        let mut accept = request(number, ActionKind::NodeCheck, cluster, OnConflict::Queue);
+        accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(node)));
+        accept
+    };
+    store.accept(of_node(2, 100)).await.unwrap();
+    let first = store.claim(claim(engine)).await.unwrap().remove(0);
+    // It waits for the node's action, and nothing of the nodes overtakes it meanwhile.
+    store.accept(request(3, ActionKind::ClusterResize, cluster, OnConflict::Queue)).await.unwrap();
+    store.accept(of_node(4, 101)).await.unwrap();
+    assert_eq!(claimed_ids(store, claim(engine)).await, [0_u128; 0]);
+    store.record(Record { end: Some(succeeded()), ..record(&first) }).await.unwrap();
+    assert_eq!(claimed_ids(store, claim(engine)).await, [3]);
+}
+
+#[database_test]
+async fn actions_that_cannot_get_their_lock_hide_no_others(harness: Harness) {
+    let store = &harness.store;
+    for number in [1, 2] {
+        harness.create(number).await;
+    }
+    let engine = living(store, 9).await;
+    for created in store.claim(claim(engine)).await.unwrap() {
+        store.record(Record { end: Some(succeeded()), ..record(&created) }).await.unwrap();
+    }
+    // Each locks the first cluster alone, so that only one can run; together they fill the limit.
+    for number in 3..7_u128 {
+        let mut accept = request(number, ActionKind::NodeDelete, harness::cluster(1).id, OnConflict::Queue);
+        accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(100 + number)));
+        store.accept(accept).await.unwrap();
+    }
+    store
+        .accept(request(7, ActionKind::ClusterResize, harness::cluster(2).id, OnConflict::Queue))
+        .await
+        .unwrap();
+    let claimed = claimed_ids(store, Claim { limit: 4, ..claim(engine) }).await;
+    assert_eq!(claimed, [3, 7]);
+}
+
+#[database_test]
+async fn one_project_does_not_take_all_slots(harness: Harness) {
+    let store = &harness.store;
+    for number in 1..=6 {
+        harness.create(number).await;
+    }
+    let mut other = creation(7);
+    other.action.principal.project = "other".to_owned();
+    other.cluster.as_mut().unwrap().cluster.project = "other".to_owned();
+    store.accept(other).await.unwrap();
+    let engine = living(store, 9).await;
+    let claimed = claimed_ids(store, Claim { limit: 2, ..claim(engine) }).await;
+    assert_eq!(claimed.len(), 2);
+    assert!(claimed.contains(&7), "{claimed:?}");
+    let rest = claimed_ids(store, Claim { limit: 9, ..claim(engine) }).await;
+    assert_eq!(rest.len(), 5, "what is left over goes to who has work");
+}
+
+#[database_test]
 async fn only_known_kinds_versions_and_instances_are_claimed(harness: Harness) {
     let store = &harness.store;
     let mut newer = creation(1);
@@ -118,8 +184,8 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(kind: Kin
     store.deregister(Deregister { engine: dead }).await.unwrap();
     assert!(store.claim(claim(dead)).await.unwrap().is_empty(), "the dead took it over");
     // Nobody forgets the dead before what they had is taken.
-    let alive = Heartbeat { engine: heir, instances: Vec::new(), lease: TimeSpan::from_secs(3600) };
-    assert!(store.heartbeat(alive).await.unwrap());
+    let alive = Heartbeat { engine: heir, lease: TimeSpan::from_secs(3600) };
+    assert!(store.heartbeat(alive).await.unwrap().renewed);
     let after = store.claim(claim(heir)).await.unwrap().remove(0);
     assert!(after.taken_over);
     assert!(after.action.fence > before.action.fence);
@@ -195,4 +261,46 @@ async fn deaths_of_engines_are_counted_until_the_action_commits_something(harnes
     }
     let taken = store.claim(claim(living(store, 5).await)).await.unwrap().remove(0);
     assert_eq!(taken.deaths, 1, "its predecessor made progress, and died");
+}
+
+#[database_test]
+async fn an_action_whose_row_cannot_be_read_is_set_aside_and_the_others_are_claimed(harness: Harness) {
+    let store = &harness.store;
+    for (number, column) in [(1, "inputs"), (2, "principal"), (3, "data")] {
+        let action = harness.create(number).await.id;
+        harness.execute(&format!("UPDATE actions SET {column} = 'x' WHERE id = '{action}'")).await;
+    }
+    let whole = harness.create(4).await;
+    let engine = living(store, 9).await;
+    assert_eq!(claimed_ids(store, claim(engine)).await, [4]);
+    let listed = store.actions(&ActionQuery::default()).await.unwrap();
+    assert_eq!(listed.items.iter().map(|action| action.id).collect::<Vec<_>>(), [whole.id]);
+    for number in 1..=3 {
+        let action = action_id(number);
+        harness
+            .execute(&format!(
+                "UPDATE actions SET inputs = '{{}}', principal = (SELECT principal FROM actions WHERE id = '{}'), \
+                 data = '{{}}' WHERE id = '{action}'",
+                whole.id
+            ))
+            .await;
+        let row = store.action(action).await.unwrap().unwrap();
+        assert!(row.status_reason.contains("cannot be read"), "{}", row.status_reason);
+        assert!(row.not_before.is_some(), "it is left alone for a while");
+    }
+    assert_eq!(claimed_ids(store, claim(engine)).await, [0_u128; 0], "not before that");
+}
+
+#[database_test]
+async fn a_heartbeat_is_refused_once_the_database_needs_a_newer_version(harness: Harness) {
+    let store = &harness.store;
+    let engine = living(store, 9).await;
+    let renew = Heartbeat { engine, lease: TimeSpan::from_secs(3600) };
+    assert!(store.heartbeat(renew.clone()).await.unwrap().renewed);
+    harness.execute(&format!("UPDATE muster SET min_reader = {}", muster_store::SCHEMA_VERSION + 1)).await;
+    let refused = store.heartbeat(renew).await.unwrap_err();
+    assert!(matches!(refused, StoreError::TooNew { .. }), "{refused}");
+    let refused =
+        store.register(registration(harness::engine(10), TimeSpan::from_secs(60))).await.unwrap_err();
+    assert!(matches!(refused, StoreError::TooNew { .. }), "{refused}");
 }

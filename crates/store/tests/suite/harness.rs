@@ -40,6 +40,11 @@ impl Harness {
         count.trim().parse().expect("a number")
     }
 
+    /// Runs a statement beside the store, on either database.
+    pub(crate) async fn execute(&self, sql: &str) {
+        self.fresh.execute(sql).await;
+    }
+
     /// Runs a statement beside the store.
     pub(crate) async fn psql(&self, sql: &str) -> String {
         self.fresh.psql(sql).await.expect("PostgreSQL answers")

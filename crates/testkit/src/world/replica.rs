@@ -40,20 +40,17 @@ pub struct Replica {
 impl Replica {
     /// Starts one over a database (a file or an address) and a world. Call it from the test's own thread.
     pub async fn start(database: &str, world: &World, pace: Pace) -> Self {
-        let folder =
-            tempfile::Builder::new().prefix("muster-engine-").tempdir().expect("a folder can be made");
-        let mut command = Command::new(program("engine"));
-        command.args(["--store", database]).arg("--world").arg(world.socket());
-        command.arg("--socket").arg(socket_in(folder.path()));
-        for (flag, millis) in
-            [("--lease", pace.lease), ("--heartbeat", pace.heartbeat), ("--safety", pace.safety)]
-        {
-            command.arg(flag).arg(millis.to_string());
-        }
-        let process = Process::spawn("engine", &command);
+        let folder = new_folder();
+        let process = spawn(database, world, pace, folder.path());
         let line = process.wait_for_line("the engine runs as ", PATIENCE).await;
         let id = line.rsplit(' ').next().and_then(|id| id.parse().ok()).expect("it says its id");
         Self { process, folder, id }
+    }
+
+    /// Starts one that does not come to work, because its database does not answer; it is killed with this value.
+    pub fn start_in_vain(database: &str, world: &World, pace: Pace) -> (Process, TempDir) {
+        let folder = new_folder();
+        (spawn(database, world, pace, folder.path()), folder)
     }
 
     /// The name under which it began.
@@ -159,6 +156,22 @@ impl Replica {
     pub fn tail(&self) -> String {
         self.process.tail()
     }
+}
+
+fn new_folder() -> TempDir {
+    tempfile::Builder::new().prefix("muster-engine-").tempdir().expect("a folder can be made")
+}
+
+fn spawn(database: &str, world: &World, pace: Pace, folder: &Path) -> Process {
+    let mut command = Command::new(program("engine"));
+    command.args(["--store", database]).arg("--world").arg(world.socket());
+    command.arg("--socket").arg(socket_in(folder));
+    for (flag, millis) in
+        [("--lease", pace.lease), ("--heartbeat", pace.heartbeat), ("--safety", pace.safety)]
+    {
+        command.arg(flag).arg(millis.to_string());
+    }
+    Process::spawn("engine", &command)
 }
 
 fn socket_in(folder: &Path) -> PathBuf {

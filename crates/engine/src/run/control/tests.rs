@@ -114,6 +114,10 @@ async fn a_waiting_action_occupies_no_slot() {
     let slots = Arc::new(Semaphore::new(1));
     control.slot = Slot::take(&slots).await;
     assert_eq!(slots.available_permits(), 0);
-    assert_eq!(control.yield_slot_while(async { slots.available_permits() }).await, 1);
+    let wait = async {
+        tokio::task::yield_now().await;
+        slots.available_permits()
+    };
+    assert_eq!(control.yield_slot_while(wait).await, 1);
     assert_eq!(slots.available_permits(), 0);
 }

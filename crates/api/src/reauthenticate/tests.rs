@@ -1,0 +1,70 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use http_body_util::BodyExt as _;
+
+use super::*;
+use crate::auth::Authenticator;
+
+/// Knows one caller, until it forgets it.
+#[derive(Clone, Default)]
+struct OneCaller {
+    is_gone: Arc<AtomicBool>,
+    is_unavailable: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Authenticator for OneCaller {
+    fn scheme(&self) -> &'static str {
+        "one"
+    }
+
+    async fn authenticate(&self, _: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+        if self.is_unavailable.load(Ordering::Relaxed) {
+            return Err(AuthError::Unavailable("not now".to_owned()));
+        }
+        let gone = self.is_gone.load(Ordering::Relaxed);
+        Ok(Some(muster_core::sample::principal()).filter(|_| !gone))
+    }
+
+    async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
+        Ok(Some(known.clone()))
+    }
+}
+
+/// A response with one chunk that never ends by itself.
+fn endless(scheme: &OneCaller, kind: &'static str) -> Response {
+    let frames = stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"a"))]).chain(stream::pending());
+    let mut response = Response::new(Body::from_stream(frames));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    let authenticators = Arc::new(Authenticators::new().with(scheme.clone()));
+    Identified::new(authenticators, &HeaderMap::new(), muster_core::sample::principal()).bound(response)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_once_its_caller_is_not_known_any_more() {
+    let scheme = OneCaller::default();
+    let mut body = endless(&scheme, "application/json").into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a");
+    scheme.is_gone.store(true, Ordering::Relaxed);
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_over_grpc_ends_with_the_status() {
+    let scheme = OneCaller::default();
+    scheme.is_gone.store(true, Ordering::Relaxed);
+    let body = endless(&scheme, "application/grpc").into_body();
+    let trailers = body.collect().await.unwrap().trailers().cloned().unwrap();
+    assert_eq!(trailers["grpc-status"], "16");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_goes_on_while_the_caller_cannot_be_looked_up() {
+    let scheme = OneCaller::default();
+    scheme.is_unavailable.store(true, Ordering::Relaxed);
+    let mut body = endless(&scheme, "application/json").into_body();
+    assert!(body.frame().await.is_some());
+    let more = tokio::time::timeout(PERIOD * 3, body.frame()).await;
+    assert!(more.is_err(), "it is still open");
+}

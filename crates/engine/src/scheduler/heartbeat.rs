@@ -1,0 +1,114 @@
+//! Keeps the engine's lease: registers it, renews it, and registers again once it is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::time::TimeSpan;
+use muster_store::StoreError;
+use muster_store::commands::{Heartbeat, Register, Renewal, ServeInstances};
+
+use crate::context::Context;
+use crate::lease::Lease;
+
+/// How soon a renewal or registration that failed is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Actions of an engine may be taken over so long after its lease has expired: clocks tick in steps.
+const AFTER_EXPIRY: Duration = Duration::from_millis(20);
+
+/// Registers under a new engine id.
+pub(crate) async fn register(context: &Context) -> Result<(), StoreError> {
+    let lease = Lease::new();
+    // Counted from before the call: however long that takes, the database's lease ends no earlier.
+    let expires_at = context.clock.now().after(context.config.lease);
+    let command = Register {
+        engine: lease.id,
+        host: context.config.host.clone(),
+        version: context.config.version.clone(),
+        instances: context.instances(),
+        lease: context.config.lease,
+    };
+    context.store.register(command).await?;
+    lease.renew(expires_at);
+    context.replace_lease(lease);
+    Ok(())
+}
+
+/// Renews the lease until the engine has stopped. If that comes too late, the engine gives its work up and registers
+/// again.
+pub(crate) async fn run(context: Arc<Context>) {
+    let period: Duration = context.config.heartbeat.into();
+    // A lease that could not be registered at the start is registered by the first round.
+    let mut wait = if context.lease().is_registered() { period } else { RETRY_AFTER };
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = context.stopped.cancelled() => return,
+        }
+        context.liveness.heartbeat_begins();
+        let round = renew(&context).await;
+        context.liveness.heartbeat_ended(round.as_ref().err().map(StoreError::to_string));
+        let Ok(next_expiry) = round else {
+            wait = period.min(RETRY_AFTER);
+            continue;
+        };
+        wait = period;
+        if let Some(expiry) = next_expiry.map(Duration::from).filter(|expiry| *expiry < period) {
+            tokio::spawn(claim_at(Arc::clone(&context), expiry + AFTER_EXPIRY));
+        }
+        let served = ServeInstances { instances: context.instances() };
+        if let Err(error) = context.store.serve_instances(served).await {
+            tracing::warn!(%error, "cannot note which instances are served");
+        }
+    }
+}
+
+/// Renews the lease, or registers again if it is lost; when the next lease of another engine expires, if that is known.
+async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
+    let lease = context.lease();
+    if lease.lost.is_cancelled() || !lease.is_registered() {
+        register(context).await.inspect_err(|error| tracing::warn!(%error, "cannot register yet"))?;
+        return Ok(None);
+    }
+    // Counted from before the call: however long that takes, the database's lease ends no earlier.
+    let expires_at = context.clock.now().after(context.config.lease);
+    let command = Heartbeat { engine: lease.id, lease: context.config.lease };
+    match context.store.heartbeat(command).await {
+        Ok(Renewal { renewed: true, next_expiry }) => {
+            lease.renew(expires_at);
+            context.metrics.renewal("done");
+            Ok(next_expiry)
+        }
+        Ok(Renewal { renewed: false, .. }) => {
+            lose(context, &lease, "the lease expired: other engines may have taken our actions over");
+            register(context)
+                .await
+                .inspect_err(|error| tracing::warn!(%error, "cannot register again yet"))?;
+            Ok(None)
+        }
+        Err(error @ StoreError::TooNew { .. }) => {
+            lose(context, &lease, "the database was upgraded: this version may not write it any more");
+            Err(error)
+        }
+        Err(error) => {
+            context.metrics.renewal("failed");
+            tracing::warn!(%error, "cannot renew the lease");
+            Err(error)
+        }
+    }
+}
+
+fn lose(context: &Context, lease: &Lease, why: &str) {
+    context.metrics.renewal("lost");
+    context.metrics.clear_duties();
+    tracing::error!("{why}");
+    lease.lost.cancel();
+}
+
+/// Looks for work at a moment: when the lease of an engine expires that may have vanished.
+async fn claim_at(context: Arc<Context>, after: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(after) => context.notifier.work.notify_one(),
+        () = context.stopping.cancelled() => {}
+    }
+}

@@ -1,0 +1,118 @@
+//! An engine that vanishes without a goodbye (power loss, a cut network, a frozen machine) in the middle of a
+//! transaction: its rows stay locked until the database ends that, and the other engines go on.
+
+use std::time::Duration;
+
+use muster_core::ids::EngineId;
+use muster_testkit::world::{Control, Replica, WORLD_CLUSTER};
+use muster_testkit::{PostgresProxy, eventually};
+
+use crate::facts::{self, Expected};
+use crate::harness::{Harness, Kind, PACE, created, grow, new_cluster, succeeded};
+
+/// How long the others may take to go on.
+const TAKE_OVER: Duration = Duration::from_secs(20);
+
+/// The statement by which a claim shows that a cluster is being worked on: from then on it has locked its row.
+const CLAIMS: &str = "UPDATE clusters SET status";
+
+/// Transactions that do nothing and keep their locks.
+const GHOSTS: &str = "SELECT count(*) FROM pg_stat_activity \
+                      WHERE datname = current_database() AND state = 'idle in transaction'";
+
+impl Harness {
+    async fn ghosts(&self) -> String {
+        self.psql(GHOSTS).await.trim().to_owned()
+    }
+
+    /// Waits until an engine has renewed its lease twice.
+    async fn renews(&self, engine: EngineId) {
+        let sql = format!("SELECT lease_until FROM engines WHERE id = '{engine}'");
+        for _ in 0..2 {
+            let before = self.psql(&sql).await;
+            eventually("a renewed lease", TAKE_OVER, async || {
+                let now = self.psql(&sql).await;
+                if now == before { Err(now) } else { Ok(()) }
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let survivor = harness.engine().await;
+    let cluster = created(&survivor, 1).await;
+    let proxy = PostgresProxy::start(&harness.address()).await;
+    // It has written the row of the instance, which both engines serve.
+    proxy.cut_after("INSERT INTO instances");
+    let cut_off = Replica::start_in_vain(proxy.url(), &harness.world, PACE);
+    proxy.is_dark().await;
+    harness.renews(survivor.first_id()).await;
+    assert_eq!(harness.ghosts().await, "1", "the row is still locked");
+    succeeded(&survivor.end(grow(&survivor, cluster, 1).await).await);
+    assert_eq!(survivor.id().await, survivor.first_id(), "it never lost its lease");
+    drop(cut_off);
+    assert!(survivor.stop().await.success());
+    facts::no_locks(&harness).await;
+}
+
+#[tokio::test]
+async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let proxy = PostgresProxy::start(&harness.address()).await;
+    let cut_off = Replica::start(proxy.url(), &harness.world, PACE).await;
+    proxy.cut_after(CLAIMS);
+    let cluster = new_cluster();
+    let create = cut_off.create(cluster, WORLD_CLUSTER, 2).await.id;
+    proxy.is_dark().await;
+    assert_eq!(harness.ghosts().await, "1", "the cluster's row is locked");
+    let survivor = harness.engine().await;
+    let ended = tokio::time::timeout(TAKE_OVER, survivor.end(create)).await;
+    let ended = ended.expect("the other engine takes the action over");
+    succeeded(&ended);
+    assert_eq!(ended.owner, Some(survivor.first_id()));
+    assert_eq!(harness.ghosts().await, "0");
+    // It observes, too: what is lost comes back.
+    let running = harness.world.running(cluster).await;
+    let (lost, physical_id) = running.iter().next().expect("it runs");
+    harness.world.tell(Control::Lose(*lost)).await;
+    eventually("the lost node is replaced", TAKE_OVER, async || {
+        let now = harness.world.running(cluster).await;
+        let replaced = now.len() == running.len() && now.values().all(|id| id != physical_id);
+        if replaced { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    survivor.rest(cluster).await;
+    assert_eq!(survivor.id().await, survivor.first_id(), "it never lost its lease");
+    drop(cut_off);
+    assert!(survivor.stop().await.success());
+    facts::no_locks(&harness).await;
+}
+
+#[tokio::test]
+async fn what_an_engine_locked_before_it_froze_is_taken_over_and_it_begins_again() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let proxy = PostgresProxy::start(&harness.address()).await;
+    let frozen = Replica::start(proxy.url(), &harness.world, PACE).await;
+    proxy.cut_after(CLAIMS);
+    let cluster = new_cluster();
+    let create = frozen.create(cluster, WORLD_CLUSTER, 2).await.id;
+    proxy.is_dark().await;
+    // Its answers arrive, and it does not read them.
+    frozen.pause();
+    proxy.mend();
+    let survivor = harness.engine().await;
+    let ended = tokio::time::timeout(TAKE_OVER, survivor.end(create)).await;
+    let ended = ended.expect("the other engine takes the action over");
+    succeeded(&ended);
+    assert_eq!(ended.owner, Some(survivor.first_id()));
+    frozen.wake();
+    assert!(survivor.stop().await.success());
+    let resize = grow(&frozen, cluster, 1).await;
+    succeeded(&frozen.end(resize).await);
+    facts::agree(&harness, cluster, Expected { workers: Some(3), made: 4, again: 0 }).await;
+    assert!(frozen.stop().await.success());
+    facts::no_locks(&harness).await;
+}

@@ -1,0 +1,61 @@
+//! Actions that wait occupy no slot: however many wait, others run.
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::cluster::Cluster;
+use muster_engine::Config;
+use muster_engine::policy::Policies;
+use muster_store::commands::SignalKind;
+use muster_testkit::database_test;
+use muster_testkit::fake::{FAKE_NODE, Verb};
+use serde_json::{Value, json};
+
+use crate::harness::{Harness, Kind, cluster, setup};
+use crate::scripted_policy::ScriptedPolicy;
+
+fn one_slot() -> Config {
+    Config { parallel_actions: 1, ..Config::default() }
+}
+
+async fn another_action_runs(harness: &Harness, other: &Cluster) {
+    let check = harness.submit(ActionKind::ClusterCheck, other, json!({})).await;
+    let check = harness.ended(check).await;
+    assert_eq!(check.status, ActionStatus::Succeeded, "{}", check.status_reason);
+}
+
+#[database_test]
+async fn an_action_runs_while_nodes_of_another_cluster_start(kind: Kind) {
+    let Some(harness) = setup().config(one_slot()).open(kind).await else { return };
+    let (other, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let create = harness.create(&cluster(FAKE_NODE, 2)).await;
+    harness.applied(create).await;
+    another_action_runs(&harness, &other).await;
+    harness.provider.release();
+    assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
+}
+
+#[database_test]
+async fn an_action_runs_while_another_one_waits_for_a_grace_period(kind: Kind) {
+    waits(kind, &json!({"deletion": {"grace_period": 3600}})).await;
+}
+
+#[database_test]
+async fn an_action_runs_while_another_one_waits_for_a_hook(kind: Kind) {
+    let hook = json!({"hooks": {"type": "webhook", "timeout": 3600, "params": {"url": "http://hook/"}}});
+    waits(kind, &hook).await;
+}
+
+async fn waits(kind: Kind, policy: &Value) {
+    let saying = ScriptedPolicy::default();
+    let policies = Policies::default().with(saying.clone());
+    let Some(harness) = setup().config(one_slot()).policies(policies).open(kind).await else { return };
+    let (other, _) = harness.created(1).await;
+    let (cluster, _) = harness.created(2).await;
+    saying.bind(&harness, cluster.id).await;
+    saying.say(policy);
+    let shrink = harness.submit(ActionKind::ClusterScaleIn, &cluster, json!({})).await;
+    harness.applied(shrink).await;
+    another_action_runs(&harness, &other).await;
+    harness.engine.signal(shrink, SignalKind::Cancel).await.unwrap();
+    assert_eq!(harness.ended(shrink).await.status, ActionStatus::Cancelled);
+}
