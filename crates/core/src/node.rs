@@ -103,6 +103,9 @@ pub struct Node {
 /// How often a node may be started within [`START_WINDOW`], whichever action does it.
 pub const START_BUDGET: usize = 3;
 
+/// The key in a node's data that records a loss for which nothing was done yet.
+const HEALING_DUE: &str = "healing_due";
+
 /// The window in which starts count.
 pub const START_WINDOW: TimeSpan = TimeSpan::from_secs(600);
 
@@ -139,6 +142,20 @@ impl Node {
             init_at,
             created_at: None,
             updated_at: None,
+        }
+    }
+
+    /// Whether it was lost, and nothing was done about that yet.
+    pub fn is_healing_due(&self) -> bool {
+        self.data.contains_key(HEALING_DUE)
+    }
+
+    /// Records that something has to be done about its loss, or that this is under way.
+    pub fn set_healing_due(&mut self, due: bool) {
+        if due {
+            self.data.insert(HEALING_DUE.to_owned(), Value::Bool(true));
+        } else {
+            self.data.remove(HEALING_DUE);
         }
     }
 

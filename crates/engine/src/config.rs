@@ -57,7 +57,7 @@ impl Default for Config {
         Self {
             lease: TimeSpan::from_secs(15),
             heartbeat: TimeSpan::from_secs(5),
-            stop_limit: TimeSpan::from_secs(20),
+            stop_limit: TimeSpan::from_secs(10),
             parallel_actions: 64,
             safety_period: TimeSpan::from_secs(5),
             flush_period: TimeSpan::from_millis(250),

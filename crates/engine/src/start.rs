@@ -21,7 +21,7 @@ use crate::supervise::keep_running;
 use crate::watchers::{expiry, health, observer, retention};
 
 /// How long the database may take to note that the engine has stopped.
-const DEREGISTER_LIMIT: Duration = Duration::from_secs(5);
+const DEREGISTER_LIMIT: Duration = Duration::from_secs(3);
 
 /// What an engine is made of.
 pub struct Parts {

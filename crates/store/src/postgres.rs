@@ -50,6 +50,9 @@ const TRANSACTION_LIMIT: Duration = Duration::from_secs(40);
 /// How long the renewal of a lease may take. It is worth nothing if it comes late.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(4);
 
+/// How long connections may take to end.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
 /// A connection that was idle for longer is probed before it is used.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
 
@@ -153,9 +156,10 @@ impl Server {
         session.close(result, TRANSACTION_LIMIT)
     }
 
+    /// Ends all connections; those that do not answer end with the process.
     pub(crate) async fn close(&self) {
-        self.pool.close().await;
-        self.leases.close().await;
+        let closed = async { tokio::join!(self.pool.close(), self.leases.close()) };
+        drop(timeout(CLOSE_LIMIT, closed).await);
     }
 }
 

@@ -4,6 +4,12 @@ use std::process::Command;
 
 use muster_testkit::{PostgresProxy, Process, SmallDisk};
 use reqwest::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 
 use crate::server::{PATIENCE, Server, cluster};
 
@@ -24,6 +30,15 @@ impl Server {
         assert_eq!((status, body["status"].as_str()), (503, Some("unready")), "{body}");
         assert!(body["reason"].as_str().unwrap_or_default().contains(words), "{body}");
         assert_eq!(self.probe("/healthz").await.0, 200, "the process itself is well");
+        assert_eq!(self.grpc_health().await, ServingStatus::NotServing);
+    }
+
+    /// What `grpc.health.v1` says of the whole server.
+    async fn grpc_health(&self) -> ServingStatus {
+        let endpoint = Endpoint::from_shared(self.grpc.clone()).expect("an address");
+        let channel = endpoint.connect().await.expect("a connection");
+        let mut client = HealthClient::new(channel);
+        client.check(HealthCheckRequest::default()).await.expect("an answer").into_inner().status()
     }
 
     /// The first write that works makes it ready again.
@@ -31,6 +46,7 @@ impl Server {
         self.create("later", 1).await;
         let (status, body) = self.probe("/readyz").await;
         assert_eq!((status, body["status"].as_str()), (200, Some("ready")), "{body}");
+        assert_eq!(self.grpc_health().await, ServingStatus::Serving);
     }
 }
 
@@ -81,4 +97,61 @@ async fn a_probe_does_not_wait_for_a_database_that_is_gone() {
     assert_eq!(server.probe("/readyz").await.0, 200);
     proxy.cut();
     server.is_unready("did not answer within 800 ms").await;
+}
+
+/// While a row of the server's own table is locked, it cannot register.
+#[tokio::test]
+async fn a_server_that_cannot_register_answers_its_probes_with_the_reason() {
+    let Some(postgres) = muster_testkit::postgres().await else { return };
+    let database = postgres.database().await;
+    let mut first = Server::start(&["--dev", "--database-url", database.url()]).await;
+    assert!(first.stop().await.success());
+    let lock = "import subprocess, sys
+psql = subprocess.Popen(['psql', '-q', sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+psql.stdin.write('BEGIN; LOCK TABLE engines IN ACCESS EXCLUSIVE MODE; SELECT 1;\\n')
+psql.stdin.flush()
+psql.stdout.readline()
+print('locked', flush=True)
+sys.stdin.read()
+psql.stdin.write('COMMIT;\\n')
+psql.stdin.close()
+psql.wait()";
+    let mut command = Command::new("python3");
+    command.args(["-c", lock, database.url()]);
+    let mut locker = Process::spawn("locker", &command);
+    locker.wait_for_line("locked", PATIENCE).await;
+    let server = Server::start(&["--dev", "--database-url", database.url()]).await;
+    server.is_unready("cannot keep its lease").await;
+    locker.close_stdin();
+    assert!(locker.wait_for_exit(PATIENCE).await.success());
+    muster_testkit::eventually("a server that is ready", PATIENCE, async || {
+        match server.probe("/readyz").await {
+            (200, _) => Ok(()),
+            (_, body) => Err(body),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_database_that_is_gone() {
+    let Some(postgres) = muster_testkit::postgres().await else { return };
+    let database = postgres.database().await;
+    let proxy = PostgresProxy::start(database.url()).await;
+    let mut server = Server::start(&["--dev", "--database-url", proxy.url()]).await;
+    server.create("fred", 1).await;
+    proxy.cut();
+    assert!(server.stop().await.success());
+}
+
+/// Clients that send nothing do not keep connections for ever.
+#[tokio::test]
+async fn a_request_whose_head_does_not_come_is_ended() {
+    let server = Server::dev().await;
+    let address = server.url("").trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+    connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: local").await.unwrap();
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE * 2, connection.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "the server waits for ever");
 }

@@ -42,6 +42,7 @@ impl Node {
                     self.status_reason = self.start_reason().to_owned();
                 }
                 self.physical_id = Some(physical_id.clone());
+                self.set_healing_due(false);
                 if self.created_at.is_none() {
                     // The budget of starts counts only restarts of nodes that worked once.
                     self.starts.clear();

@@ -30,6 +30,16 @@ pub(crate) struct Members {
 }
 
 impl Members {
+    /// Records that losses were dealt with.
+    pub(crate) fn clear_healing_due(&mut self) {
+        let due: Vec<NodeId> = self.iter().filter(|node| node.is_healing_due()).map(|node| node.id).collect();
+        for id in due {
+            if let Some(node) = self.get_mut(id) {
+                node.set_healing_due(false);
+            }
+        }
+    }
+
     /// Members as they were read.
     pub(crate) fn new(nodes: Vec<Node>) -> Self {
         let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);

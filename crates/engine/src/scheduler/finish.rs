@@ -1,6 +1,6 @@
 //! The end of an action: its last commit, and the status of everything that it leaves.
 
-use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::NodeId;
 use muster_core::node::NodeStatus;
@@ -25,6 +25,10 @@ pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &s
     }
     let end = End { status, reason };
     settle_nodes(&mut run.subject, run.action.kind, &end, now);
+    if run.action.cause == Cause::Healing && status != ActionStatus::Cancelled {
+        // Cancelled by an action that went first, it is due again afterwards. What failed is not tried again unasked.
+        run.subject.nodes.clear_healing_due();
+    }
     let deleted = actions::deletes(&run.change) && status == ActionStatus::Succeeded;
     settle_cluster(&mut run.subject, &run.action, deleted, &end, now);
     let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use muster_core::action::ActionStatus;
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, NodeId};
@@ -17,7 +18,7 @@ use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
 use muster_store::commands::{Observe, ObservedCluster, TakeDuty};
-use muster_store::reads::{ClusterQuery, ClusterSort};
+use muster_store::reads::{ActionQuery, ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
 
 use crate::admission::submit;
@@ -25,7 +26,7 @@ use crate::context::Context;
 use crate::events::{self, reason};
 use crate::intent::orphan;
 use crate::notify::Topic;
-use crate::ports::provider::{ClusterTarget, Membership, Observed, Provider, WorldChange};
+use crate::ports::provider::{Capabilities, ClusterTarget, Membership, Observed, Provider, WorldChange};
 use crate::reconcile::individual::abort;
 use crate::watchers::health;
 
@@ -309,7 +310,7 @@ async fn observe_cluster(
     }
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {
-        return Ok(ObserveOutcome::InSync);
+        return heal_due_nodes(context, duty, &cluster, &capabilities, &nodes, observed).await;
     }
     if trigger == Trigger::Retry && cluster.status.is_transitional() {
         return Ok(ObserveOutcome::Pending);
@@ -323,12 +324,9 @@ async fn observe_cluster(
     let events = lost.iter().map(loss_event).collect();
     let with_machine = lost.iter().any(restarted);
     let healing_disabled = abort::is_healing_disabled(&cluster, &capabilities);
-    // A health policy replaces default healing.
-    let heals = capabilities.heals_by_default
-        && !with_machine
-        && !healing_disabled
-        && !health::has_health_policy(context, id).await?;
+    let heals = !with_machine && heals_by_default(context, &cluster, &capabilities).await?;
     let mut observed_state = observed_cluster(&cluster, &nodes, lost, heals, observed, now);
+    observed_state.nodes.iter_mut().for_each(|node| node.set_healing_due(heals));
     if with_machine && observed_state.status.is_some() {
         observed_state.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
     } else if let Some((_, reason_text)) = observed_state.status.as_mut().filter(|_| healing_disabled) {
@@ -343,6 +341,49 @@ async fn observe_cluster(
     } else {
         ObserveOutcome::NotLeader
     })
+}
+
+/// Whether lost nodes of a cluster are healed unasked. A health policy replaces that.
+async fn heals_by_default(
+    context: &Context,
+    cluster: &Cluster,
+    capabilities: &Capabilities,
+) -> Result<bool, StoreError> {
+    Ok(capabilities.heals_by_default
+        && !abort::is_healing_disabled(cluster, capabilities)
+        && !health::has_health_policy(context, cluster.id).await?)
+}
+
+/// Heals nodes whose loss was recorded while another action was in the way, or by a check.
+async fn heal_due_nodes(
+    context: &Context,
+    duty: String,
+    cluster: &Cluster,
+    capabilities: &Capabilities,
+    nodes: &[Node],
+    observed: Observed,
+) -> Result<ObserveOutcome, StoreError> {
+    let is_due = |node: &&Node| node.is_healing_due() && observed.of(node.id).loss().is_some();
+    let due: Vec<Node> = nodes.iter().filter(is_due).cloned().collect();
+    if due.is_empty() || !heals_by_default(context, cluster, capabilities).await? {
+        return Ok(ObserveOutcome::InSync);
+    }
+    let statuses: Vec<ActionStatus> =
+        ActionStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect();
+    let open = ActionQuery { cluster: Some(cluster.id), statuses, limit: Some(1), ..ActionQuery::default() };
+    if !context.store.actions(&open).await?.items.is_empty() {
+        return Ok(ObserveOutcome::Pending);
+    }
+    let now = context.clock.now();
+    let mut state = observed_cluster(cluster, nodes, due, true, observed, now);
+    // What is lost is shown already.
+    state.status = None;
+    let healing = vec![submit::healing(context, cluster)];
+    let engine = context.lease().id;
+    let (orphans, events) = (Vec::new(), Vec::new());
+    let command = Observe { duty, engine, clusters: vec![state], orphans, events, healing, now };
+    let written = context.store.observe(command).await?;
+    Ok(if written { ObserveOutcome::Pending } else { ObserveOutcome::NotLeader })
 }
 
 /// Nodes that worked and are certainly gone.

@@ -2,17 +2,18 @@
 
 use muster_core::action::{ActionKind, ActionStatus, Cause, OnConflict};
 use muster_core::change::{Change, Recovery};
-use muster_core::cluster::ClusterStatus;
-use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_engine::ChangeRequest;
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::node::{Node, NodeRole, NodeStatus, START_BUDGET};
+use muster_core::time::TimeSpan;
 use muster_engine::ports::provider::ProviderError;
+use muster_engine::{ChangeRequest, Config};
 use muster_store::commands::SignalKind;
 use muster_store::reads::{ActionQuery, EventQuery};
-use muster_testkit::database_test;
 use muster_testkit::fake::{FAKE_CLUSTER, Verb};
+use muster_testkit::{database_test, eventually};
 use serde_json::json;
 
-use crate::harness::{self, Harness, caller, setup};
+use crate::harness::{self, Harness, PATIENCE, caller, setup};
 
 #[database_test]
 async fn a_lost_worker_is_an_event_and_is_recovered(harness: Harness) {
@@ -30,6 +31,61 @@ async fn a_lost_worker_is_an_event_and_is_recovered(harness: Harness) {
     assert_eq!((node.status, node.starts.len()), (NodeStatus::Active, 1), "its creation does not count");
     assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
     harness.assert_agreement(cluster.id).await;
+}
+
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn a_worker_that_is_lost_while_another_action_waits_is_healed_afterwards(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let worker = worker(&harness, &cluster).await;
+    // An action that waits, suspended: meanwhile nothing is healed.
+    harness.provider.hold(Verb::Start);
+    let grow = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(2)).await;
+    harness.applied(grow).await;
+    let waiting = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    harness.engine.signal(waiting, SignalKind::Suspend).await.unwrap();
+    harness.provider.release();
+    assert_eq!(harness.ended(grow).await.status, ActionStatus::Succeeded);
+    harness.provider.kill(worker.id, "killed by signal 9");
+    eventually("the loss is recorded", PATIENCE, async || {
+        let now = harness.store().node(worker.id).await.unwrap().unwrap();
+        if now.status == NodeStatus::Error { Ok(()) } else { Err(now.status) }
+    })
+    .await;
+    harness.engine.signal(waiting, SignalKind::Cancel).await.unwrap();
+    harness.until_healed(cluster.id).await;
+    let healed = harness.store().node(worker.id).await.unwrap().unwrap();
+    assert_eq!((healed.status, healed.is_healing_due()), (NodeStatus::Active, false));
+    harness.assert_agreement(cluster.id).await;
+}
+
+#[database_test(|kind| setup().config(quick()).open(kind))]
+async fn a_check_does_not_keep_a_lost_worker_from_being_healed(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let worker = worker(&harness, &cluster).await;
+    for _ in 0..START_BUDGET {
+        let before = harness.store().node(worker.id).await.unwrap().unwrap().physical_id;
+        harness.provider.kill(worker.id, "killed by signal 9");
+        // Whichever comes first: it finds the loss, or goes before the healing of it.
+        let check = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+        harness.ended(check).await;
+        eventually("the worker is back", PATIENCE, async || {
+            let now = harness.store().node(worker.id).await.unwrap().unwrap();
+            let back =
+                now.status == NodeStatus::Active && now.physical_id.is_some() && now.physical_id != before;
+            if back { Ok(()) } else { Err(format!("{} {:?}", now.status, now.physical_id)) }
+        })
+        .await;
+    }
+}
+
+/// Looks for work soon.
+fn quick() -> Config {
+    Config { safety_period: TimeSpan::from_millis(100), ..Config::default() }
+}
+
+async fn worker(harness: &Harness, cluster: &Cluster) -> Node {
+    let nodes = harness.nodes(cluster.id).await;
+    nodes.into_iter().find(|node| node.role == NodeRole::Worker).expect("a worker")
 }
 
 #[database_test]

@@ -63,6 +63,7 @@ impl Command for Observe {
             if !duty::is_held(tx, &self.duty, self.engine).await? {
                 return Ok(false);
             }
+            self.accept_healing(tx).await?;
             let change = tx.change().await?;
             for seen in &self.clusters {
                 let id = seen.id.to_string();
@@ -76,19 +77,23 @@ impl Command for Observe {
                 .iter()
                 .filter_map(|event| event.cluster_id)
                 .for_each(|id| tx.touch(Touched::Cluster(id)));
-            for accept in &self.healing {
-                match accept.accept(tx).await {
-                    // Whoever has the cluster sees the same world, and part of its goal is that nothing is lost.
-                    Ok(_) | Err(StoreError::Conflict(_)) => {}
-                    Err(error) => return Err(error),
-                }
-            }
             Ok(true)
         })
     }
 }
 
 impl Observe {
+    /// Accepts what brings back what is lost. Where another action is in the way, the nodes record that this is due.
+    async fn accept_healing(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        for accept in &self.healing {
+            match accept.accept(tx).await {
+                Ok(_) | Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// While an action has the cluster it alone writes how the nodes are: it sees the same world.
     async fn write_unlocked(
         &self,

@@ -4,14 +4,13 @@ use muster_core::change::{Change, Check};
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{NodeStatus, Observation};
-use muster_core::time::Timestamp;
 use muster_store::commands::ForgetChecks;
 
 use crate::actions::node::{target, target_id};
 use crate::events::reason;
 use crate::ports::provider::Observed;
 use crate::reconcile::individual::observe;
-use crate::run::{ActionRun, Journal, Members, Stop, succeeded};
+use crate::run::{ActionRun, Stop, succeeded};
 
 /// Checks one node.
 pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
@@ -25,8 +24,7 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
     if let Observation::Unknown { reason } = observed.of(node.id) {
         return Err(Stop::Requeue(reason));
     }
-    let now = run.now();
-    record_observation(&mut run.subject.nodes, &mut run.journal, node.id, &observed, now);
+    record_observation(run, node.id, &observed);
     Ok(())
 }
 
@@ -57,9 +55,8 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
 /// Checks all members as a step of another action.
 pub(crate) async fn observe_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     let observed = check_health(run, None).await?;
-    let now = run.now();
     for id in run.subject.nodes.ids() {
-        record_observation(&mut run.subject.nodes, &mut run.journal, id, &observed, now);
+        record_observation(run, id, &observed);
     }
     run.subject.cluster.observed.endpoints.clone_from(&observed.endpoints);
     Ok(observed)
@@ -84,13 +81,10 @@ pub(crate) async fn observe_now(run: &ActionRun, only: Option<NodeId>) -> Result
 }
 
 /// Records a node's status. A node that is starting or unknown stays unchanged.
-fn record_observation(
-    nodes: &mut Members,
-    journal: &mut Journal,
-    id: NodeId,
-    observed: &Observed,
-    now: Timestamp,
-) {
+fn record_observation(run: &mut ActionRun, id: NodeId, observed: &Observed) {
+    let now = run.now();
+    let ActionRun { subject, journal, .. } = run;
+    let heals = subject.capabilities.heals_by_default;
     let observation = observed.of(id);
     let why = observation.loss().map(str::to_owned);
     if why.is_none() && !matches!(observation, Observation::Running { .. }) {
@@ -101,7 +95,7 @@ fn record_observation(
         Some(_) => (NodeStatus::Error, "Check: Node is not ACTIVE."),
     };
     let absent = observation == Observation::Absent;
-    let Some(node) = nodes.get_mut(id) else { return };
+    let Some(node) = subject.nodes.get_mut(id) else { return };
     let worked = node.was_working();
     if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
         node.status = status;
@@ -113,6 +107,8 @@ fn record_observation(
     }
     // The status reason is always the same; an event says why, once.
     if let Some(why) = why.filter(|_| worked) {
+        // The observer heals what it finds lost; what is recorded here, it would not find.
+        node.set_healing_due(heals);
         journal.report_node(node, Level::Warn, reason::NODE_LOST, &why, now);
     }
 }

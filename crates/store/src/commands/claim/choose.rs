@@ -1,0 +1,187 @@
+//! Which actions are claimed: the oldest of each target, shared between projects.
+
+use std::fmt::Write as _;
+
+use muster_core::action::{Action, ActionStatus, Target};
+
+use super::{Claim, OPEN, RUNNING};
+use crate::connection::Dialect;
+use crate::error::StoreError;
+use crate::rows::actions;
+use crate::transaction::Transaction;
+use crate::value::{Value, args};
+
+// A project is compared as `project || ''`, so that neither database uses the index of projects: that has all of history.
+
+impl Claim {
+    /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked. One that was
+    /// begun goes before them all: it has the lock that they wait for.
+    pub(super) async fn waiting(
+        &self,
+        tx: &mut Transaction<'_>,
+        limit: usize,
+    ) -> Result<Vec<Action>, StoreError> {
+        let mut chosen = Vec::new();
+        for (project, share) in shares(&self.projects(tx).await?, limit) {
+            let (rest, arguments) = self.choose_waiting(of_actions(tx), &project, share);
+            let rows = tx.rows(actions::select(&rest), arguments).await?;
+            chosen.extend(self.readable(tx, rows).await?);
+        }
+        Ok(chosen)
+    }
+
+    /// The projects that have READY actions, and how many of this engine's actions each has: those with the fewest first.
+    async fn projects(&self, tx: &mut Transaction<'_>) -> Result<Vec<(String, usize)>, StoreError> {
+        let (sql, arguments) = self.choose_projects();
+        let rows = tx.rows(sql, arguments).await?;
+        rows.iter().map(|row| Ok((row.text(0)?, row.number(1)?))).collect()
+    }
+
+    fn choose_projects(&self) -> (String, Vec<Value>) {
+        let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
+        let filter = self.filter(&mut arguments);
+        arguments.push(Value::Text(Some(self.engine.to_string())));
+        let engine = arguments.len();
+        let sql = format!(
+            "SELECT w.project, (SELECT count(*) FROM actions a WHERE {RUNNING} AND a.owner = ${engine} \
+             AND (a.project || '') = w.project) AS running FROM \
+             (SELECT a.project, min(a.created_at) AS oldest FROM actions a WHERE {OPEN} AND a.status = $1 AND {filter} \
+             AND (a.not_before IS NULL OR a.not_before <= $2) GROUP BY a.project) w ORDER BY running, w.oldest"
+        );
+        (sql, arguments)
+    }
+
+    fn choose_waiting(&self, lock: &str, project: &str, limit: usize) -> (String, Vec<Value>) {
+        let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
+        let filter = self.filter(&mut arguments);
+        arguments.push(Value::Text(Some(project.to_owned())));
+        let project = arguments.len();
+        // An action of a cluster keeps later ones of its nodes waiting: they share the cluster, and would keep it from
+        // that action for as long as new ones come.
+        let rest = format!(
+            "WHERE {OPEN} AND a.status = $1 AND (a.project || '') = ${project} AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
+             AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
+             OR (l.target = a.cluster_id AND (l.exclusive = 1 OR a.target = a.cluster_id)))) \
+             AND (a.started_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
+             AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id))))) \
+             AND (a.started_at IS NOT NULL OR a.target = a.cluster_id OR NOT EXISTS (SELECT 1 FROM actions e \
+             WHERE e.target = a.cluster_id AND e.status = $1 AND e.parent_id IS NULL AND (e.not_before IS NULL OR e.not_before <= $2) \
+             AND (e.created_at, e.id) < (a.created_at, a.id))) \
+             ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{lock}",
+        );
+        (rest, arguments)
+    }
+
+    /// `instance IN (…) AND (kind = … AND version <= … OR …) AND target_kind IN (…)`.
+    fn filter(&self, arguments: &mut Vec<Value>) -> String {
+        let mut text = "a.instance IN (".to_owned();
+        for (at, instance) in self.instances.iter().enumerate() {
+            arguments.push(Value::Text(Some(instance.as_str().to_owned())));
+            let _ = write!(text, "{}${}", if at == 0 { "" } else { ", " }, arguments.len());
+        }
+        text.push_str(") AND (");
+        for (at, (kind, version)) in self.kinds.iter().enumerate() {
+            let or = if at == 0 { "" } else { " OR " };
+            let _ = write!(text, "{or}(a.kind = '{kind}' AND a.version <= {version})");
+        }
+        let _ = write!(text, ") AND a.target_kind IN ('{}')", Target::KINDS.join("', '"));
+        text
+    }
+
+    pub(super) fn choose_abandoned(&self, lock: &str, now: i64) -> (String, Vec<Value>) {
+        let mut arguments = args![now, self.now];
+        let filter = self.filter(&mut arguments);
+        // By their engines, of which few are dead: thousands of actions may wait for the world under one that lives.
+        let rest = format!(
+            "WHERE {RUNNING} AND a.owner IN (SELECT e.id FROM engines e WHERE e.lease_until < $1) \
+             AND (a.not_before IS NULL OR a.not_before <= $2) AND {filter} ORDER BY a.created_at, a.id LIMIT {}{lock}",
+            self.limit,
+        );
+        (rest, arguments)
+    }
+}
+
+/// How many actions each project may have claimed now, so that in the end all have equally many that run.
+fn shares(projects: &[(String, usize)], limit: usize) -> Vec<(String, usize)> {
+    let mut shares: Vec<(String, usize, usize)> =
+        projects.iter().map(|(project, running)| (project.clone(), *running, 0)).collect();
+    // A project alone has no one to share with.
+    if let [(_, _, share)] = shares.as_mut_slice() {
+        *share = limit;
+    } else {
+        for _ in 0..limit {
+            if let Some((_, running, share)) = shares.iter_mut().min_by_key(|(_, running, _)| *running) {
+                (*running, *share) = (*running + 1, *share + 1);
+            }
+        }
+    }
+    shares.into_iter().map(|(project, _, share)| (project, share)).filter(|(_, share)| *share > 0).collect()
+}
+
+pub(super) fn of_actions(tx: &Transaction<'_>) -> &'static str {
+    match tx.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => " FOR UPDATE OF a SKIP LOCKED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::action::ActionKind;
+    use muster_core::ids::{EngineId, InstanceId};
+    use muster_core::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::value::Row;
+    use crate::{migrate, sqlite};
+
+    #[test]
+    fn a_claim_does_not_go_through_history() {
+        let mut database = rusqlite::Connection::open_in_memory().unwrap();
+        migrate::sqlite(&mut database).unwrap();
+        let claim = Claim {
+            engine: EngineId::from_uuid(Uuid::from_u128(1)),
+            instances: vec![InstanceId::new("simulated", "1")],
+            kinds: vec![(ActionKind::ClusterCreate, 1), (ActionKind::ClusterDelete, 1)],
+            limit: 10,
+            now: Timestamp::from_micros(1),
+        };
+        let choices = [
+            ("actions_running", claim.choose_abandoned("", 1)),
+            ("actions_open", claim.choose_waiting("", "demo", 10)),
+        ];
+        let choices = choices.map(|(index, (rest, arguments))| (index, actions::select(&rest), arguments));
+        let (projects, arguments) = claim.choose_projects();
+        for (index, sql, arguments) in choices.into_iter().chain([("actions_open", projects, arguments)]) {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = sqlite::rows(&database, &explain, arguments).unwrap();
+            let plan: Vec<String> = plan.into_iter().map(|row| Row::Sqlite(row).text(3).unwrap()).collect();
+            assert!(plan.iter().any(|step| step.contains(index)), "{plan:#?}");
+            // There are few engines, and few projects that have work.
+            let few = ["SCAN e", "SCAN w"];
+            let scans = plan.iter().any(|step| step.starts_with("SCAN") && !few.contains(&step.as_str()));
+            assert!(!scans, "{plan:#?}");
+        }
+    }
+
+    /// Projects with a number each.
+    type Counts = &'static [(&'static str, usize)];
+
+    #[test]
+    fn slots_are_shared_between_projects_that_have_work() {
+        let projects = |counts: &[(&str, usize)]| -> Vec<(String, usize)> {
+            counts.iter().map(|(project, running)| ((*project).to_owned(), *running)).collect()
+        };
+        let cases: [(Counts, usize, Counts); 5] = [
+            (&[], 5, &[]),
+            (&[("a", 60)], 4, &[("a", 4)]),
+            (&[("a", 0), ("b", 0)], 5, &[("a", 3), ("b", 2)]),
+            (&[("b", 0), ("a", 3)], 4, &[("b", 4)]),
+            (&[("b", 0), ("a", 2)], 4, &[("b", 3), ("a", 1)]),
+        ];
+        for (having, limit, expected) in cases {
+            assert_eq!(shares(&projects(having), limit), projects(expected), "{having:?}");
+        }
+    }
+}
