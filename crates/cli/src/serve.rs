@@ -23,13 +23,13 @@ use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_core::policy::PolicyRules;
 use muster_engine::policy::Policies;
-use muster_engine::ports::clock::{Clock as _, SystemClock};
+use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
 use muster_engine::ports::provider::Provider;
 use muster_engine::{Config, Engine, LocalCode, Metrics, Parts};
 use muster_kube::Kubernetes;
 use muster_local::{Processes, Simulated};
 use muster_service::Service;
-use muster_store::Store;
+use muster_store::{Dialect, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -192,7 +192,10 @@ async fn start_engine(
     let metrics = Metrics::default();
     metrics.register(&mut server_metrics.registry);
     store.metrics().register(&mut server_metrics.registry);
-    let clock = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = match store.dialect() {
+        Dialect::Sqlite => Arc::new(SystemClock),
+        Dialect::Postgres => Arc::new(DatabaseClock::new(Arc::new(SystemClock))),
+    };
     let egress = Arc::new(Egress::new(settings.egress())?);
     let parts = Parts {
         store,

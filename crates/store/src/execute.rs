@@ -3,6 +3,7 @@
 use muster_core::action::{Action, Control};
 use muster_core::ids::NodeId;
 use muster_core::policy::{Binding, Policy};
+use muster_core::time::Timestamp;
 
 use crate::commands::{
     Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
@@ -115,8 +116,8 @@ impl Store {
         self.write("end_wait", command).await
     }
 
-    /// An engine begins.
-    pub async fn register(&self, command: Register) -> Result<(), StoreError> {
+    /// Registers an engine; the time by the database's clock.
+    pub async fn register(&self, command: Register) -> Result<Timestamp, StoreError> {
         self.write("register", command).await
     }
 

@@ -1,9 +1,9 @@
 //! Keeps the engine's lease: registers it, renews it, and registers again once it is lost.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use muster_core::time::TimeSpan;
+use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::StoreError;
 use muster_store::commands::{Heartbeat, Register, Renewal, ServeInstances};
 
@@ -19,8 +19,7 @@ const AFTER_EXPIRY: Duration = Duration::from_millis(20);
 /// Registers under a new engine id.
 pub(crate) async fn register(context: &Context) -> Result<(), StoreError> {
     let lease = Lease::new();
-    // Counted from before the call: however long that takes, the database's lease ends no earlier.
-    let expires_at = context.clock.now().after(context.config.lease);
+    let asked = Asked::now(context);
     let command = Register {
         engine: lease.id,
         host: context.config.host.clone(),
@@ -28,8 +27,8 @@ pub(crate) async fn register(context: &Context) -> Result<(), StoreError> {
         instances: context.instances(),
         lease: context.config.lease,
     };
-    context.store.register(command).await?;
-    lease.renew(expires_at);
+    let now = context.store.register(command).await?;
+    asked.renew(context, &lease, now);
     context.replace_lease(lease);
     Ok(())
 }
@@ -70,12 +69,11 @@ async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
         register(context).await.inspect_err(|error| tracing::warn!(%error, "cannot register yet"))?;
         return Ok(None);
     }
-    // Counted from before the call: however long that takes, the database's lease ends no earlier.
-    let expires_at = context.clock.now().after(context.config.lease);
+    let asked = Asked::now(context);
     let command = Heartbeat { engine: lease.id, lease: context.config.lease };
     match context.store.heartbeat(command).await {
-        Ok(Renewal { renewed: true, next_expiry }) => {
-            lease.renew(expires_at);
+        Ok(Renewal { renewed: true, now, next_expiry }) => {
+            asked.renew(context, &lease, now);
             context.metrics.renewal("done");
             Ok(next_expiry)
         }
@@ -95,6 +93,26 @@ async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
             tracing::warn!(%error, "cannot renew the lease");
             Err(error)
         }
+    }
+}
+
+/// The moment before a call to the database.
+struct Asked {
+    at: Instant,
+    clock: Timestamp,
+}
+
+impl Asked {
+    fn now(context: &Context) -> Self {
+        Self { at: Instant::now(), clock: context.clock.now() }
+    }
+
+    /// Extends a lease that the call has extended, and synchronizes the clock with the database's. The lease is counted
+    /// from before the call: however long that took, the database's lease ends no earlier.
+    fn renew(self, context: &Context, lease: &Lease, database: Timestamp) {
+        let forward = context.clock.synchronize(database, self.at.elapsed());
+        let asked = Timestamp::from_micros(self.clock.micros().saturating_add(forward));
+        lease.renew(asked.after(context.config.lease));
     }
 }
 

@@ -3,6 +3,7 @@
 mod abandon;
 mod capacity;
 mod children;
+mod clocks;
 mod delegated;
 mod expiry;
 mod harness;

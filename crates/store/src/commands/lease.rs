@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use muster_core::ids::{EngineId, InstanceId};
-use muster_core::time::TimeSpan;
+use muster_core::time::{TimeSpan, Timestamp};
 
 use super::claim::RUNNING;
 use crate::connection::Dialect;
@@ -27,9 +27,10 @@ pub struct Register {
 }
 
 impl Command for Register {
-    type Output = ();
+    /// The time by the database's clock.
+    type Output = Timestamp;
 
-    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Timestamp, StoreError>> {
         const INSERT: &str = "INSERT INTO engines (id, host, version, instances, started_at, lease_until) \
                               VALUES ($1, $2, $3, $4, $5, $6)";
         const SERVE: &str = "INSERT INTO instances (id, served_at) VALUES ($1, $2) \
@@ -49,7 +50,7 @@ impl Command for Register {
                 tx.execute(SERVE, args![instance.as_str(), now]).await?;
             }
             tx.touch(Touched::Work);
-            Ok(())
+            Ok(Timestamp::from_micros(now))
         })
     }
 }
@@ -69,6 +70,8 @@ pub struct Heartbeat {
 pub struct Renewal {
     /// Whether the lease was still held, and holds on.
     pub renewed: bool,
+    /// The time by the database's clock.
+    pub now: Timestamp,
     /// How long it takes until the next lease of another engine expires, unless that is renewed.
     pub next_expiry: Option<TimeSpan>,
 }
@@ -86,7 +89,8 @@ impl Command for Heartbeat {
             let id = self.engine.to_string();
             let renewed = tx.execute(RENEW, args![&id, until, now]).await? > 0;
             let next = tx.one(NEXT, args![&id, now]).await?.opt_int(0)?;
-            Ok(Renewal { renewed, next_expiry: next.map(|at| TimeSpan::from_micros(at - now)) })
+            let time = Timestamp::from_micros(now);
+            Ok(Renewal { renewed, now: time, next_expiry: next.map(|at| TimeSpan::from_micros(at - now)) })
         })
     }
 }

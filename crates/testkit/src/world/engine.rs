@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
-use muster_engine::ports::clock::SystemClock;
+use muster_engine::ports::clock::{DatabaseClock, SystemClock};
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_store::Store;
 use tokio::net::UnixListener;
@@ -74,7 +74,7 @@ impl Args {
             providers: vec![Arc::new(WorldProvider::new(&world))],
             policies: Policies::standard(),
             hooks: Arc::new(muster_engine::ports::webhook::NoWebhooks),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(DatabaseClock::new(Arc::new(SystemClock))),
             config: Config {
                 lease: TimeSpan::from_millis(lease),
                 heartbeat: TimeSpan::from_millis(heartbeat),

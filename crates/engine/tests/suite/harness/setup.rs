@@ -50,6 +50,11 @@ impl Setup {
         Self { clock: Arc::new(clock.clone()), by_hand: true, config, ..self }
     }
 
+    /// A clock of the machine, or one that is shared with other replicas.
+    pub(crate) fn shared_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
     /// Where messages go before nodes are removed.
     pub(crate) fn hooks(self, hooks: &Arc<impl Webhooks + 'static>) -> Self {
         Self { hooks: Arc::clone(hooks) as Arc<dyn Webhooks>, ..self }

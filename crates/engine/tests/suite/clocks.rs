@@ -1,0 +1,61 @@
+//! Replicas whose machines do not agree about the time.
+
+use std::sync::Arc;
+
+use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::time::{TimeSpan, Timestamp};
+use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
+use muster_testkit::fake::Verb;
+use serde_json::json;
+
+use crate::harness::{Kind, exactly, setup};
+
+/// The clock of a machine that is ahead.
+struct Ahead(TimeSpan);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().after(self.0)
+    }
+}
+
+fn clock(ahead: u32) -> Arc<dyn Clock> {
+    Arc::new(DatabaseClock::new(Arc::new(Ahead(TimeSpan::from_secs(ahead)))))
+}
+
+#[tokio::test]
+async fn changes_are_applied_in_the_order_in_which_replicas_accepted_them() {
+    let Some(mut harness) = setup().shared_clock(clock(3600)).open(Kind::Postgres).await else { return };
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let busy = harness.submit(ActionKind::ClusterResize, &cluster, exactly(2)).await;
+    harness.applied(busy).await;
+    let first = harness.submit(ActionKind::ClusterResize, &cluster, exactly(5)).await;
+    let other = setup().shared_clock(clock(0)).start(harness.store().clone(), &harness).await;
+    let ahead = std::mem::replace(&mut harness.engine, other);
+    let second = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
+    harness.provider.release();
+    for action in [busy, first, second] {
+        let action = harness.ended(action).await;
+        assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
+    }
+    assert_eq!(harness.cluster(cluster.id).await.desired(), 3, "the later request counts");
+    ahead.stop().await;
+}
+
+#[tokio::test]
+async fn an_action_that_is_taken_over_by_a_replica_ahead_has_not_timed_out() {
+    let Some(mut harness) = setup().shared_clock(clock(0)).open(Kind::Postgres).await else { return };
+    let (cluster, _) = harness.created(1).await;
+    harness.provider.hold(Verb::Start);
+    let grow = harness.submit(ActionKind::ClusterResize, &cluster, exactly(2)).await;
+    harness.applied(grow).await;
+    harness.engine.stop().await;
+    // Further ahead than the action may take.
+    harness.engine = setup().shared_clock(clock(7200)).start(harness.store().clone(), &harness).await;
+    harness.provider.release();
+    let grown = harness.ended(grow).await;
+    assert_eq!(grown.status, ActionStatus::Succeeded, "{}", grown.status_reason);
+    let check = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    assert_eq!(harness.ended(check).await.status, ActionStatus::Succeeded);
+}
