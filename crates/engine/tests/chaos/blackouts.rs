@@ -16,9 +16,14 @@ const TAKE_OVER: Duration = Duration::from_secs(20);
 /// The statement by which a claim shows that a cluster is being worked on: from then on it has locked its row.
 const CLAIMS: &str = "UPDATE clusters SET status";
 
-/// Transactions that do nothing and keep their locks.
-const GHOSTS: &str = "SELECT count(*) FROM pg_stat_activity \
-                      WHERE datname = current_database() AND state = 'idle in transaction'";
+/// Transactions of the engine that is cut off: they do nothing and keep their locks.
+const GHOSTS: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                      AND application_name = 'cut_off' AND state = 'idle in transaction'";
+
+/// The address of a database behind a proxy, for the engine that is cut off.
+fn address(proxy: &PostgresProxy) -> String {
+    format!("{}?application_name=cut_off", proxy.url())
+}
 
 impl Harness {
     async fn ghosts(&self) -> String {
@@ -47,7 +52,7 @@ async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
     let proxy = PostgresProxy::start(&harness.address()).await;
     // It has written the row of the instance, which both engines serve.
     proxy.cut_after("INSERT INTO instances");
-    let cut_off = Replica::start_in_vain(proxy.url(), &harness.world, PACE);
+    let cut_off = Replica::start_in_vain(&address(&proxy), &harness.world, PACE);
     proxy.is_dark().await;
     harness.renews(survivor.first_id()).await;
     assert_eq!(harness.ghosts().await, "1", "the row is still locked");
@@ -62,7 +67,7 @@ async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
 async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
-    let cut_off = Replica::start(proxy.url(), &harness.world, PACE).await;
+    let cut_off = Replica::start(&address(&proxy), &harness.world, PACE).await;
     proxy.cut_after(CLAIMS);
     let cluster = new_cluster();
     let create = cut_off.create(cluster, WORLD_CLUSTER, 2).await.id;
@@ -95,7 +100,7 @@ async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
 async fn what_an_engine_locked_before_it_froze_is_taken_over_and_it_begins_again() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
-    let frozen = Replica::start(proxy.url(), &harness.world, PACE).await;
+    let frozen = Replica::start(&address(&proxy), &harness.world, PACE).await;
     proxy.cut_after(CLAIMS);
     let cluster = new_cluster();
     let create = frozen.create(cluster, WORLD_CLUSTER, 2).await.id;
