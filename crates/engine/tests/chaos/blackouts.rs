@@ -52,7 +52,9 @@ async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
     let proxy = PostgresProxy::start(&harness.address()).await;
     // It has written the row of the instance, which both engines serve.
     proxy.cut_after("INSERT INTO instances");
-    let cut_off = Replica::start_in_vain(&address(&proxy), &harness.world, PACE);
+    // The database would end that soon; here it may not.
+    let address = format!("{}&options=-c%20idle_in_transaction_session_timeout%3D60s", address(&proxy));
+    let cut_off = Replica::start_in_vain(&address, &harness.world, PACE);
     proxy.is_dark().await;
     harness.renews(survivor.first_id()).await;
     assert_eq!(harness.ghosts().await, "1", "the row is still locked");
