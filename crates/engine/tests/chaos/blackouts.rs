@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use muster_core::ids::EngineId;
-use muster_testkit::world::{Control, Replica, WORLD_CLUSTER};
+use muster_testkit::world::{Control, Pace, Replica, WORLD_CLUSTER};
 use muster_testkit::{PostgresProxy, eventually};
 
 use crate::facts::{self, Expected};
-use crate::harness::{Harness, Kind, PACE, created, grow, new_cluster, succeeded};
+use crate::harness::{Harness, Kind, created, grow, new_cluster, succeeded};
 
 /// How long the others may take to go on.
 const TAKE_OVER: Duration = Duration::from_secs(20);
+
+/// Frequent renewals of a lease that no engine loses by bad luck.
+const STEADY: Pace = Pace { lease: 15_000, heartbeat: 300, safety: 100 };
 
 /// The statement by which a claim shows that a cluster is being worked on: from then on it has locked its row.
 const CLAIMS: &str = "UPDATE clusters SET status";
@@ -47,14 +50,14 @@ impl Harness {
 #[tokio::test]
 async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
-    let survivor = harness.engine().await;
+    let survivor = harness.engine_at(STEADY).await;
     let cluster = created(&survivor, 1).await;
     let proxy = PostgresProxy::start(&harness.address()).await;
     // It has written the row of the instance, which both engines serve.
     proxy.cut_after("INSERT INTO instances");
     // The database would end that soon; here it may not.
     let address = format!("{}&options=-c%20idle_in_transaction_session_timeout%3D60s", address(&proxy));
-    let cut_off = Replica::start_in_vain(&address, &harness.world, PACE);
+    let cut_off = Replica::start_in_vain(&address, &harness.world, STEADY);
     proxy.is_dark().await;
     harness.renews(survivor.first_id()).await;
     assert_eq!(harness.ghosts().await, "1", "the row is still locked");
@@ -69,13 +72,13 @@ async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
 async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
-    let cut_off = Replica::start(&address(&proxy), &harness.world, PACE).await;
+    let cut_off = Replica::start(&address(&proxy), &harness.world, STEADY).await;
     proxy.cut_after(CLAIMS);
     let cluster = new_cluster();
     let create = cut_off.create(cluster, WORLD_CLUSTER, 2).await.id;
     proxy.is_dark().await;
     assert_eq!(harness.ghosts().await, "1", "the cluster's row is locked");
-    let survivor = harness.engine().await;
+    let survivor = harness.engine_at(STEADY).await;
     let ended = tokio::time::timeout(TAKE_OVER, survivor.end(create)).await;
     let ended = ended.expect("the other engine takes the action over");
     succeeded(&ended);
@@ -102,7 +105,7 @@ async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
 async fn what_an_engine_locked_before_it_froze_is_taken_over_and_it_begins_again() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
-    let frozen = Replica::start(&address(&proxy), &harness.world, PACE).await;
+    let frozen = Replica::start(&address(&proxy), &harness.world, STEADY).await;
     proxy.cut_after(CLAIMS);
     let cluster = new_cluster();
     let create = frozen.create(cluster, WORLD_CLUSTER, 2).await.id;
@@ -110,7 +113,7 @@ async fn what_an_engine_locked_before_it_froze_is_taken_over_and_it_begins_again
     // Its answers arrive, and it does not read them.
     frozen.pause();
     proxy.mend();
-    let survivor = harness.engine().await;
+    let survivor = harness.engine_at(STEADY).await;
     let ended = tokio::time::timeout(TAKE_OVER, survivor.end(create)).await;
     let ended = ended.expect("the other engine takes the action over");
     succeeded(&ended);
