@@ -58,13 +58,16 @@ impl DatabaseClock {
 
 impl Clock for DatabaseClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.machine.now().micros().saturating_add(self.offset.load(Ordering::Acquire)))
+        Timestamp::from_micros(
+            self.machine.now().micros().saturating_add(self.offset.load(Ordering::Acquire)),
+        )
     }
 
     fn synchronize(&self, database: Timestamp, took: Duration) -> i64 {
         // It may have been asked at any moment of that time.
         let uncertain = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
-        let offset = database.micros().saturating_sub(self.machine.now().micros()).saturating_add(uncertain / 2);
+        let offset =
+            database.micros().saturating_sub(self.machine.now().micros()).saturating_add(uncertain / 2);
         let error = offset.saturating_sub(self.offset.load(Ordering::Acquire));
         if error.saturating_abs() <= uncertain {
             return 0;
