@@ -74,7 +74,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let name = form.name("name")?;
     let profile = form.profile()?;
     let metadata = form.map("metadata")?;
-    let timeout = form.count("timeout")?;
+    let timeout = create::timeout(&mut form)?;
     let profile_only = form.boolean("profile_only")?.filter(|_| call.version >= PROFILE_ONLY);
     let config = form.map("config")?.filter(|_| call.version >= CONFIG);
     let asked = RequestedSizes::read(&mut form, limit)?;

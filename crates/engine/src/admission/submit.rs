@@ -2,10 +2,11 @@
 
 use muster_core::action::{Action, ActionKind, Cause, OnConflict, Target};
 use muster_core::change::Change;
-use muster_core::cluster::Cluster;
+use muster_core::cluster::{Cluster, DEFAULT_TIMEOUT};
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::principal::{Door, Principal};
+use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::{
     Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
@@ -179,7 +180,8 @@ impl Context {
         Action {
             cluster_id: Some(cluster.id),
             reason: caller.reason.clone(),
-            timeout: cluster.timeout,
+            // No time at all would leave a cluster that not even a change of this could mend.
+            timeout: Some(cluster.timeout).filter(|timeout| *timeout > TimeSpan::default()).unwrap_or(DEFAULT_TIMEOUT),
             ..Action::new(id, kind, target, instance, principal, caller.door, now)
         }
     }

@@ -26,6 +26,13 @@ pub trait Clock: Send + Sync {
     }
 }
 
+/// Returns at that moment, and not earlier.
+pub(crate) async fn wait_until(clock: &dyn Clock, at: Timestamp) {
+    while clock.now() < at {
+        clock.sleep_until(at).await;
+    }
+}
+
 /// Bounded, because the machine may sleep meanwhile or its clock may be set.
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 

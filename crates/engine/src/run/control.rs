@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::context::Context;
 use crate::lease::Lease;
 use crate::notify::{Subscription, Topic};
+use crate::ports::clock::wait_until;
 use crate::ports::provider::ProviderError;
 use crate::run::{Children, Slot, Stop};
 
@@ -201,7 +202,7 @@ impl Control {
         self.yield_slot_while(async {
             tokio::select! {
                 stop = self.interrupted() => Err(stop),
-                () = self.context.clock.sleep_until(moment) => Ok(()),
+                () = wait_until(self.context.clock.as_ref(), moment) => Ok(()),
             }
         })
         .await

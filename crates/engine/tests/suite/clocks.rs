@@ -1,14 +1,20 @@
 //! Replicas whose machines do not agree about the time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::time::{TimeSpan, Timestamp};
+use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
+use muster_testkit::database_test;
 use muster_testkit::fake::Verb;
 use serde_json::json;
 
 use crate::harness::{Kind, exactly, setup};
+use crate::scripted_policy::ScriptedPolicy;
 
 /// The clock of a machine that is ahead.
 struct Ahead(TimeSpan);
@@ -17,6 +23,34 @@ impl Clock for Ahead {
     fn now(&self) -> Timestamp {
         SystemClock.now().after(self.0)
     }
+}
+
+/// A clock whose sleeps end early, as those of the machine's clock do after a minute.
+struct EarlyRiser;
+
+impl Clock for EarlyRiser {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn sleep_until(&self, _: Timestamp) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(Duration::from_millis(20)).boxed()
+    }
+}
+
+#[database_test]
+async fn a_grace_period_does_not_end_early(kind: Kind) {
+    let saying = ScriptedPolicy::default();
+    let policies = Policies::default().with(saying.clone());
+    let setup = setup().shared_clock(Arc::new(EarlyRiser)).policies(policies);
+    let Some(harness) = setup.open(kind).await else { return };
+    let (cluster, _) = harness.created(2).await;
+    saying.bind(&harness, cluster.id).await;
+    saying.say(&json!({"deletion": {"grace_period": 1}}));
+    let shrink = harness.submit(ActionKind::ClusterScaleIn, &cluster, json!({})).await;
+    let ended = harness.ended(shrink).await;
+    let took = ended.ended_at.unwrap().since(ended.applied_at.unwrap());
+    assert!(took >= TimeSpan::from_millis(990), "{took:?}");
 }
 
 fn clock(ahead: u32) -> Arc<dyn Clock> {

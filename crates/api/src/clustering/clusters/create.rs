@@ -31,6 +31,19 @@ struct Wanted<'b> {
     dependents: Map<String, Value>,
 }
 
+/// The longest time that actions of a cluster may take, in seconds; a longer one is more likely a mistake.
+const LONGEST_TIMEOUT: u32 = 30 * 86_400;
+
+/// How long actions of a cluster may take, in seconds: 0 is the default.
+pub(super) fn timeout(form: &mut FieldReader<'_>) -> Result<Option<u32>, SenlinError> {
+    let Some(given) = form.count("timeout")? else { return Ok(None) };
+    if given > LONGEST_TIMEOUT {
+        return Err(SenlinError::form(format!("Value must be <= {LONGEST_TIMEOUT} for field 'timeout'.")));
+    }
+    let default = u32::try_from(DEFAULT_TIMEOUT.secs()).unwrap_or(LONGEST_TIMEOUT);
+    Ok(Some(if given == 0 { default } else { given }))
+}
+
 pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let mut form = FieldReader::new(call.new_object("cluster")?);
@@ -38,7 +51,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
     let profile = form.profile()?;
     let asked = RequestedSizes::read(&mut form, limit)?;
     let metadata = form.map("metadata")?.unwrap_or_default();
-    let timeout = form.count("timeout")?.filter(|timeout| *timeout > 0);
+    let timeout = timeout(&mut form)?;
     let config = form.map("config")?.unwrap_or_default();
     let dependents = form.map("dependents")?.unwrap_or_default();
     form.require("name");

@@ -92,8 +92,11 @@ impl<'m> Fields<'m> {
     /// Reads the paths of a mask at or below `whole`; fields that are not among `updatable` are refused.
     pub(super) fn of(mask: &'m FieldMask, whole: &str, updatable: &[&str]) -> Result<Self, ApiError> {
         let mut named = Vec::new();
-        for (field, part) in below(mask, whole).into_iter().filter(|rest| place_of(rest).is_none()).map(split)
-        {
+        let below = below(mask, whole);
+        // Places of elements come with the whole list, from a body in JSON. Alone they name nothing.
+        let names_whole = below.contains(&"");
+        let is_place = |rest: &&str| names_whole && place_of(rest).is_some();
+        for (field, part) in below.iter().copied().filter(|rest| !is_place(rest)).map(split) {
             let has_part = match field {
                 ENVIRONMENT => true,
                 SHAPE => AMOUNTS.contains(&part),
@@ -257,6 +260,7 @@ mod tests {
     #[case("m.colour")]
     #[case("m.image.x")]
     #[case("m.shape.disk")]
+    #[case("m.0.image")]
     fn a_path_that_names_nothing_is_refused(#[case] path: &str) {
         let refused = Fields::of(&mask(&[path]), "m", UPDATABLE).unwrap_err();
         let expected = format!("update_mask has '{path}', which cannot be changed: what can is ");

@@ -12,6 +12,7 @@ use muster_core::policy::health::{ModeType, PollUrl, Settings};
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::StoreError;
 
+use crate::ports::clock::wait_until;
 use crate::context::Context;
 use crate::ports::probe::PollResult;
 use crate::ports::provider::{ClusterTarget, Observed, Provider};
@@ -157,7 +158,7 @@ async fn poll(context: &Context, node: &Node, options: &PollUrl) -> PollResult {
     for attempt in 0..options.poll_url_retry_limit.clamp(1, MAX_ATTEMPTS) {
         if attempt > 0 {
             let pause = TimeSpan::from_micros(pause.saturating_mul(1_000_000));
-            context.clock.sleep_until(context.clock.now().after(pause)).await;
+            wait_until(context.clock.as_ref(), context.clock.now().after(pause)).await;
         }
         polled = probe.poll(&url, options).await;
         if matches!(polled, PollResult::Healthy | PollResult::NotAllowed) {
