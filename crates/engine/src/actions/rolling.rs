@@ -125,7 +125,9 @@ pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
         before.restore(&mut subject.cluster);
         // Starts with what did not work say nothing about what did.
         for id in subject.nodes.ids() {
-            if subject.node(id).is_some_and(|node| node.status != NodeStatus::Active && !node.starts.is_empty())
+            if subject
+                .node(id)
+                .is_some_and(|node| node.status != NodeStatus::Active && !node.starts.is_empty())
                 && let Some(node) = subject.nodes.get_mut(id)
             {
                 node.starts.clear();

@@ -181,7 +181,9 @@ impl Context {
             cluster_id: Some(cluster.id),
             reason: caller.reason.clone(),
             // No time at all would leave a cluster that not even a change of this could mend.
-            timeout: Some(cluster.timeout).filter(|timeout| *timeout > TimeSpan::default()).unwrap_or(DEFAULT_TIMEOUT),
+            timeout: Some(cluster.timeout)
+                .filter(|timeout| *timeout > TimeSpan::default())
+                .unwrap_or(DEFAULT_TIMEOUT),
             ..Action::new(id, kind, target, instance, principal, caller.door, now)
         }
     }

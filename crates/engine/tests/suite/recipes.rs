@@ -185,7 +185,10 @@ async fn a_profile_that_does_not_work_is_taken_back_with_what_was_given_before(h
     let nodes = harness.nodes(cluster.id).await;
     assert!(nodes.iter().all(|node| node.profile_id == before.profile_id));
     let lost = nodes.iter().filter(|node| node.status != NodeStatus::Active);
-    assert!(lost.clone().count() > 0 && lost.clone().all(|node| node.starts.is_empty()), "a new count begins");
+    assert!(
+        lost.clone().count() > 0 && lost.clone().all(|node| node.starts.is_empty()),
+        "a new count begins"
+    );
     let recovered = ended(&harness, ActionKind::ClusterRecover, &row, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
 }

@@ -12,8 +12,8 @@ use muster_core::policy::health::{ModeType, PollUrl, Settings};
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::StoreError;
 
-use crate::ports::clock::wait_until;
 use crate::context::Context;
+use crate::ports::clock::wait_until;
 use crate::ports::probe::PollResult;
 use crate::ports::provider::{ClusterTarget, Observed, Provider};
 use crate::watchers::health::decide::{Health, by_machine, by_provider, by_url, is_settled, needs_recovery};
