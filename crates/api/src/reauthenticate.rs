@@ -74,11 +74,12 @@ impl Identified {
             let (caller, mut body, mut ticks) = open?;
             loop {
                 tokio::select! {
+                    // The check first: a stream that always has something to send must not put it off.
                     biased;
-                    frame = body.next() => return Some((frame?, Some((caller, body, ticks)))),
                     _ = ticks.tick() => if !caller.is_unchanged().await {
                         return is_grpc.then(|| (Ok(Frame::trailers(unauthenticated())), None));
-                    }
+                    },
+                    frame = body.next() => return Some((frame?, Some((caller, body, ticks)))),
                 }
             }
         })

@@ -144,6 +144,9 @@ pub const DEFAULT_GROUP: &str = "default";
 /// The default timeout of a cluster's actions.
 pub const DEFAULT_TIMEOUT: TimeSpan = TimeSpan::from_secs(3600);
 
+/// The longest time that actions of a cluster may take; a longer one is more likely a mistake.
+pub const LONGEST_TIMEOUT: TimeSpan = TimeSpan::from_secs(30 * 86_400);
+
 /// A cluster: its intent, status and observed summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {

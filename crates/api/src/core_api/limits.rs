@@ -1,12 +1,10 @@
 //! Bounds of the durations and request ids that a request may give.
 
+use muster_core::cluster::LONGEST_TIMEOUT;
 use muster_core::time::TimeSpan;
 use muster_proto::wkt;
 
 use crate::error::ApiError;
-
-/// A longer timeout is more likely a mistake.
-const LONGEST_TIMEOUT: TimeSpan = TimeSpan::from_secs(30 * DAY);
 
 /// Ten years: for a longer lifetime the field is left out.
 const LONGEST_LIFE: TimeSpan = TimeSpan::from_secs(3_650 * DAY);

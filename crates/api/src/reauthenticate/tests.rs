@@ -34,8 +34,19 @@ impl Authenticator for OneCaller {
 
 /// A response with one chunk that never ends by itself.
 fn endless(scheme: &OneCaller, kind: &'static str) -> Response {
-    let frames = stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"a"))]).chain(stream::pending());
-    let mut response = Response::new(Body::from_stream(frames));
+    bounded(scheme, kind, stream::iter([chunk()]).chain(stream::pending()))
+}
+
+fn chunk() -> Bytes {
+    Bytes::from_static(b"a")
+}
+
+fn bounded(
+    scheme: &OneCaller,
+    kind: &'static str,
+    chunks: impl Stream<Item = Bytes> + Send + 'static,
+) -> Response {
+    let mut response = Response::new(Body::from_stream(chunks.map(Ok::<_, axum::Error>)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     let authenticators = Arc::new(Authenticators::new().with(scheme.clone()));
     Identified::new(authenticators, &HeaderMap::new(), muster_core::sample::principal()).bound(response)
@@ -47,6 +58,16 @@ async fn a_stream_ends_once_its_caller_is_not_known_any_more() {
     let mut body = endless(&scheme, "application/json").into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a");
     scheme.is_gone.store(true, Ordering::Relaxed);
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_always_has_more_to_send_ends_too() {
+    let scheme = OneCaller::default();
+    let mut body = bounded(&scheme, "application/json", stream::repeat_with(chunk)).into_body();
+    assert!(body.frame().await.is_some());
+    scheme.is_gone.store(true, Ordering::Relaxed);
+    tokio::time::advance(PERIOD).await;
     assert!(body.frame().await.is_none());
 }
 

@@ -55,11 +55,7 @@ pub(crate) async fn begin(
         run.data.update().recipe_before = Some(RecipeBefore::of(before));
     }
     // What failed so often that it is not started again may work with another recipe.
-    for id in &recreate {
-        if let Some(node) = run.subject.nodes.get_mut(*id) {
-            node.starts.clear();
-        }
-    }
+    run.subject.nodes.change_where(|node| recreate.contains(&node.id), |node| node.starts.clear());
     if !recreate.is_empty() {
         run.data.update().recreate = recreate;
     }
@@ -124,15 +120,8 @@ pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
     if let Some(before) = rollout.recipe_before {
         before.restore(&mut subject.cluster);
         // Starts with what did not work say nothing about what did.
-        for id in subject.nodes.ids() {
-            if subject
-                .node(id)
-                .is_some_and(|node| node.status != NodeStatus::Active && !node.starts.is_empty())
-                && let Some(node) = subject.nodes.get_mut(id)
-            {
-                node.starts.clear();
-            }
-        }
+        let did_not_work = |node: &Node| node.status != NodeStatus::Active && !node.starts.is_empty();
+        subject.nodes.change_where(did_not_work, |node| node.starts.clear());
     }
 }
 

@@ -30,16 +30,6 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Records that losses were dealt with.
-    pub(crate) fn clear_healing_due(&mut self) {
-        let due: Vec<NodeId> = self.iter().filter(|node| node.is_healing_due()).map(|node| node.id).collect();
-        for id in due {
-            if let Some(node) = self.get_mut(id) {
-                node.set_healing_due(false);
-            }
-        }
-    }
-
     /// Members as they were read.
     pub(crate) fn new(nodes: Vec<Node>) -> Self {
         let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);
@@ -139,6 +129,17 @@ impl Members {
     pub(crate) fn set_profile(&mut self, id: NodeId, profile_id: ProfileId) {
         if let Some(node) = self.get(id).cloned() {
             self.relocate(Node { profile_id, ..node });
+        }
+    }
+
+    /// Changes those members that a condition holds for; the others are not written.
+    pub(crate) fn change_where(&mut self, is_concerned: impl Fn(&Node) -> bool, change: impl Fn(&mut Node)) {
+        let concerned: Vec<NodeId> =
+            self.iter().filter(|node| is_concerned(node)).map(|node| node.id).collect();
+        for id in concerned {
+            if let Some(node) = self.get_mut(id) {
+                change(node);
+            }
         }
     }
 

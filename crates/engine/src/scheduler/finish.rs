@@ -3,7 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::NodeId;
-use muster_core::node::NodeStatus;
+use muster_core::node::{Node, NodeStatus};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
 use muster_store::commands::End;
@@ -27,7 +27,7 @@ pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &s
     settle_nodes(&mut run.subject, run.action.kind, &end, now);
     if run.action.cause == Cause::Healing && status != ActionStatus::Cancelled {
         // Cancelled by an action that went first, it is due again afterwards. What failed is not tried again unasked.
-        run.subject.nodes.clear_healing_due();
+        run.subject.nodes.change_where(Node::is_healing_due, |node| node.set_healing_due(false));
     }
     let deleted = actions::deletes(&run.change) && status == ActionStatus::Succeeded;
     settle_cluster(&mut run.subject, &run.action, deleted, &end, now);

@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Arc<Context>) {
         }
         let served = ServeInstances { instances: context.instances() };
         if let Err(error) = context.store.serve_instances(served).await {
-            tracing::warn!(%error, "cannot note which instances are served");
+            tracing::warn!(%error, "cannot record which instances are served");
         }
     }
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use muster_core::action::ActionStatus;
 use muster_core::cluster::{Cluster, ClusterStatus};
-use muster_core::event::Level;
+use muster_core::event::{Event, Level};
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
-use muster_store::commands::{Observe, ObservedCluster, TakeDuty};
+use muster_store::commands::{Accept, Observe, ObservedCluster, TakeDuty};
 use muster_store::reads::{ActionQuery, ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
 
@@ -333,14 +333,22 @@ async fn observe_cluster(
         *reason_text = abort::with_healing_disabled(reason_text);
     }
     let healing = heals.then(|| submit::healing(context, &cluster)).into_iter().collect();
-    let engine = context.lease().id;
-    let command =
-        Observe { duty, engine, clusters: vec![observed_state], orphans: Vec::new(), events, healing, now };
-    Ok(if context.store.observe(command).await? {
-        ObserveOutcome::Pending
-    } else {
-        ObserveOutcome::NotLeader
-    })
+    record_losses(context, duty, observed_state, events, healing).await
+}
+
+/// Records lost nodes of a cluster, and submits what heals them.
+async fn record_losses(
+    context: &Context,
+    duty: String,
+    observed: ObservedCluster,
+    events: Vec<Event>,
+    healing: Vec<Accept>,
+) -> Result<ObserveOutcome, StoreError> {
+    let (engine, now) = (context.lease().id, context.clock.now());
+    let (clusters, orphans) = (vec![observed], Vec::new());
+    let command = Observe { duty, engine, clusters, orphans, events, healing, now };
+    let written = context.store.observe(command).await?;
+    Ok(if written { ObserveOutcome::Pending } else { ObserveOutcome::NotLeader })
 }
 
 /// Whether lost nodes of a cluster are healed unasked. A health policy replaces that.
@@ -374,16 +382,10 @@ async fn heal_due_nodes(
     if !context.store.actions(&open).await?.items.is_empty() {
         return Ok(ObserveOutcome::Pending);
     }
-    let now = context.clock.now();
-    let mut state = observed_cluster(cluster, nodes, due, true, observed, now);
+    let mut state = observed_cluster(cluster, nodes, due, true, observed, context.clock.now());
     // What is lost is shown already.
     state.status = None;
-    let healing = vec![submit::healing(context, cluster)];
-    let engine = context.lease().id;
-    let (orphans, events) = (Vec::new(), Vec::new());
-    let command = Observe { duty, engine, clusters: vec![state], orphans, events, healing, now };
-    let written = context.store.observe(command).await?;
-    Ok(if written { ObserveOutcome::Pending } else { ObserveOutcome::NotLeader })
+    record_losses(context, duty, state, Vec::new(), vec![submit::healing(context, cluster)]).await
 }
 
 /// Nodes that worked and are certainly gone.

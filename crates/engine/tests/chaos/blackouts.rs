@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use muster_core::ids::EngineId;
+use muster_core::ids::{ActionId, ClusterId, EngineId};
 use muster_testkit::world::{Control, Pace, Replica, WORLD_CLUSTER};
 use muster_testkit::{PostgresProxy, eventually};
 
@@ -31,6 +31,26 @@ fn address(proxy: &PostgresProxy) -> String {
 impl Harness {
     async fn ghosts(&self) -> String {
         self.psql(GHOSTS).await.trim().to_owned()
+    }
+
+    /// An engine that has locked the row of a new cluster, and whose database does not answer any more.
+    async fn cut_off_in_a_claim(&self, proxy: &PostgresProxy) -> (Replica, ClusterId, ActionId) {
+        let engine = Replica::start(&address(proxy), &self.world, STEADY).await;
+        proxy.cut_after(CLAIMS);
+        let cluster = new_cluster();
+        let create = engine.create(cluster, WORLD_CLUSTER, 2).await.id;
+        proxy.is_dark().await;
+        (engine, cluster, create)
+    }
+
+    /// Another engine, which has ended the action in time.
+    async fn take_over(&self, action: ActionId) -> Replica {
+        let survivor = self.engine_at(STEADY).await;
+        let ended = tokio::time::timeout(TAKE_OVER, survivor.end(action)).await;
+        let ended = ended.expect("the other engine takes the action over");
+        succeeded(&ended);
+        assert_eq!(ended.owner, Some(survivor.first_id()));
+        survivor
     }
 
     /// Waits until an engine has renewed its lease twice.
@@ -72,17 +92,9 @@ async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
 async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
-    let cut_off = Replica::start(&address(&proxy), &harness.world, STEADY).await;
-    proxy.cut_after(CLAIMS);
-    let cluster = new_cluster();
-    let create = cut_off.create(cluster, WORLD_CLUSTER, 2).await.id;
-    proxy.is_dark().await;
+    let (cut_off, cluster, create) = harness.cut_off_in_a_claim(&proxy).await;
     assert_eq!(harness.ghosts().await, "1", "the cluster's row is locked");
-    let survivor = harness.engine_at(STEADY).await;
-    let ended = tokio::time::timeout(TAKE_OVER, survivor.end(create)).await;
-    let ended = ended.expect("the other engine takes the action over");
-    succeeded(&ended);
-    assert_eq!(ended.owner, Some(survivor.first_id()));
+    let survivor = harness.take_over(create).await;
     assert_eq!(harness.ghosts().await, "0");
     // It observes, too: what is lost comes back.
     let running = harness.world.running(cluster).await;
@@ -105,19 +117,11 @@ async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
 async fn what_an_engine_locked_before_it_froze_is_taken_over_and_it_begins_again() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
-    let frozen = Replica::start(&address(&proxy), &harness.world, STEADY).await;
-    proxy.cut_after(CLAIMS);
-    let cluster = new_cluster();
-    let create = frozen.create(cluster, WORLD_CLUSTER, 2).await.id;
-    proxy.is_dark().await;
+    let (frozen, cluster, create) = harness.cut_off_in_a_claim(&proxy).await;
     // Its answers arrive, and it does not read them.
     frozen.pause();
     proxy.mend();
-    let survivor = harness.engine_at(STEADY).await;
-    let ended = tokio::time::timeout(TAKE_OVER, survivor.end(create)).await;
-    let ended = ended.expect("the other engine takes the action over");
-    succeeded(&ended);
-    assert_eq!(ended.owner, Some(survivor.first_id()));
+    let survivor = harness.take_over(create).await;
     frozen.wake();
     assert!(survivor.stop().await.success());
     let resize = grow(&frozen, cluster, 1).await;

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
-use muster_core::ids::{InstanceId, NodeId};
+use muster_core::ids::{ClusterId, EngineId, InstanceId, NodeId};
 use muster_core::time::TimeSpan;
-use muster_store::commands::{Claim, Deregister, End, Heartbeat, Record, Requeue};
+use muster_store::commands::{Accept, Claim, Deregister, End, Heartbeat, Record, Requeue};
 use muster_store::reads::ActionQuery;
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
@@ -17,6 +17,23 @@ use uuid::Uuid;
 
 fn succeeded() -> End {
     End { status: ActionStatus::Succeeded, reason: "done".to_owned() }
+}
+
+/// An engine, and a cluster whose creation it has ended.
+async fn created(harness: &Harness) -> (EngineId, ClusterId) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let engine = living(store, 9).await;
+    let created = store.claim(claim(engine)).await.expect("a claim").remove(0);
+    store.record(Record { end: Some(succeeded()), ..record(&created) }).await.expect("an end");
+    (engine, harness::cluster(1).id)
+}
+
+/// A request about a node of a cluster.
+fn of_node(number: u128, kind: ActionKind, cluster: ClusterId, node: u128) -> Accept {
+    let mut accept = request(number, kind, cluster, OnConflict::Queue);
+    accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(node)));
+    accept
 }
 
 async fn claimed_ids(store: &Store, command: Claim) -> Vec<u128> {
@@ -64,16 +81,8 @@ async fn one_action_has_a_cluster_at_a_time_oldest_first_deletion_before_all(har
 #[database_test]
 async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(harness: Harness) {
     let store = &harness.store;
-    harness.create(1).await;
-    let engine = living(store, 9).await;
-    let created = store.claim(claim(engine)).await.unwrap().remove(0);
-    store.record(Record { end: Some(succeeded()), ..record(&created) }).await.unwrap();
-    let cluster = harness::cluster(1).id;
-    let of_node = |number: u128, node: u128| {
-        let mut accept = request(number, ActionKind::NodeCheck, cluster, OnConflict::Queue);
-        accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(node)));
-        accept
-    };
+    let (engine, cluster) = created(&harness).await;
+    let of_node = |number, node| of_node(number, ActionKind::NodeCheck, cluster, node);
     for accept in [of_node(2, 100), of_node(3, 101), of_node(4, 100)] {
         store.accept(accept).await.unwrap();
     }
@@ -91,16 +100,8 @@ async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(harness
 #[database_test]
 async fn an_action_of_a_cluster_is_not_starved_by_later_ones_of_its_nodes(harness: Harness) {
     let store = &harness.store;
-    harness.create(1).await;
-    let engine = living(store, 9).await;
-    let created = store.claim(claim(engine)).await.unwrap().remove(0);
-    store.record(Record { end: Some(succeeded()), ..record(&created) }).await.unwrap();
-    let cluster = harness::cluster(1).id;
-    let of_node = |number: u128, node: u128| {
-        let mut accept = request(number, ActionKind::NodeCheck, cluster, OnConflict::Queue);
-        accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(node)));
-        accept
-    };
+    let (engine, cluster) = created(&harness).await;
+    let of_node = |number, node| of_node(number, ActionKind::NodeCheck, cluster, node);
     store.accept(of_node(2, 100)).await.unwrap();
     let first = store.claim(claim(engine)).await.unwrap().remove(0);
     // It waits for the node's action, and nothing of the nodes overtakes it meanwhile.
@@ -123,9 +124,8 @@ async fn actions_that_cannot_get_their_lock_hide_no_others(harness: Harness) {
     }
     // Each locks the first cluster alone, so that only one can run; together they fill the limit.
     for number in 3..7_u128 {
-        let mut accept = request(number, ActionKind::NodeDelete, harness::cluster(1).id, OnConflict::Queue);
-        accept.action.target = Target::Node(NodeId::from_uuid(Uuid::from_u128(100 + number)));
-        store.accept(accept).await.unwrap();
+        let delete = of_node(number, ActionKind::NodeDelete, harness::cluster(1).id, 100 + number);
+        store.accept(delete).await.unwrap();
     }
     store
         .accept(request(7, ActionKind::ClusterResize, harness::cluster(2).id, OnConflict::Queue))

@@ -1,6 +1,6 @@
 //! Builds a new cluster from a request.
 
-use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, WorkerGroup};
+use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, LONGEST_TIMEOUT, WorkerGroup};
 use muster_core::ids::ClusterId;
 use muster_core::limits::LimitsChange;
 use muster_core::profile::Profile;
@@ -31,16 +31,14 @@ struct Wanted<'b> {
     dependents: Map<String, Value>,
 }
 
-/// The longest time that actions of a cluster may take, in seconds; a longer one is more likely a mistake.
-const LONGEST_TIMEOUT: u32 = 30 * 86_400;
-
 /// How long actions of a cluster may take, in seconds: 0 is the default.
 pub(super) fn timeout(form: &mut FieldReader<'_>) -> Result<Option<u32>, SenlinError> {
     let Some(given) = form.count("timeout")? else { return Ok(None) };
-    if given > LONGEST_TIMEOUT {
-        return Err(SenlinError::form(format!("Value must be <= {LONGEST_TIMEOUT} for field 'timeout'.")));
+    let longest = LONGEST_TIMEOUT.secs();
+    if i64::from(given) > longest {
+        return Err(SenlinError::form(format!("Value must be <= {longest} for field 'timeout'.")));
     }
-    let default = u32::try_from(DEFAULT_TIMEOUT.secs()).unwrap_or(LONGEST_TIMEOUT);
+    let default = u32::try_from(DEFAULT_TIMEOUT.secs()).unwrap_or(u32::MAX);
     Ok(Some(if given == 0 { default } else { given }))
 }
 

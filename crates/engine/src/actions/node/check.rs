@@ -4,13 +4,14 @@ use muster_core::change::{Change, Check};
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::{NodeStatus, Observation};
+use muster_core::time::Timestamp;
 use muster_store::commands::ForgetChecks;
 
 use crate::actions::node::{target, target_id};
 use crate::events::reason;
 use crate::ports::provider::Observed;
 use crate::reconcile::individual::observe;
-use crate::run::{ActionRun, Stop, succeeded};
+use crate::run::{ActionRun, Journal, Stop, Subject, succeeded};
 
 /// Checks one node.
 pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
@@ -24,7 +25,8 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
     if let Observation::Unknown { reason } = observed.of(node.id) {
         return Err(Stop::Requeue(reason));
     }
-    record_observation(run, node.id, &observed);
+    let now = run.now();
+    record_observation(&mut run.subject, &mut run.journal, node.id, &observed, now);
     Ok(())
 }
 
@@ -55,8 +57,9 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
 /// Checks all members as a step of another action.
 pub(crate) async fn observe_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     let observed = check_health(run, None).await?;
+    let now = run.now();
     for id in run.subject.nodes.ids() {
-        record_observation(run, id, &observed);
+        record_observation(&mut run.subject, &mut run.journal, id, &observed, now);
     }
     run.subject.cluster.observed.endpoints.clone_from(&observed.endpoints);
     Ok(observed)
@@ -81,9 +84,13 @@ pub(crate) async fn observe_now(run: &ActionRun, only: Option<NodeId>) -> Result
 }
 
 /// Records a node's status. A node that is starting or unknown stays unchanged.
-fn record_observation(run: &mut ActionRun, id: NodeId, observed: &Observed) {
-    let now = run.now();
-    let ActionRun { subject, journal, .. } = run;
+fn record_observation(
+    subject: &mut Subject,
+    journal: &mut Journal,
+    id: NodeId,
+    observed: &Observed,
+    now: Timestamp,
+) {
     let heals = subject.capabilities.heals_by_default;
     let observation = observed.of(id);
     let why = observation.loss().map(str::to_owned);

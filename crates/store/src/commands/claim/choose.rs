@@ -14,7 +14,7 @@ use crate::value::{Value, args};
 // A project is compared as `project || ''`, so that neither database uses the index of projects: that has all of history.
 
 impl Claim {
-    /// READY actions, the most urgent and oldest of each target, whose target nobody else has locked. One that was
+    /// READY actions, the most urgent and oldest of each target, whose target no other action has locked. One that was
     /// begun goes before them all: it has the lock that they wait for.
     pub(super) async fn waiting(
         &self,
