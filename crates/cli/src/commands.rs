@@ -36,11 +36,14 @@ use crate::wait::{Deadline, Subject};
 /// How many rows are asked for at a time; all pages are read.
 const PAGE: i32 = 500;
 
+/// The namespace of clusters where none is given.
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
+
 /// Where the cluster is.
 #[derive(Debug, Parser)]
 pub(crate) struct NamespaceFlag {
     /// The namespace of the cluster
-    #[arg(short = 'n', long, env = "MUSTER_NAMESPACE", value_name = "NS", default_value = "default")]
+    #[arg(short = 'n', long, env = "MUSTER_NAMESPACE", value_name = "NS", default_value = DEFAULT_NAMESPACE)]
     pub(crate) namespace: String,
 }
 

@@ -28,7 +28,7 @@ pub use authorize::{Denied, Resource, Rule, authorize};
 pub use error::{ErrorKind, Obstacle, ServiceError};
 pub use muster_engine::{Caller, Conflict, LogLines, NewNode, Recipe, new_id};
 pub use muster_store::commands::SignalKind;
-pub use muster_store::reads::Belongings;
+pub use muster_store::reads::{Belongings, Edges};
 pub use mutation::{Mutation, Submission, Wait};
 pub use policies::Removed;
 pub use reads::DatabaseInfo;

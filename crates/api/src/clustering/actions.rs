@@ -12,7 +12,7 @@ use super::field_reader::{FieldReader, unacceptable};
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::show::{self, Edges};
+use super::show;
 use super::version::Version;
 
 const SORTS: [(&str, ActionSort); 5] = [
@@ -51,7 +51,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let edges = call.service().dependencies(&actions).await?;
     let shown = actions.iter().map(|action| {
         let edges = edges.get(&action.id).cloned().unwrap_or_default();
-        show::action(action, &Edges { on: edges.0, by: edges.1 }, call.version)
+        show::action(action, &edges, call.version)
     });
     Ok(Reply::of("actions", shown.collect::<Vec<_>>()))
 }
@@ -63,8 +63,8 @@ pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
 
 async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
     let mut edges = call.service().dependencies(std::slice::from_ref(action)).await?;
-    let (on, by) = edges.remove(&action.id).unwrap_or_default();
-    Ok(Reply::of("action", show::action(action, &Edges { on, by }, call.version)))
+    let edges = edges.remove(&action.id).unwrap_or_default();
+    Ok(Reply::of("action", show::action(action, &edges, call.version)))
 }
 
 /// Refused: actions are created by requests about clusters and nodes.

@@ -40,13 +40,12 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("events", events.iter().map(show::event).collect::<Vec<Value>>()))
 }
 
-/// Refuses unknown names of actions. Other reasons are not in upper case, and providers may add more of them.
+/// Refuses what is no name of an action, in whatever form it is given.
 fn known_reason(given: String) -> Result<String, SenlinError> {
-    let like_action = given.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
-    if like_action && given.parse::<ActionKind>().is_err() {
-        return Err(SenlinError::form(format!("Field value {given} is invalid")));
+    match given.parse::<ActionKind>() {
+        Ok(_) => Ok(given),
+        Err(_) => Err(SenlinError::form(format!("Field value {given} is invalid"))),
     }
-    Ok(given)
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {

@@ -1,6 +1,6 @@
 //! Objects of the domain on the wire of the clustering API.
 
-use muster_core::action::{Action, Cause};
+use muster_core::action::{Action, ActionStatus, Cause};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, NodeId, PolicyId, ProfileId};
@@ -8,7 +8,7 @@ use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_core::time::Timestamp;
-use muster_service::Belongings;
+use muster_service::{Belongings, Edges};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -163,17 +163,17 @@ fn spec(profile: &Profile) -> Value {
     Value::Object(spec)
 }
 
-/// The actions that an action depends on, and those that depend on it.
-#[derive(Debug, Default)]
-pub(super) struct Edges {
-    pub(super) on: Vec<ActionId>,
-    pub(super) by: Vec<ActionId>,
-}
-
 /// An action.
 pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value {
     let ids = |ids: &[ActionId]| Value::from(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let target = action.target.id().to_string();
+    // Clients poll for this while nodes wait for a lifecycle hook.
+    let waits = action.status == ActionStatus::Running && edges.waits;
+    let (status, reason) = if waits {
+        (ActionStatus::Waiting, "Waiting for depended actions.")
+    } else {
+        (action.status, action.status_reason.as_str())
+    };
     let mut shown = json!({
         "id": action.id.to_string(),
         "name": action.name(),
@@ -185,8 +185,8 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
         "start_time": seconds(action.started_at),
         "end_time": seconds(action.ended_at),
         "timeout": action.timeout.secs(),
-        "status": action.status.as_str(),
-        "status_reason": action.status_reason,
+        "status": status.as_str(),
+        "status_reason": reason,
         "inputs": map(&action.inputs),
         "outputs": map(&action.outputs),
         "data": map(&action.data),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse, ListClusterActionsRequest};
 
-use super::{AmongFlags, NamespaceFlag, PAGE, count, pages};
+use super::{AmongFlags, DEFAULT_NAMESPACE, PAGE, count, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
@@ -16,8 +16,9 @@ use crate::output;
 pub(crate) struct Actions {
     /// Which cluster; otherwise all
     name: Option<String>,
-    #[command(flatten)]
-    namespace: NamespaceFlag,
+    /// The namespace of the cluster; without a cluster, only actions of clusters in it
+    #[arg(short = 'n', long, env = "MUSTER_NAMESPACE", value_name = "NS")]
+    namespace: Option<String>,
     #[command(flatten)]
     among: AmongFlags,
     /// Also those that other actions made, such as one for each node
@@ -35,8 +36,11 @@ impl Actions {
             let Self { name, namespace, among, all, format, server } = self;
             let mut client = server.connect().await?;
             let mut actions = match name {
-                Some(name) => of_cluster(&mut client, &namespace.namespace, &name, &among).await?,
-                None => of_all(&mut client).await?,
+                Some(name) => {
+                    let namespace = namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+                    of_cluster(&mut client, namespace, &name, &among).await?
+                }
+                None => of_all(&mut client, namespace.unwrap_or_default()).await?,
             };
             if !all {
                 actions.retain(|action| action.parent.is_empty());
@@ -77,9 +81,11 @@ async fn of_cluster(
     .await
 }
 
-async fn of_all(client: &mut Client) -> Result<Vec<Action>, Failure> {
+/// Those of all clusters, or of those in a namespace.
+async fn of_all(client: &mut Client, namespace: String) -> Result<Vec<Action>, Failure> {
     pages(async |page_token| {
         let request = ListActionsRequest {
+            namespace: namespace.clone(),
             sort_by: "created_at".to_owned(),
             page_size: PAGE,
             page_token,

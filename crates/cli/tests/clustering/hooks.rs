@@ -45,6 +45,11 @@ async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(service: S
             &node.clone().into()
         )
     );
+    let parent = service.get(&format!("/actions/{}", accepted.action())).await.body["action"].clone();
+    assert_eq!(
+        (&parent["status"], &parent["status_reason"], &parent["depends_on"]),
+        (&"WAITING".into(), &"Waiting for depended actions.".into(), &json!([token]))
+    );
     let word = json!({"complete_lifecycle": {"lifecycle_action_token": token}});
     let said = service.post("/clusters/c/actions", word).await;
     assert_eq!((said.status, said.action(), &said.body), (202, token.clone(), &json!({"action": token})));

@@ -51,6 +51,8 @@ async fn clusters_are_sorted_filtered_and_paged(service: Service) {
 #[case("/actions?action=FOO", "Field value FOO is invalid")]
 #[case("/events?level=FOO", "Field value FOO is invalid")]
 #[case("/events?action=FOO", "Field value FOO is invalid")]
+#[case("/events?action=NodeLost", "Field value NodeLost is invalid")]
+#[case("/events?action=['CLUSTER_CREATE']", "Field value ['CLUSTER_CREATE'] is invalid")]
 #[case("/receivers?type=FOO", "Field value FOO is invalid")]
 #[case("/clusters?global_project=yes", "Invalid value 'yes' specified for 'global_project'")]
 #[case("/nodes?cluster_id=x", "Cannot find the given cluster: x.")]

@@ -58,6 +58,18 @@ async fn the_namespace_is_said_or_set_or_default() {
 }
 
 #[tokio::test]
+async fn actions_are_those_of_a_namespace_where_one_is_given() {
+    let home = Home::new();
+    home.muster(&create("fred", "0")).done();
+    home.muster(&[create("fred", "0"), vec!["-n", "other"]].concat()).done();
+    let count =
+        |arguments: &[&str]| home.muster(&[arguments, &["-o", "name"]].concat()).done().out.lines().count();
+    assert_eq!(count(&["actions"]), 2);
+    assert_eq!(count(&["actions", "-n", "other"]), 1);
+    assert_eq!(count(&["actions", "-n", "none"]), 0);
+}
+
+#[tokio::test]
 async fn what_is_not_waited_for_is_found_and_cancelled_by_its_id() {
     let home = Home::new();
     let properties = slow(3600);

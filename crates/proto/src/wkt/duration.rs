@@ -9,7 +9,7 @@ const NANOS: i64 = 1_000_000_000;
 const MICROS: i64 = 1_000_000;
 const NANOS_IN_MICRO: i64 = 1_000;
 
-/// `google.protobuf.Duration`; in JSON seconds such as `1.5s`. Read, `10m`, `2h` and `1d` are understood too.
+/// `google.protobuf.Duration`; in JSON seconds such as `1.5s`. Read, `200ms`, `10m`, `2h` and `1d` are understood too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Duration {
     /// Whole seconds.
@@ -35,7 +35,7 @@ impl Duration {
 
 /// Text that is no length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no duration: write it as 30s, 1.5s, 10m, 2h or 1d")]
+#[error("'{0}' is no duration: write it as 200ms, 30s, 1.5s, 10m, 2h or 1d")]
 pub struct NoDuration(String);
 
 impl fmt::Display for Duration {
@@ -60,6 +60,12 @@ impl FromStr for Duration {
 
 fn parse(text: &str) -> Option<Duration> {
     let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let sign = if negative { -1 } else { 1 };
+    if let Some(millis) = rest.strip_suffix("ms") {
+        let digits = !millis.is_empty() && millis.bytes().all(|byte| byte.is_ascii_digit());
+        let millis = millis.parse::<i64>().ok().filter(|_| digits)?;
+        return Some(Duration::from_micros(millis.checked_mul(1_000)?.checked_mul(sign)?));
+    }
     let (number, unit) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
     let unit: i64 = match unit {
         "s" => 1,
@@ -79,7 +85,6 @@ fn parse(text: &str) -> Option<Duration> {
     }
     let seconds = whole.parse::<i64>().ok()?.checked_mul(unit)?;
     let nanos = format!("{fraction:0<9}").parse::<i32>().ok()?;
-    let sign = if negative { -1 } else { 1 };
     Some(Duration {
         seconds: seconds.checked_mul(sign)?,
         nanos: nanos.checked_mul(i32::try_from(sign).ok()?)?,

@@ -27,6 +27,8 @@ fn a_moment_with_an_offset_is_the_same_moment() {
 #[case("30s", 30_000_000, "30s")]
 #[case("1.5s", 1_500_000, "1.5s")]
 #[case("-1.5s", -1_500_000, "-1.5s")]
+#[case("200ms", 200_000, "0.2s")]
+#[case("-1500ms", -1_500_000, "-1.5s")]
 #[case("0.000001s", 1, "0.000001s")]
 #[case("10m", 600_000_000, "600s")]
 #[case("2h", 7_200_000_000, "7200s")]
@@ -44,7 +46,23 @@ fn a_duration_is_read_in_any_unit_and_written_in_seconds(
 
 #[rstest]
 fn a_bad_duration_is_refused(
-    #[values("", "s", "5", "1.s", "1.5m", "-", "ten s", "9999999999999999999s", "1.0123456789s", "5é")]
+    #[values(
+        "",
+        "s",
+        "5",
+        "1.s",
+        "1.5m",
+        "-",
+        "ten s",
+        "9999999999999999999s",
+        "1.0123456789s",
+        "5é",
+        "ms",
+        "-ms",
+        "+5ms",
+        "1.5ms",
+        "9999999999999999999ms"
+    )]
     bad: &str,
 ) {
     let error = bad.parse::<Duration>().unwrap_err().to_string();

@@ -116,8 +116,16 @@ pub struct ActionSignals {
     pub cancelled_children: Vec<ActionId>,
 }
 
-/// What an action waits for (its parts), and what waits for it (the action that it is a part of).
-pub type Edges = (Vec<ActionId>, Vec<ActionId>);
+/// How an action is connected with others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Edges {
+    /// Its parts.
+    pub on: Vec<ActionId>,
+    /// The action that it is a part of.
+    pub by: Vec<ActionId>,
+    /// Some of its parts have not ended.
+    pub waits: bool,
+}
 
 listed!(Action, ActionSort, "actions a", "a.id", actions);
 
@@ -161,12 +169,13 @@ impl Store {
             for (own, other, waits) in SIDES {
                 let (these, ids) = tx.dialect().any_of(own, "$1", ids);
                 let sql = format!(
-                    "SELECT {own}, {other} FROM actions WHERE {these} AND {other} IS NOT NULL ORDER BY {other}"
+                    "SELECT {own}, {other}, ended_at FROM actions WHERE {these} AND {other} IS NOT NULL ORDER BY {other}"
                 );
                 for row in tx.rows(sql, args![ids]).await? {
                     let found = edges.entry(row.parse(0)?).or_default();
-                    let side = if waits { &mut found.0 } else { &mut found.1 };
+                    let side = if waits { &mut found.on } else { &mut found.by };
                     side.push(row.parse(1)?);
+                    found.waits |= waits && row.opt_time(2)?.is_none();
                 }
             }
             Ok(edges)
