@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -10,7 +11,11 @@ use muster_core::ids::InstanceId;
 use tokio_util::sync::CancellationToken;
 
 use crate::fences::Fences;
+use crate::follow::WATCH_SECONDS;
 use crate::which::{self, Certain, Remembered};
+
+/// How much later than its end a watch may be ended.
+const LATE: Duration = Duration::from_secs(15);
 
 /// Where Kubernetes is, and what of it is served.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +61,8 @@ pub enum CannotConnect {
 /// A client, and which Kubernetes it talks to.
 pub(crate) struct Connection {
     pub(crate) client: Client,
+    /// For watches: an answer that stays away ends them.
+    pub(crate) watch_client: Client,
     pub(crate) instance: InstanceId,
     pub(crate) certain: Certain,
     pub(crate) fences: Fences,
@@ -70,6 +77,7 @@ pub(crate) async fn connect(
 ) -> Result<Connection, CannotConnect> {
     let config = config(options).await?;
     let server = config.cluster_url.to_string();
+    let watch_client = connected(for_watches(config.clone()))?;
     let client = connected(config)?;
     let (id, certain, remembered) = match &options.instance_id {
         Some(id) => (id.clone(), Certain::yes(), None),
@@ -80,7 +88,16 @@ pub(crate) async fn connect(
         }
     };
     let fences = Fences::of(&options.database);
-    Ok(Connection { client, instance: InstanceId::new("kubernetes", &id), certain, fences, remembered })
+    let instance = InstanceId::new("kubernetes", &id);
+    Ok(Connection { client, watch_client, instance, certain, fences, remembered })
+}
+
+/// A watch ends regularly, so silence for much longer means that nobody is there. Logs that are followed may be silent
+/// for as long as they like.
+fn for_watches(mut config: Config) -> Config {
+    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS)) + LATE);
+    config.reset_reader_on_write = true;
+    config
 }
 
 /// A client; it is not connected yet.

@@ -7,20 +7,26 @@ use std::fmt::Debug;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::ApiResource;
+use kube::api::{ApiResource, ListParams};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use muster_core::backoff::Backoff;
 use muster_core::time::TimeSpan;
+use muster_engine::ports::provider::ProviderError;
 use muster_frameworks::kubernetes::Kind;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::plain::PlainObject;
 use crate::refusal;
+use crate::write::within;
 
 /// Objects that are asked for at once: they are larger than what is kept of them.
 const PAGE: u32 = 100;
+
+/// Each watch is ended by the API server after so many seconds, and goes on where it was: a connection whose other end
+/// vanished is noticed soon after that.
+pub(crate) const WATCH_SECONDS: u32 = 60;
 
 /// Between two watches. All watches end together when the API server does.
 const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(200), longest: TimeSpan::from_secs(10) };
@@ -79,8 +85,29 @@ pub(crate) fn api_of(client: Client, kind: &Kind, namespace: Option<&str>) -> Ap
 }
 
 fn config(selector: &str) -> watcher::Config {
-    let config = watcher::Config::default().page_size(PAGE);
+    let config = watcher::Config::default().page_size(PAGE).timeout(WATCH_SECONDS);
     if selector.is_empty() { config } else { config.labels(selector) }
+}
+
+/// Reads everything once, as it is now, without waiting for a watch to tell.
+pub(crate) async fn list<K>(
+    api: &Api<K>,
+    selector: &str,
+    mut take: impl FnMut(K),
+) -> Result<(), ProviderError>
+where
+    K: Resource + DeserializeOwned + Clone + Debug,
+{
+    let mut parameters = ListParams::default().labels(selector).limit(PAGE);
+    loop {
+        let what = "list what is there";
+        let page = within(what, api.list(&parameters)).await?.map_err(|error| refusal::of(what, error))?;
+        page.items.into_iter().for_each(&mut take);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// What becomes of things that are told.

@@ -176,7 +176,8 @@ impl Installed {
 
     async fn follow(&self) -> String {
         let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
-        let mut events = std::pin::pin!(watcher::watcher(definitions, watcher::Config::default()));
+        let config = watcher::Config::default().timeout(follow::WATCH_SECONDS);
+        let mut events = std::pin::pin!(watcher::watcher(definitions, config));
         let mut names = BTreeSet::new();
         let mut told_all = false;
         while let Some(event) = events.next().await {

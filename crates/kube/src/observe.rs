@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::node::NodeRole;
 use muster_core::time::{TimeSpan, Timestamp};
@@ -61,11 +60,7 @@ pub(crate) fn observed(
         members: site.members().map(|pod| member(pod, made_from(pod), others)).collect(),
         object: ObjectState::Present(ObjectSpec {
             identity: root.uid.clone(),
-            fence: site
-                .objects()
-                .filter_map(|object| others.fences.read(object.fence.as_ref()))
-                .max()
-                .unwrap_or(Fence(0)),
+            fence: site.fence(others.fences),
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
             suspended: root.words.suspended,

@@ -1,5 +1,6 @@
 //! Clusters whose members operators make.
 
+mod look;
 mod parts;
 mod stand;
 mod steps;
@@ -70,8 +71,8 @@ impl Operated {
         changes: broadcast::Sender<WorldChange>,
         stop: &CancellationToken,
     ) -> Self {
-        let Connection { client, instance, certain, fences, .. } = connection;
-        let installed = Arc::new(Installed::new(client.clone(), options.namespaces, changes.clone()));
+        let Connection { client, watch_client, instance, certain, fences, .. } = connection;
+        let installed = Arc::new(Installed::new(watch_client.clone(), options.namespaces, changes.clone()));
         let (follows, token) = (Arc::clone(&installed), stop.clone());
         let follow = async move { follows.run(token).await };
         tokio::spawn(certain.clone().then(follow, stop.clone()));
@@ -265,7 +266,7 @@ impl Provider for Operated {
             }
             stand => stand?,
         };
-        let site = stand.look()?;
+        let site = self.look(&stand, target.cluster).await?;
         self.ask_for_last_words(&stand, &site, target.cluster.id);
         let others = Others {
             fences: &self.writer.fences,

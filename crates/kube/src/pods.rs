@@ -86,11 +86,11 @@ impl Pods {
         changes: broadcast::Sender<WorldChange>,
         stop: &CancellationToken,
     ) -> Self {
-        let Connection { client, instance, certain, fences, .. } = connection;
+        let Connection { client, watch_client, instance, certain, fences, .. } = connection;
         let places = places(served);
         let table = Arc::new(Table::new(&places, certain.clone(), changes.clone()));
         for (index, namespace) in places.into_iter().enumerate() {
-            let api = api_in(client.clone(), namespace.as_deref());
+            let api = api_in(watch_client.clone(), namespace.as_deref());
             let tells = Tells { table: Arc::clone(&table), index, namespace };
             let follow = follow::run(api, marks::NODE, tells, stop.clone());
             tokio::spawn(certain.clone().then(follow, stop.clone()));

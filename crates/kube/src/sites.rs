@@ -53,6 +53,8 @@ pub(crate) enum Of {
 /// The clusters of one flavor.
 pub(crate) struct Sites {
     pub(crate) flavor: &'static dyn Flavor,
+    /// What is watched.
+    kinds: Vec<Of>,
     state: Mutex<State>,
     changes: broadcast::Sender<WorldChange>,
 }
@@ -69,6 +71,19 @@ struct State {
     moment: u64,
 }
 
+impl State {
+    /// What was not named since that moment is not there; no namespace is all of them.
+    fn forget(&mut self, of: Of, namespace: Option<&str>, begun: u64) {
+        let is_within = |key: &Key| namespace.is_none_or(|namespace| namespace == key.namespace);
+        for (_, site) in self.sites.iter_mut().filter(|(key, _)| is_within(key)) {
+            site.forget(of, begun);
+        }
+        self.sites.retain(|_, site| !site.is_empty());
+        let Self { sites, places, .. } = self;
+        places.retain(|uid, key| sites.get(key).is_some_and(|site| site.uids().any(|known| known == uid)));
+    }
+}
+
 impl Sites {
     /// Nothing is known until each of the watches has told all.
     pub(crate) fn new(
@@ -77,7 +92,9 @@ impl Sites {
         changes: broadcast::Sender<WorldChange>,
     ) -> Self {
         let stale = StaleWatches::of(watches.iter().map(|watch| (watch.index, watch.namespace.clone())));
-        Self { flavor, state: Mutex::new(State { stale, ..State::default() }), changes }
+        let places = |watch: &Watch| watches.first().is_some_and(|first| first.namespace == watch.namespace);
+        let kinds = watches.iter().filter(|watch| places(watch)).map(|watch| watch.of).collect();
+        Self { flavor, kinds, state: Mutex::new(State { stale, ..State::default() }), changes }
     }
 
     /// A cluster as it is; the sentence says why nobody can tell.
@@ -122,21 +139,28 @@ impl Sites {
     pub(crate) fn complete(&self, watch: &Watch, begun: u64) {
         let in_sync = {
             let mut state = self.state.lock();
-            let within =
-                |key: &Key| watch.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
-            for (_, site) in state.sites.iter_mut().filter(|(key, _)| within(key)) {
-                site.forget(watch.of, begun);
-            }
-            state.sites.retain(|_, site| !site.is_empty());
-            let State { sites, places, .. } = &mut *state;
-            places
-                .retain(|uid, key| sites.get(key).is_some_and(|site| site.uids().any(|known| known == uid)));
+            state.forget(watch.of, watch.namespace.as_deref(), begun);
             state.stale.remove(watch.index);
             state.stale.is_in_sync(watch.namespace.as_deref())
         };
         if in_sync {
             self.tell(WorldChange::Everything);
         }
+    }
+
+    /// Everything of a kind that is in a namespace was listed, since that moment.
+    pub(crate) fn listed(&self, of: Of, namespace: &str, begun: u64) {
+        self.state.lock().forget(of, Some(namespace), begun);
+    }
+
+    /// What is watched.
+    pub(crate) fn kinds(&self) -> &[Of] {
+        &self.kinds
+    }
+
+    /// Whether the object with this UID is known to be gone.
+    pub(crate) fn is_gone(&self, uid: &str) -> bool {
+        self.state.lock().graves.contains(uid)
     }
 
     /// A watch cannot tell any more.

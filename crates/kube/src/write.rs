@@ -359,6 +359,6 @@ fn test(path: &str, value: &Value) -> Value {
 }
 
 /// Waits for an answer, but not for ever.
-async fn within<T>(what: &str, request: impl Future<Output = T>) -> Result<T, ProviderError> {
+pub(crate) async fn within<T>(what: &str, request: impl Future<Output = T>) -> Result<T, ProviderError> {
     tokio::time::timeout(AT_MOST, request).await.map_err(|_| refusal::late(what))
 }

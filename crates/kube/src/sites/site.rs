@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::Observation;
 use muster_frameworks::kubernetes::{Part, Words};
 
 use super::{Of, Told};
 use crate::facts::{ObjectFacts, PodFacts};
+use crate::fences::Fences;
 
 /// Objects and pods of one cluster, as far as they are there.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +38,12 @@ impl Site {
     /// What they all say, the root's words first.
     pub(crate) fn words(&self) -> Vec<&Words> {
         self.objects().map(|object| &object.words).collect()
+    }
+
+    /// The newest fence of this database that they carry.
+    pub(crate) fn fence(&self, fences: &Fences) -> Fence {
+        let written = self.objects().filter_map(|object| fences.read(object.fence.as_ref()));
+        written.max().unwrap_or(Fence(0))
     }
 
     /// The object of a kind and name.

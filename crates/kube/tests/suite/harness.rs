@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use kube::Api;
@@ -75,11 +76,9 @@ impl Harness {
         let fresh = FreshStore::open(DatabaseKind::Sqlite).await?;
         let namespace = kubernetes.namespace().await;
         let options = Options {
-            kubeconfig: Some(kubernetes.kubeconfig().to_owned()),
             namespaces: served(namespace.name()),
             names: names(namespace.name()),
-            database: fresh.store.database_id().await.unwrap(),
-            ..Options::default()
+            ..options(kubernetes.kubeconfig(), &fresh).await
         };
         let provider = Kubernetes::connect(options).await.unwrap();
         let instance = provider.instance().clone();
@@ -94,6 +93,13 @@ impl Harness {
         };
         let engine = Engine::start(parts).await.unwrap();
         Some(Self { engine, fresh, kubernetes, namespace, instance })
+    }
+
+    /// How another replica, with the same database, comes to the same namespace by another way.
+    pub(crate) async fn replica(&self, kubeconfig: &Path) -> Kubernetes {
+        let namespaces = vec![self.namespace.name().to_owned()];
+        let options = Options { namespaces, ..options(kubeconfig, &self.fresh).await };
+        Kubernetes::connect(options).await.unwrap()
     }
 
     /// A cluster of this framework that is not stored yet.
@@ -233,6 +239,11 @@ impl Harness {
     pub(crate) fn objects(&self, kind: [&str; 3]) -> Api<DynamicObject> {
         Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &resource(kind))
     }
+}
+
+async fn options(kubeconfig: &Path, fresh: &FreshStore) -> Options {
+    let database = fresh.store.database_id().await.unwrap();
+    Options { kubeconfig: Some(kubeconfig.to_owned()), database, ..Options::default() }
 }
 
 fn resource([group, version, kind]: [&str; 3]) -> ApiResource {

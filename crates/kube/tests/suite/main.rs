@@ -12,3 +12,4 @@ mod pods;
 mod readiness;
 mod reasons;
 mod refused;
+mod replicas;

@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures::stream;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -60,6 +62,8 @@ struct State {
 #[derive(Default)]
 struct Stand {
     closed: bool,
+    /// Watches stay open and tell nothing.
+    holds_watches: bool,
     /// Writes that passed, and are not recorded yet.
     under_way: usize,
 }
@@ -125,6 +129,11 @@ impl Gate {
         drop(stand.wait_for(|stand| stand.closed && stand.under_way == 0).await);
     }
 
+    /// Keeps all watches open and silent, as a connection is whose other end has vanished.
+    pub fn hold_watches(&self) {
+        self.state.stand.send_modify(|stand| stand.holds_watches = true);
+    }
+
     /// What was done.
     pub fn written(&self) -> Vec<Written> {
         self.state.count.lock().written.clone()
@@ -146,12 +155,30 @@ async fn listen(listener: TcpListener, state: Arc<State>) {
 }
 
 async fn serve(stream: TcpStream, state: Arc<State>) {
-    let service = service_fn(move |request| {
-        let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(state.pass(request).await) }
-    });
+    let service =
+        service_fn(move |request| {
+            let state = Arc::clone(&state);
+            async move {
+                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+                let answer = state.pass(request).await;
+                Ok::<_, Infallible>(answer.map(|body| {
+                    if is_watch { held(body, state.stand.subscribe()) } else { body.boxed_unsync() }
+                }))
+            }
+        });
     // A client that is killed in the middle is what this is for.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+}
+
+/// A body whose parts wait while watches are held.
+fn held(body: Body, stand: watch::Receiver<Stand>) -> UnsyncBoxBody<Bytes, kube::Error> {
+    let parts = stream::unfold((body, stand), |(mut body, mut stand)| async move {
+        let part = body.frame().await?;
+        // The sender is gone together with the test.
+        drop(stand.wait_for(|stand| !stand.holds_watches).await);
+        Some((part, (body, stand)))
+    });
+    StreamBody::new(parts).boxed_unsync()
 }
 
 impl State {

@@ -1,0 +1,76 @@
+//! A replica whose watches are late does not take what it sees for how things are.
+
+use muster_core::action::ActionStatus;
+use muster_core::cluster::{Cluster, Framework};
+use muster_core::node::NodeRole;
+use muster_engine::ports::provider::{ClusterTarget, ObjectState, Observed, Provider as _, ProviderError};
+use muster_kube::Kubernetes;
+use muster_testkit::Operator;
+
+use crate::harness::Harness;
+
+/// What a replica sees of a cluster, by the cluster's row as it is now.
+async fn seen(harness: &Harness, replica: &Kubernetes, cluster: &Cluster) -> Result<Observed, ProviderError> {
+    let cluster = harness.cluster(cluster.id).await;
+    let profile = harness.fresh.store.profiles_of(&[cluster.profile_id]).await.unwrap().remove(0);
+    replica.observe(ClusterTarget { cluster: &cluster, profile: &profile }, &[]).await
+}
+
+/// How many workers the object asks for, and how many pods there are for them; none if there is no object.
+fn workers(observed: &Observed) -> Option<(u32, usize)> {
+    let ObjectState::Present(spec) = &observed.object else { return None };
+    let pods = observed.members.iter().filter(|member| member.role == NodeRole::Worker).count();
+    Some((spec.groups[0].desired, pods))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_replica_wrote_is_seen_although_the_watches_are_silent() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let gate = harness.kubernetes.gate().await;
+    let replica = harness.replica(&gate.kubeconfig()).await;
+    let sees_one =
+        async || seen(&harness, &replica, &cluster).await.ok().filter(|seen| workers(seen) == Some((1, 1)));
+    harness.until("the replica sees one worker", sees_one).await;
+
+    gate.hold_watches();
+    let resized = harness.resized(&cluster, 3).await;
+    assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
+    let observed = seen(&harness, &replica, &cluster).await.unwrap();
+    assert_eq!(workers(&observed), Some((3, 3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_replica_made_is_there_although_the_watches_are_silent() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let first = harness.created(Framework::Ray, 0).await;
+    let gate = harness.kubernetes.gate().await;
+    let replica = harness.replica(&gate.kubeconfig()).await;
+    harness.until("the replica sees", async || seen(&harness, &replica, &first).await.ok()).await;
+
+    gate.hold_watches();
+    let (cluster, profile) = harness.ask_for(Framework::Ray, 1);
+    let second =
+        (Cluster { object_name: "second".to_owned(), name: "second".to_owned(), ..cluster }, profile);
+    let action = harness.try_create(&second).await.unwrap();
+    assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
+    let observed = seen(&harness, &replica, &second.0).await.unwrap();
+    assert_eq!(workers(&observed), Some((1, 1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_really_gone_is_gone() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 0).await;
+    let row = harness.cluster(cluster.id).await;
+    let profile = harness.fresh.store.profiles_of(&[row.profile_id]).await.unwrap().remove(0);
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
+    objects.delete("fred", &kube::api::DeleteParams::default()).await.unwrap();
+    let gone = async || objects.get_opt("fred").await.unwrap().is_none().then_some(());
+    harness.until("the object is gone", gone).await;
+    // A replica that has just started saw no deletion.
+    let replica = harness.replica(harness.kubernetes.kubeconfig()).await;
+    let target = ClusterTarget { cluster: &row, profile: &profile };
+    let observed = harness.until("the replica sees", async || replica.observe(target, &[]).await.ok()).await;
+    assert_eq!(workers(&observed), None);
+}
