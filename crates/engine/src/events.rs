@@ -45,6 +45,8 @@ pub(crate) mod reason {
     pub(crate) const LIFETIME_OVER_SOON: &str = "LifetimeOverSoon";
     /// The nodes of a cluster together request more than their machine has.
     pub(crate) const OVERCOMMITTED: &str = "Overcommitted";
+    /// The database is older than what it describes, and has raised its fences.
+    pub(crate) const DATABASE_BEHIND: &str = "DatabaseBehind";
     /// A row was marked deleted because no engine serves its instance any more.
     pub(crate) const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }

@@ -45,10 +45,7 @@ impl Fences {
     /// Refuses a write of an engine that another one has overtaken.
     pub(crate) fn refuse_older(&self, fence: Fence, written: Option<&Written>) -> Result<(), ProviderError> {
         match self.read(written).filter(|written| *written > fence) {
-            Some(written) => {
-                let message = format!("fence {} is older than {}", fence.0, written.0);
-                Err(ProviderError::permanent("Fenced", message))
-            }
+            Some(written) => Err(ProviderError::overtaken(fence, written)),
             None => Ok(()),
         }
     }

@@ -46,7 +46,7 @@ use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
-use crate::shim::{LogLimits, NodeFolder, Shims};
+use crate::shim::{LogLimits, NodeFolder, Refused, Shims};
 use exits::Exits;
 use kind::Kind;
 use place::Places;
@@ -243,6 +243,11 @@ impl Inner {
             _ => self.places.node(target.cluster.id, node),
         }
     }
+}
+
+/// A shim has obeyed somebody with a higher fence.
+fn overtaken(Refused { given, highest }: Refused) -> ProviderError {
+    ProviderError::overtaken(given, highest)
 }
 
 /// A file or folder could not be used; that may change.

@@ -163,6 +163,23 @@ impl<'c> Transaction<'c> {
         }
     }
 
+    /// Draws only higher fences from now on; whether that was not so anyway.
+    pub(crate) async fn raise_fences(&mut self, above: i64) -> Result<bool, StoreError> {
+        const SQLITE: &str =
+            "UPDATE counters SET value = $1 WHERE name = 'fence' AND value < $1 RETURNING value";
+        // Others draw while this is compared: what they can have drawn until it is set is left out.
+        const POSTGRES: &str = "SELECT setval('fences', $1 + 1000) FROM fences WHERE last_value < $1";
+        const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7305414)";
+        let raised = match self.dialect() {
+            Dialect::Sqlite => self.update(SQLITE, args![above]).await?,
+            Dialect::Postgres => {
+                self.row(ONE_AT_A_TIME, args![]).await?;
+                self.update(POSTGRES, args![above]).await?
+            }
+        };
+        Ok(raised.is_some())
+    }
+
     async fn next(&mut self, counter: &str) -> Result<i64, StoreError> {
         const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value";
         let row = self.update(NEXT, args![counter]).await?;

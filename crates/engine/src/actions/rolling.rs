@@ -205,7 +205,7 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
                 run.subject.follow_cluster(id);
                 to_recreate.push(id);
             }
-            Err(error) if error.transient => return Err(Stop::Requeue(error.message)),
+            Err(error) if error.transient => return Err(error.into()),
             Err(error) => failed.push((id, format!("Update failed: {}", error.message))),
         }
     }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use muster_core::action::Fence;
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
@@ -91,6 +92,8 @@ pub const NO_NAMESPACE: &str = "NoNamespace";
 
 const NOT_YET: &str = "NotYet";
 
+const OVERTAKEN: &str = "Overtaken";
+
 /// Why a provider call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -101,12 +104,21 @@ pub struct ProviderError {
     pub reason: String,
     /// A message with details, such as the value, the limit, the last lines of a log.
     pub message: String,
+    /// The higher fence that is there already, if that is why.
+    pub overtaken_by: Option<Fence>,
 }
 
 impl ProviderError {
     /// An error that no retry can solve.
     pub fn permanent(reason: &str, message: impl Into<String>) -> Self {
-        Self { transient: false, reason: reason.to_owned(), message: message.into() }
+        Self { transient: false, reason: reason.to_owned(), message: message.into(), overtaken_by: None }
+    }
+
+    /// Somebody with a higher fence was there before: another engine has the action by now, or the database was restored
+    /// from an older copy.
+    pub fn overtaken(given: Fence, by: Fence) -> Self {
+        let message = format!("fence {} is older than {}, which was there before", given.0, by.0);
+        Self { overtaken_by: Some(by), ..Self::transient(OVERTAKEN, message) }
     }
 
     /// The state is not known yet, because observing has only just begun: nothing is wrong.
@@ -131,7 +143,7 @@ impl ProviderError {
 
     /// An error that a retry may solve.
     pub fn transient(reason: &str, message: impl Into<String>) -> Self {
-        Self { transient: true, reason: reason.to_owned(), message: message.into() }
+        Self { transient: true, ..Self::permanent(reason, message) }
     }
 }
 

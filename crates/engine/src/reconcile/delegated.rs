@@ -66,7 +66,9 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
         }
         Err(stop) => {
-            if strategy.stale && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::Requeue(_)) {
+            if strategy.stale
+                && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::Requeue(_) | Stop::Overtaken(_))
+            {
                 // Events are committed with the row that they are about.
                 strategy.commit(run, false).await?;
             }
@@ -192,6 +194,12 @@ impl Delegated {
 
     /// Records what is about to be written and under which fence, then writes it.
     async fn call(&mut self, run: &mut ActionRun, mut decision: WriteDecision) -> Result<(), Stop> {
+        if let ObjectState::Present(spec) = &self.observed.object
+            && spec.fence > run.action.fence
+        {
+            // With a lower fence, what is there would count as written by this action.
+            return Err(Stop::Overtaken(spec.fence));
+        }
         decision.called = decision.called.or(Some(run.action.fence));
         decision.save(&mut run.data);
         let decision = self.decision.insert(decision).clone();

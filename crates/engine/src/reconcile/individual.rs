@@ -198,6 +198,10 @@ impl<'g> Individual<'g> {
                         // One moment for each, in their order: policies ask which node is the oldest.
                         let now = run.now();
                         starting.remove(&result.node);
+                        if let Some(fence) = result.overtaken_by() {
+                            run.subject.nodes.leave_starts_unconfirmed(starting);
+                            return Err(Stop::Overtaken(fence));
+                        }
                         let ActionRun { subject, children, journal, .. } = &mut *run;
                         self.record_result(result, &mut subject.nodes, children, journal, now);
                     }

@@ -181,9 +181,10 @@ impl Control {
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<Result<T, ProviderError>, Stop> {
         tokio::select! {
+            // A call of several requests sends the next one only while the action is this engine's.
             biased;
-            done = call => Ok(done),
             stop = self.interrupted() => Err(stop),
+            done = call => Ok(done),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Why an action stops, and messages about results of nodes.
 
-use muster_core::action::ActionStatus;
+use muster_core::action::{ActionStatus, Fence};
 use muster_store::StoreError;
 use muster_store::commands::End;
 
@@ -27,6 +27,9 @@ pub(crate) enum Stop {
     Failed(String),
     /// The provider cannot do it now; the action is requeued with a back-off.
     Requeue(String),
+    /// A higher fence was there before: another engine has the action, or the database was restored from an older copy.
+    /// In that case its fences are raised, and the action is requeued to draw another one.
+    Overtaken(Fence),
     /// The database did not answer; the action is read again and retried.
     StoreUnavailable(#[expect(dead_code, reason = "shown in the log, by Debug")] String),
 }
@@ -49,7 +52,11 @@ impl From<StoreError> for Stop {
 
 impl From<ProviderError> for Stop {
     fn from(error: ProviderError) -> Self {
-        if error.transient { Self::Requeue(error.message) } else { Self::Failed(error.message) }
+        match error.overtaken_by {
+            Some(fence) => Self::Overtaken(fence),
+            None if error.transient => Self::Requeue(error.message),
+            None => Self::Failed(error.message),
+        }
     }
 }
 

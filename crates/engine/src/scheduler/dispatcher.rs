@@ -82,7 +82,8 @@ impl RunningActions {
             let ticket = lease.ticket(&action);
             let reason = "The action was requeued: its engine owned it and did not run it.".to_owned();
             let now = context.clock.now();
-            let requeue = Requeue { ticket, not_before: None, suspend: false, count: false, reason, now };
+            let (not_before, above) = (None, None);
+            let requeue = Requeue { ticket, not_before, suspend: false, count: false, reason, above, now };
             match context.store.requeue(requeue).await {
                 Ok(()) | Err(StoreError::Fenced(_)) => {}
                 Err(error) => return Err(error),

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use muster_core::action::Action;
+use muster_core::action::{Action, Fence};
+use muster_core::event::Level;
 use muster_store::StoreError;
-use muster_store::commands::{Requeue, Ticket};
+use muster_store::commands::{Above, Requeue, Ticket};
 
 use crate::context::Context;
-use crate::run::time_left;
+use crate::events::{self, reason};
+use crate::run::{ActionRun, time_left};
 
 /// Requeues an action with a back-off; how often that happened is stored with it. Its locks stay.
 pub(crate) async fn requeue(
@@ -27,6 +29,7 @@ pub(crate) async fn requeue(
         suspend: false,
         count: true,
         reason: format!("Try {tries}: {why}; the next one follows in {millis} ms."),
+        above: None,
         now,
     };
     context.store.requeue(command).await?;
@@ -38,5 +41,36 @@ pub(crate) async fn requeue(
             () = context.stopping.cancelled() => {}
         }
     });
+    Ok(())
+}
+
+/// Requeues an action that met a higher fence than its own; its next one is above that. An action that another engine has
+/// by now is left alone.
+pub(crate) async fn requeue_above(run: &ActionRun, by: Fence) -> Result<(), StoreError> {
+    let (now, own) = (run.now(), run.action.fence);
+    let message = format!(
+        "Fence {} was met, and this database had drawn {}: was it restored from an older copy? Its fences go on above \
+         what was met.",
+        by.0, own.0
+    );
+    let event = events::of_cluster(
+        Some(&run.action),
+        &run.subject.cluster,
+        Level::Warn,
+        reason::DATABASE_BEHIND,
+        &message,
+        now,
+    );
+    let command = Requeue {
+        ticket: run.control.ticket(),
+        not_before: None,
+        suspend: false,
+        count: true,
+        reason: format!("Fence {} was met, which is above {}: the action draws another one.", by.0, own.0),
+        above: Some(Above { fence: by, event }),
+        now,
+    };
+    run.context.store.requeue(command).await?;
+    tracing::warn!(action = %run.action.id, own = own.0, by = by.0, "requeued: a higher fence was there before");
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::policy::Effects;
 use crate::reconcile::individual::abort::stop_unfinished;
 use crate::run::{ActionRun, Slot, Stop};
 use crate::scheduler::finish::finish;
-use crate::scheduler::requeue::requeue;
+use crate::scheduler::requeue::{requeue, requeue_above};
 
 /// Delay before an action is retried after a database failure.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -112,6 +112,10 @@ async fn attempt(
             let why = format!("it did not run for the moment: {why}");
             Ok(requeue(context, run.control.ticket(), &run.action, &why).await?)
         }
+        Err(Stop::Overtaken(by)) => {
+            run.flush().await?;
+            Ok(requeue_above(&run, by).await?)
+        }
         Err(stop @ (Stop::Fenced | Stop::StoreUnavailable(_))) => Err(stop),
     }
 }
@@ -158,6 +162,7 @@ async fn release(run: &mut ActionRun, suspend: bool, reason: &str) -> Result<(),
         suspend,
         count: false,
         reason: reason.to_owned(),
+        above: None,
         now: run.now(),
     };
     Ok(run.context.store.requeue(command).await?)

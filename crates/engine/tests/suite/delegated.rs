@@ -32,7 +32,7 @@ fn operated(kind: &str, workers: u32) -> Cluster {
     Cluster { instance: Operated::instance_id(), ..harness::cluster(kind, workers) }
 }
 
-async fn open(kind: Kind) -> Option<Harness> {
+pub(crate) async fn open(kind: Kind) -> Option<Harness> {
     setup().config(soon()).open(kind).await
 }
 
@@ -42,7 +42,7 @@ async fn engine(harness: &Harness, store: Store, config: Config) -> Engine {
 }
 
 /// A running operated cluster with a head and a number of workers.
-async fn created(harness: &Harness, workers: u32) -> Cluster {
+pub(crate) async fn created(harness: &Harness, workers: u32) -> Cluster {
     let cluster = operated(OPERATED_CLUSTER, workers);
     let create = harness.create(&cluster).await;
     let create = harness.ended(create).await;

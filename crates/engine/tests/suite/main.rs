@@ -18,6 +18,7 @@ mod placement;
 mod policies;
 mod recipes;
 mod recovery;
+mod restored;
 mod retries;
 mod rolling;
 mod scaling;

@@ -13,7 +13,7 @@ use super::kind::Kind;
 use super::launch::Pythons;
 use super::ready::Count;
 use super::seat::Seat;
-use super::{Inner, on_disk, place};
+use super::{Inner, on_disk, overtaken, place};
 use crate::files;
 use crate::shim::{Found, NodeFolder, Running, StartError, Stop};
 
@@ -149,7 +149,7 @@ impl Inner {
 fn not_started(error: &StartError) -> ProviderError {
     match error {
         StartError::CannotRun { message, .. } => ProviderError::permanent("CommandNotFound", message.clone()),
-        error if error.is_transient() => ProviderError::transient("ShimFailed", error.to_string()),
-        error => ProviderError::transient("Refused", error.to_string()),
+        StartError::Refused(refused) => overtaken(*refused),
+        error => ProviderError::transient("ShimFailed", error.to_string()),
     }
 }

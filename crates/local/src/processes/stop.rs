@@ -11,7 +11,7 @@ use muster_engine::ports::provider::{ClusterTarget, FencedCall, NodeResult, Prov
 use muster_frameworks::Leaving;
 
 use super::kind::Kind;
-use super::{Inner, on_disk, place};
+use super::{Inner, on_disk, overtaken, place};
 use crate::files;
 use crate::shim::{Found, NodeFolder, RemoveError, Stop, StopError};
 
@@ -102,9 +102,8 @@ impl Inner {
     async fn remove(&self, folder: &NodeFolder, call: FencedCall<'_>) -> Result<(), ProviderError> {
         match self.shims.remove(folder, call.fence, true).await {
             Ok(()) => Ok(()),
-            Err(error @ (RemoveError::Refused(_) | RemoveError::Running)) => {
-                Err(ProviderError::transient("Refused", error.to_string()))
-            }
+            Err(RemoveError::Refused(refused)) => Err(overtaken(refused)),
+            Err(error @ RemoveError::Running) => Err(ProviderError::transient("Running", error.to_string())),
             Err(RemoveError::Io(error)) => Err(on_disk("the node's folder cannot be removed", &error)),
         }
     }
@@ -136,5 +135,8 @@ impl Inner {
 }
 
 fn not_stopped(error: &StopError) -> ProviderError {
-    ProviderError::transient("NotStopped", error.to_string())
+    match error {
+        StopError::Refused(refused) => overtaken(*refused),
+        error => ProviderError::transient("NotStopped", error.to_string()),
+    }
 }

@@ -247,8 +247,19 @@ pub struct Requeue {
     pub count: bool,
     /// Why, in words.
     pub reason: String,
+    /// The fence that was met instead of a lower one.
+    pub above: Option<Above>,
     /// Now.
     pub now: Timestamp,
+}
+
+/// All fences from now on are above this one.
+#[derive(Debug, Clone)]
+pub struct Above {
+    /// The fence.
+    pub fence: Fence,
+    /// Recorded if fences had to be raised for that: another database drew it, or a later state of this one.
+    pub event: Event,
 }
 
 impl Command for Requeue {
@@ -287,6 +298,11 @@ impl Command for Requeue {
             if written.word::<ActionStatus>(0)? == ActionStatus::Suspended {
                 let (running, suspended) = (ActionStatus::Running, ActionStatus::Suspended);
                 super::signal::show_children(tx, action, running, suspended, self.now).await?;
+            }
+            if let Some(Above { fence, event }) = &self.above
+                && tx.raise_fences(fence.0).await?
+            {
+                events::insert(tx, std::slice::from_ref(event)).await?;
             }
             tx.touch(Touched::Action(action));
             tx.touch(Touched::Work);

@@ -35,6 +35,7 @@ async fn requeue(store: &Store, parent: &Claimed, suspend: bool) {
         suspend,
         count: false,
         reason: "for a while".to_owned(),
+        above: None,
         now: harness::now(4_000),
     };
     store.requeue(back).await.expect("it is put back");

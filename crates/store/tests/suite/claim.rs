@@ -217,6 +217,7 @@ async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(harness: 
         suspend: false,
         count: true,
         reason: "later".to_owned(),
+        above: None,
         now: harness::now(2_000),
     };
     store.requeue(back).await.unwrap();

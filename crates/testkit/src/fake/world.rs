@@ -226,8 +226,7 @@ impl World {
         if let Some(call) = write {
             let highest = state.fences.entry(call.cluster.id).or_default();
             if call.fence < *highest {
-                let message = format!("fence {} is older than {}", call.fence.0, highest.0);
-                return Err(ProviderError::permanent("Fenced", message));
+                return Err(ProviderError::overtaken(call.fence, *highest));
             }
             *highest = call.fence;
         }

@@ -307,8 +307,7 @@ impl OperatorWorld {
         let mut faults = self.faults.lock();
         let highest = faults.fences.entry(call.cluster.id).or_default();
         if call.fence < *highest {
-            let message = format!("fence {} is older than {}", call.fence.0, highest.0);
-            return Err(ProviderError::permanent("Fenced", message));
+            return Err(ProviderError::overtaken(call.fence, *highest));
         }
         *highest = call.fence;
         if let Some(failures) = faults.failures.get_mut(&verb).filter(|failures| !failures.is_empty()) {

@@ -49,8 +49,10 @@ impl WorldProvider {
         let answer = lines::ask(&self.socket, request).await;
         match answer.map_err(|error| ProviderError::transient("WorldLost", error.to_string()))? {
             Answer::Refused { transient, reason, message } => {
-                Err(ProviderError { transient, reason, message })
+                let refused = if transient { ProviderError::transient } else { ProviderError::permanent };
+                Err(refused(&reason, message))
             }
+            Answer::Overtaken { given, by } => Err(ProviderError::overtaken(given, by)),
             answer => Ok(answer),
         }
     }

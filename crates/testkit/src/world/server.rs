@@ -170,7 +170,7 @@ impl Server {
 
     async fn call(&self, call: Call) -> Option<Answer> {
         // Noted when it comes in: whoever comes later with less is overtaken, also while this one waits.
-        self.state.lock().is_overtaken(&call);
+        self.state.lock().overtaken_by(&call);
         let entry = Entry::of(&call);
         if !self.gate(entry.clone()).await {
             return None;

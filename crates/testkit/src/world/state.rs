@@ -28,12 +28,11 @@ struct Running {
 }
 
 impl State {
-    /// Whether a call is from an engine that was overtaken; if not, it overtakes all before it.
-    pub(super) fn is_overtaken(&mut self, call: &Call) -> bool {
+    /// The fence that has overtaken a call; without one, it overtakes all before it.
+    pub(super) fn overtaken_by(&mut self, call: &Call) -> Option<Fence> {
         let highest = self.highest.entry(call.cluster).or_default();
-        let overtaken = call.fence < *highest;
-        *highest = call.fence.max(*highest);
-        overtaken
+        let before = std::mem::replace(highest, call.fence.max(*highest));
+        (call.fence < before).then_some(before)
     }
 
     /// Whether a call of this verb has to wait.
@@ -60,10 +59,8 @@ impl State {
 
     /// Does what it is told, unless it comes from an overtaken engine or is to fail.
     pub(super) fn execute(&mut self, call: &Call) -> (Outcome, Answer) {
-        if self.is_overtaken(call) {
-            let message = format!("fence {} is lower than the highest seen", call.fence.0);
-            let answer = Answer::Refused { transient: false, reason: "Fenced".to_owned(), message };
-            return (Outcome::Refused, answer);
+        if let Some(by) = self.overtaken_by(call) {
+            return (Outcome::Refused, Answer::Overtaken { given: call.fence, by });
         }
         if let Some(transient) = self.fails(call.verb) {
             let message = "it was told to fail".to_owned();

@@ -139,6 +139,7 @@ pub(super) enum Request {
 pub(super) enum Answer {
     Done(Option<String>),
     Refused { transient: bool, reason: String, message: String },
+    Overtaken { given: Fence, by: Fence },
     Observation(HashMap<NodeId, Observation>),
     Changed(ClusterId),
     Running(HashMap<NodeId, String>),

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
@@ -19,6 +20,13 @@ pub struct NodeResult {
     pub node: NodeId,
     /// Its physical id once it runs, or none once it is gone.
     pub result: Result<Option<String>, ProviderError>,
+}
+
+impl NodeResult {
+    /// The higher fence that is there already, if that is why it failed.
+    pub(crate) fn overtaken_by(&self) -> Option<Fence> {
+        self.result.as_ref().err().and_then(|error| error.overtaken_by)
+    }
 }
 
 /// Starts and stops single nodes. It bounds its own parallelism.

@@ -60,13 +60,6 @@ pub enum StartError {
     },
 }
 
-impl StartError {
-    /// Whether the same start may work in a moment.
-    pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Command(_) | Self::Shim { .. } | Self::Folder { .. })
-    }
-}
-
 impl Shims {
     /// Starts a node and returns once its command runs. One that runs already, of this generation or a lower, is the
     /// one that is wanted, and belongs to this generation from now on; one that is on its way out is waited for and
