@@ -24,7 +24,7 @@ mod stop;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, LogQuery, Membership, NodeProvider, NodeResult, Observed,
+    Capabilities, ClusterTarget, FencedCall, LogQuery, Made, Membership, NodeProvider, NodeResult, Observed,
     Provider, ProviderError, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
@@ -66,6 +66,8 @@ pub struct Settings {
     pub start_within: Duration,
     /// How many accelerators there are; counted if nothing is said.
     pub gpus: Option<u32>,
+    /// Which database has the rows of what runs here.
+    pub database: String,
 }
 
 /// The provider of local processes. Handles are cheap to clone.
@@ -233,9 +235,24 @@ impl NodeProvider for Processes {
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.inner.clear(call).await
     }
+
+    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+        let (places, database) = (self.inner.places.clone(), self.inner.settings.database.clone());
+        let listed = tokio::task::spawn_blocking(move || places.made_with(&database)).await;
+        let failed = |error| on_disk("the folders of clusters cannot be listed", &error);
+        listed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
+    }
+
+    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
+        self.inner.remove_stray(stray).await
+    }
 }
 
 impl Inner {
+    fn note_database(&self, folder: &Path) -> std::io::Result<()> {
+        Places::note_database(folder, &self.settings.database)
+    }
+
     /// Where a node's files are. Those of a framework's nodes go with their cluster; others may leave theirs.
     fn folder(&self, target: ClusterTarget<'_>, node: NodeId) -> NodeFolder {
         match Kind::of(&target.profile.kind) {

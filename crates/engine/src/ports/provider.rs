@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
-pub use crate::ports::provider::nodes::{NodeProvider, NodeResult};
+pub use crate::ports::provider::nodes::{Made, NodeProvider, NodeResult};
 pub use crate::ports::provider::operation::{Operation, UpdateOutcome};
 pub use crate::ports::provider::operator::{
     Bounds, MemberId, ObjectSpec, ObjectState, ObservedGroup, ObservedMember, OperatorCapabilities,

@@ -25,5 +25,6 @@ mod scaling;
 mod scripted_policy;
 mod signals;
 mod slots;
+mod strays;
 mod takeover;
 mod versions;

@@ -35,6 +35,7 @@ impl Inner {
     /// Makes what a cluster needs beside its nodes, and says at once if its framework is missing.
     pub(super) async fn prepare(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         files::make_folder(&self.places.cluster(call.cluster.id))
+            .and_then(|()| self.note_database(&self.places.cluster(call.cluster.id)))
             .map_err(|error| on_disk("the cluster's folder cannot be made", &error))?;
         // It was there when the cluster was asked for, which may be a while ago.
         self.has_framework(call.profile).await
@@ -125,6 +126,9 @@ impl Inner {
                 let names = framework.map_or(Names::Free, LocalFramework::names);
                 let seat = Seat::new(call.cluster.id, node, call.fence, names);
                 folder.make().map_err(disk)?;
+                if matches!(Kind::of(&call.profile.kind), Some(Kind::Process)) {
+                    self.note_database(&self.places.own(node.id)).map_err(disk)?;
+                }
                 files::make_empty_folder(&place::work(folder)).map_err(disk)?;
                 seat.keep(folder).map_err(disk)?;
                 seat

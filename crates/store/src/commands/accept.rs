@@ -300,7 +300,9 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
         }
     }
     if let Some(limit) = quota {
-        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
+        // Those that others made and that were only discovered are not the project's doing: their object has their id.
+        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL \
+                             AND observed NOT LIKE '%\"object\":\"' || id || '\"%'";
         if tx.dialect() == Dialect::Postgres {
             // Replicas that count at the same moment would all find room.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;

@@ -60,6 +60,17 @@ async fn a_project_has_no_more_clusters_than_its_quota(harness: Harness) {
 }
 
 #[database_test]
+async fn clusters_that_others_made_do_not_count(harness: Harness) {
+    harness.create(1).await;
+    let object = harness::cluster(1).id.to_string();
+    let observed = format!("UPDATE clusters SET observed = '{{\"object\":\"{object}\"}}'");
+    harness.fresh.execute(&observed).await;
+    let mut second = creation(2);
+    second.cluster.as_mut().unwrap().quota = Some(1);
+    harness.store.accept(second).await.unwrap();
+}
+
+#[database_test]
 async fn the_same_request_gets_the_first_answer_and_another_body_is_refused(harness: Harness) {
     let key = |digest: &str| RequestKey {
         principal: "sample/ann".to_owned(),
