@@ -4,7 +4,7 @@
 //! network of a laptop. Some of its servers listen on every address all the same; who talks to them has to know the
 //! secret.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
@@ -42,6 +42,12 @@ const ALIVE: &str = "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filte
 
 /// An actor that has not ended; more than one need not be known.
 const ACTORS: &str = "/api/v0/actors?filter_keys=state&filter_predicates=%21%3D&filter_values=DEAD&limit=1";
+
+/// Tasks that run, and actors that live, busy or not: each occupies its node.
+const OCCUPANTS: [&str; 2] = [
+    "/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=RUNNING&limit=10000",
+    "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000",
+];
 
 /// What nodes and clients are told of the secret.
 const AUTH_MODE: &str = "RAY_AUTH_MODE";
@@ -155,6 +161,25 @@ impl LocalFramework for Ray {
         }
         let live = |node: Listed| LiveWorker { name: node.node_name, address: node.node_id };
         Ok(workers.into_iter().map(live).collect())
+    }
+
+    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
+        OCCUPANTS.iter().map(|path| http(head, path)).collect()
+    }
+
+    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+        #[derive(Deserialize)]
+        struct Occupant {
+            node_id: Option<String>,
+        }
+        let mut loads = HashMap::new();
+        for node in listed::<Occupant>("the head's list of tasks or actors", answer)?
+            .into_iter()
+            .flat_map(|occupant| occupant.node_id)
+        {
+            *loads.entry(node).or_default() += 1;
+        }
+        Ok(loads)
     }
 
     fn retire(&self, Retirement { head, workers, python, within }: Retirement<'_>) -> Tell {

@@ -201,6 +201,14 @@ impl Provider for Processes {
         Ok(self.inner.since_start(target.cluster.id, said))
     }
 
+    async fn load(
+        &self,
+        target: ClusterTarget<'_>,
+        nodes: &[Node],
+    ) -> Result<HashMap<NodeId, u64>, ProviderError> {
+        self.inner.load(target, nodes).await
+    }
+
     fn changes(&self) -> BoxStream<'static, WorldChange> {
         self.inner.exits.changes()
     }

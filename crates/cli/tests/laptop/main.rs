@@ -5,6 +5,7 @@ mod chaos;
 mod client;
 mod clusters;
 mod dask;
+mod draining;
 mod healing;
 mod laptop;
 mod limits;

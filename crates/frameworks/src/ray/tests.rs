@@ -57,6 +57,15 @@ fn nothing_of_two_clusters_on_a_machine_wants_the_same_port() {
 }
 
 #[test]
+fn a_worker_is_as_loaded_as_it_has_tasks_and_actors() {
+    let answer = br#"{"result": true, "data": {"result": {"total": 3, "result": [
+        {"task_id": "t1", "state": "RUNNING", "node_id": "a1"}, {"task_id": "t2", "state": "RUNNING", "node_id": "a1"},
+        {"task_id": "t3", "state": "RUNNING", "node_id": null}]}}}"#;
+    assert_eq!(Ray.load(answer).unwrap(), HashMap::from([("a1".to_owned(), 2)]));
+    assert_eq!(Ray.ask_load(&head()).len(), 2, "tasks, and actors that wait");
+}
+
+#[test]
 fn the_secret_is_known_to_nodes_clients_and_questions_and_stands_in_no_command() {
     let (shape, head) = (Shape::default(), head());
     let retirement = Retirement { head: &head, workers: &[], python: "python", within: 300 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use muster_core::ids::NodeId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{FencedCall, ProviderError};
@@ -68,13 +68,8 @@ impl Inner {
         nodes: &[Node],
     ) -> Result<HashMap<NodeId, Leaving>, RetireError> {
         let alive = self.framework_client.fetch_workers(framework, head).await?;
-        let mut alive: HashMap<String, LiveWorker> =
-            alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
-        let seated = |node: &Node| {
-            let seat = Seat::of(&self.places.node(call.cluster.id, node.id))?;
-            Some((node.id, alive.remove(&seat.name)?))
-        };
-        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) = nodes.iter().filter_map(seated).unzip();
+        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) =
+            self.seated(call.cluster.id, nodes, alive).into_iter().unzip();
         if workers.is_empty() {
             return Ok(HashMap::new());
         }
@@ -87,6 +82,22 @@ impl Inner {
             tracing::warn!(%cluster, count, "what workers hold goes with them: nobody else could take it");
         }
         Ok(gone.into_iter().map(|(id, worker)| (id, framework.leaving(&worker, seconds()))).collect())
+    }
+
+    /// Which of these nodes the framework counts, and as which workers.
+    pub(super) fn seated(
+        &self,
+        cluster: ClusterId,
+        nodes: &[Node],
+        alive: Vec<LiveWorker>,
+    ) -> Vec<(NodeId, LiveWorker)> {
+        let mut alive: HashMap<String, LiveWorker> =
+            alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
+        let seated = |node: &Node| {
+            let seat = Seat::of(&self.places.node(cluster, node.id))?;
+            Some((node.id, alive.remove(&seat.name)?))
+        };
+        nodes.iter().filter_map(seated).collect()
     }
 
     async fn tell(
