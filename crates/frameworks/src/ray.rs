@@ -1,8 +1,7 @@
 //! Ray: a head node and worker nodes, each `ray start --block` with the processes below it.
 //!
-//! Nodes are at 127.0.0.2: Ray replaces 127.0.0.1 by an address that others can reach, and that changes with the
-//! network of a laptop. Some of its servers listen on every address all the same; who talks to them has to know the
-//! secret.
+//! All of them listen on the loopback address only. By itself, Ray replaces that by an address that others can reach, and
+//! that changes with the network of a laptop; nodes and clients are told not to.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,7 +25,7 @@ use crate::local::{
 pub(crate) struct Ray;
 
 /// Where nodes are.
-const HOST: &str = "127.0.0.2";
+const HOST: &str = "127.0.0.1";
 
 /// The port of the global control service, which nodes and programs on this machine connect to.
 const GCS: &str = "gcs";
@@ -56,6 +55,12 @@ const TOKEN: &str = "token";
 
 /// How long a node that is told to end drains itself: those that should have drained have, before they are told.
 const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
+
+/// Has clients take a loopback address for what it is. Nodes are told by their program.
+const LOOPBACK: (&str, &str) = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0");
+
+/// Starts a node.
+const NODE: &str = include_str!("ray/node.py");
 
 /// What a head is told beside.
 const HEAD: [(&str, &str); 4] = [
@@ -117,7 +122,7 @@ impl LocalFramework for Ray {
             "--include-dashboard",
             "true",
             "--dashboard-host",
-            "127.0.0.1",
+            HOST,
             "--dashboard-port",
             &port(DASHBOARD),
             "--temp-dir",
@@ -241,6 +246,7 @@ impl LocalFramework for Ray {
             ("RAY_ADDRESS", head.of(Endpoints::ADDRESS)),
             // Where jobs are submitted to.
             ("RAY_API_SERVER_ADDRESS", head.of(Endpoints::DASHBOARD)),
+            LOOPBACK,
         ];
         known.extend(authentication(&head.secret));
         known.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -254,7 +260,7 @@ impl LocalFramework for Ray {
 fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
     let (objects, memory) = (objects(seat.shape).to_string(), memory(seat, cpus).to_string());
     let (cpus, gpus) = (cpus.to_string(), seat.shape.gpu.unwrap_or(0).to_string());
-    let mut command = vec![seat.python, "-m", "ray.scripts.scripts", "start", "--block"];
+    let mut command = vec![seat.python, "-c", NODE, "start", "--block"];
     command.extend(own);
     command.extend(["--node-ip-address", HOST, "--node-name", seat.name]);
     command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus]);
@@ -303,8 +309,8 @@ fn endpoints(ports: &Ports) -> Endpoints {
     let port = |name: &str| ports.get(name).copied().unwrap_or(0);
     Endpoints::default()
         .with(Endpoints::ADDRESS, format!("{HOST}:{}", port(GCS)))
-        .with(CLIENT, format!("ray://127.0.0.1:{}", port(CLIENT)))
-        .with(Endpoints::DASHBOARD, format!("http://127.0.0.1:{}", port(DASHBOARD)))
+        .with(CLIENT, format!("ray://{HOST}:{}", port(CLIENT)))
+        .with(Endpoints::DASHBOARD, format!("http://{HOST}:{}", port(DASHBOARD)))
 }
 
 /// Whole ones, as Ray counts them.

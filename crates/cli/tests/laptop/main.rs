@@ -9,6 +9,7 @@ mod draining;
 mod healing;
 mod laptop;
 mod limits;
+mod listeners;
 mod openstack;
 mod process;
 mod ray;

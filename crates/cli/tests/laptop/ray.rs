@@ -173,6 +173,7 @@ async fn a_cluster_of_two_groups_computes_shrinks_in_the_middle_of_a_job_and_goe
     let mut remote = Client::start(remote, DRIVER, &[client]).await;
     computes(&mut remote).await;
     drop(remote);
+    laptop.listens_on_loopback_only();
 
     // Tasks that may not be tried twice run to their end; what is only held is there again for whoever wants it.
     assert_eq!(scale(&laptop, "fred", "small", 2).await["readyWorkers"], 3);
