@@ -5,6 +5,7 @@
 
 mod activity;
 mod capacity;
+mod census;
 mod ending;
 mod exits;
 mod head;
@@ -47,6 +48,7 @@ use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
 use crate::shim::{LogLimits, NodeFolder, Shims};
+use census::Census;
 use exits::Exits;
 use kind::Kind;
 use place::Places;
@@ -84,6 +86,7 @@ struct Inner {
     exits: Exits,
     chosen: Chosen,
     turns: Turns,
+    census: Census,
 }
 
 impl Processes {
@@ -93,9 +96,19 @@ impl Processes {
         let framework_client = FrameworkClient::new(HashMap::new());
         let exits = Exits::new(shims.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (chosen, turns) = (Chosen::default(), Turns::new(cores));
-        let inner =
-            Inner { instance, settings, places, shims, environments, framework_client, exits, chosen, turns };
+        let (chosen, turns, census) = (Chosen::default(), Turns::new(cores), Census::default());
+        let inner = Inner {
+            instance,
+            settings,
+            places,
+            shims,
+            environments,
+            framework_client,
+            exits,
+            chosen,
+            turns,
+            census,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -210,7 +223,7 @@ impl Provider for Processes {
     }
 
     fn changes(&self) -> BoxStream<'static, WorldChange> {
-        self.inner.exits.changes()
+        futures::stream::select(self.inner.exits.changes(), Arc::clone(&self.inner).losses()).boxed()
     }
 }
 

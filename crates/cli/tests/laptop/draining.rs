@@ -1,12 +1,13 @@
 //! Workers that are scaled away finish what they do, and idle ones go first.
 
-use muster_testkit::{Python, eventually};
-use serde_json::Value;
+use muster_testkit::{Python, eventually, lives};
+use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::clusters::{Member, state};
 use crate::laptop::{Laptop, PATIENCE};
 use crate::recipes::dask;
+use crate::traces::freeze;
 
 /// Tasks that record each of their executions, and run until the gate is opened.
 const GATED: &str = r#"
@@ -109,5 +110,54 @@ async fn dask_lets_idle_workers_go_first_and_busy_ones_once_their_tasks_have_end
     assert_eq!(job.client.run(sum).await, "28");
     assert_eq!(job.executions(), (0..8).collect::<Vec<_>>(), "each task is executed exactly once");
     drop(job);
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_worker_whose_drain_is_cancelled_does_not_stay_without_work() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 2)).await;
+    let mut job = Job::connect(&laptop, &python, &created).await;
+    for (number, worker) in laptop.workers("fred").await.iter().enumerate() {
+        job.occupy(worker, number).await;
+    }
+    job.until("len(executing())", "2").await;
+    let scale = laptop.begin_scale("fred", 1).await;
+    let statuses = "sorted(worker['status'] for worker in workers().values())";
+    job.until(statuses, "['closing_gracefully', 'running']").await;
+    laptop.cancel(&scale).await;
+
+    // The cluster is to have one worker, so the one that takes no work goes, once its task has ended.
+    let told = laptop.until_told("fred", "NodeLost").await;
+    assert!(told[0].starts_with("its head was told to drain it"), "{told:?}");
+    job.open_gate();
+    let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
+    assert_eq!(healed["status"], "SUCCEEDED", "{healed:#}");
+    laptop.until_active("fred", 1).await;
+    job.until(statuses, "['running']").await;
+    assert_eq!(job.client.run("client.gather([kept[0], kept[1]])").await, "[0, 1]");
+    assert_eq!(job.executions(), [0, 1], "each task is executed exactly once");
+    drop(job);
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn a_worker_that_its_head_has_lost_is_replaced() {
+    let Some((laptop, python)) = Laptop::with_dask().await else { return };
+    let mut cluster = dask("fred", 2);
+    // Otherwise a scheduler waits for five minutes.
+    cluster["envs"] = json!({"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"});
+    let created = laptop.create(&cluster).await;
+    let mut client = Client::connect(&python, &created).await;
+    let frozen = laptop.workers("fred").await.remove(0);
+    freeze(frozen.pid());
+    let told = laptop.until_told("fred", "NodeLost").await;
+    assert_eq!(told, ["it runs, and its head does not count it any more: the head has lost it"]);
+    let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
+    assert_eq!(healed["status"], "SUCCEEDED", "{healed:#}");
+    laptop.until_active("fred", 2).await;
+    assert!(!lives(frozen.pid()), "its process is replaced");
+    client.computes().await;
+    drop(client);
     laptop.delete_without_trace("fred").await;
 }

@@ -13,10 +13,10 @@ use muster_framework_client::FrameworkRequestError;
 use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell, Unreadable};
 use tokio::process::Command;
 
-use super::Inner;
 use super::kind::Kind;
 use super::launch;
 use super::seat::Seat;
+use super::{Inner, on_disk};
 use crate::shim::Running;
 
 /// How long what leaving workers do may take to its end, and what they hold to others.
@@ -73,6 +73,7 @@ impl Inner {
         if workers.is_empty() {
             return Ok(HashMap::new());
         }
+        self.mark_draining(call.cluster.id, &leaving)?;
         let answer = self.tell(call, framework, head, &workers).await?;
         let retired = framework.retired(&workers, &answer)?;
         let (gone, held): (Vec<_>, Vec<_>) =
@@ -82,6 +83,18 @@ impl Inner {
             tracing::warn!(%cluster, count, "what workers hold goes with them: nobody else could take it");
         }
         Ok(gone.into_iter().map(|(id, worker)| (id, framework.leaving(&worker, seconds()))).collect())
+    }
+
+    /// Records that workers are drained, before they are: whoever keeps one of them knows then that it has to be replaced.
+    fn mark_draining(&self, cluster: ClusterId, nodes: &[NodeId]) -> Result<(), ProviderError> {
+        for node in nodes {
+            let folder = self.places.node(cluster, *node);
+            if let Some(seat) = Seat::of(&folder) {
+                let seat = Seat { draining: true, ..seat };
+                seat.keep(&folder).map_err(|error| on_disk("the node's folder", &error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Which of these nodes the framework counts, and as which workers.

@@ -72,6 +72,7 @@ impl Inner {
             None => Stop::within(CLEAR_WITHIN),
         };
         self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
+        self.census.forget(node.id);
         self.remove(&folder, call).await?;
         let temporary = self.places.temporary(call.cluster.id, node);
         let removed = tokio::task::spawn_blocking(move || files::remove_folder(&temporary)).await;
@@ -112,6 +113,7 @@ impl Inner {
     /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
     pub(super) async fn clear(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let id = call.cluster.id;
+        self.census.exclude(id);
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
         let folders = self.places.nodes(id).map_err(disk)?;
         let mut cleared: FuturesUnordered<_> =
@@ -135,6 +137,6 @@ impl Inner {
     }
 }
 
-fn not_stopped(error: &StopError) -> ProviderError {
+pub(super) fn not_stopped(error: &StopError) -> ProviderError {
     ProviderError::transient("NotStopped", error.to_string())
 }
