@@ -180,7 +180,7 @@ impl LocalFramework for Ray {
         let mut loads = HashMap::new();
         for node in listed::<Occupant>("the head's list of tasks or actors", answer)?
             .into_iter()
-            .flat_map(|occupant| occupant.node_id)
+            .filter_map(|occupant| occupant.node_id)
         {
             *loads.entry(node).or_default() += 1;
         }
