@@ -5,6 +5,7 @@
 
 mod activity;
 mod capacity;
+mod census;
 mod ending;
 mod exits;
 mod head;
@@ -47,6 +48,7 @@ use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
 use crate::shim::{LogLimits, NodeFolder, Refused, Shims};
+use census::Census;
 use exits::Exits;
 use kind::Kind;
 use place::Places;
@@ -86,6 +88,7 @@ struct Inner {
     exits: Exits,
     chosen: Chosen,
     turns: Turns,
+    census: Census,
 }
 
 impl Processes {
@@ -95,9 +98,19 @@ impl Processes {
         let framework_client = FrameworkClient::new(HashMap::new());
         let exits = Exits::new(shims.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (chosen, turns) = (Chosen::default(), Turns::new(cores));
-        let inner =
-            Inner { instance, settings, places, shims, environments, framework_client, exits, chosen, turns };
+        let (chosen, turns, census) = (Chosen::default(), Turns::new(cores), Census::default());
+        let inner = Inner {
+            instance,
+            settings,
+            places,
+            shims,
+            environments,
+            framework_client,
+            exits,
+            chosen,
+            turns,
+            census,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -203,8 +216,16 @@ impl Provider for Processes {
         Ok(self.inner.since_start(target.cluster.id, said))
     }
 
+    async fn load(
+        &self,
+        target: ClusterTarget<'_>,
+        nodes: &[Node],
+    ) -> Result<HashMap<NodeId, u64>, ProviderError> {
+        self.inner.load(target, nodes).await
+    }
+
     fn changes(&self) -> BoxStream<'static, WorldChange> {
-        self.inner.exits.changes()
+        futures::stream::select(self.inner.exits.changes(), Arc::clone(&self.inner).losses()).boxed()
     }
 }
 

@@ -128,7 +128,13 @@ async fn what_an_update_changes_reaches_the_nodes_that_run() {
     let (status, updated) = patch(json!({"cluster_spec": {"head_group_spec": head}})).await;
     assert_eq!((status.as_u16(), state(&updated)), (200, "ACTIVE"), "{updated}");
     assert_eq!(updated["clusterSpec"]["headGroupSpec"], head);
+    let workers = json!([{"group_name": "default", "shape": {"memory": "2Gi"}}]);
+    let (status, updated) = patch(json!({"cluster_spec": {"worker_group_spec": workers}})).await;
+    assert_eq!((status.as_u16(), state(&updated)), (200, "ACTIVE"), "{updated}");
     let mut client = Client::connect(&python, &updated).await;
+    let memory =
+        "[worker['memory_limit'] for worker in client.scheduler_info(n_workers=-1)['workers'].values()]";
+    assert_eq!(client.run(memory).await, "[2147483648]", "the update is reached once the worker has it");
     let variables = "[__import__('os').environ.get(name) for name in ('GREETING', 'OLD', 'ROLE')]";
     let of_worker = format!("client.submit(lambda: {variables}).result()");
     assert_eq!(client.run(&of_worker).await, "['bye', None, None]");

@@ -303,6 +303,16 @@ pub trait Provider: Send + Sync {
         Ok(Activity::Unknown)
     }
 
+    /// How much workers have to do, as their head reports it, in any unit that grows with it; one that is not named is
+    /// idle. When a group shrinks, those with the least to do go first.
+    async fn load(
+        &self,
+        _: ClusterTarget<'_>,
+        _nodes: &[Node],
+    ) -> Result<HashMap<NodeId, u64>, ProviderError> {
+        Ok(HashMap::new())
+    }
+
     /// Publishes changes in the world, for as long as it is polled. One that cannot know what happened before begins
     /// with [`WorldChange::Everything`].
     fn changes(&self) -> BoxStream<'static, WorldChange>;

@@ -157,7 +157,9 @@ mod tests {
         for (id, database) in ids.iter().zip([Some("ours"), Some("ours"), Some("theirs"), None]) {
             let folder = root.path().join(id.to_string());
             files::make_folder(&folder).unwrap();
-            database.iter().for_each(|database| Places::note_database(&folder, database).unwrap());
+            if let Some(database) = database {
+                Places::note_database(&folder, database).unwrap();
+            }
         }
         NodeFolder::new(&places.own(node), node).make().unwrap();
         let mut made = places.made_with("ours").unwrap();

@@ -13,6 +13,7 @@ use super::kind::Kind;
 use super::launch::Pythons;
 use super::ready::Count;
 use super::seat::Seat;
+use super::stop::not_stopped;
 use super::{Inner, on_disk, overtaken, place};
 use crate::files;
 use crate::shim::{Found, NodeFolder, Running, StartError, Stop};
@@ -110,6 +111,7 @@ impl Inner {
         together: &Together,
     ) -> Result<(Running, Seat), ProviderError> {
         let disk = |error: std::io::Error| on_disk("the node's folder cannot be used", &error);
+        self.stop_unusable(call, node, folder).await?;
         let runs = matches!(self.shims.find(folder).map_err(disk)?, Found::Running(_));
         let seat = match Seat::of(folder).filter(|_| runs) {
             Some(seat) => seat,
@@ -137,6 +139,21 @@ impl Inner {
         let launch = self.launch(call, node, folder, &seat, &together.pythons).await?;
         let running = self.shims.start(folder, &launch).await.map_err(|error| not_started(&error))?;
         Ok((running, seat))
+    }
+
+    /// Ends a process that its head gives no work any more: the node needs another.
+    async fn stop_unusable(
+        &self,
+        call: FencedCall<'_>,
+        node: &Node,
+        folder: &NodeFolder,
+    ) -> Result<(), ProviderError> {
+        if Seat::of(folder).is_some_and(|seat| seat.draining) || self.census.is_missing(node.id) {
+            let stopped = self.shims.stop(folder, call.fence, Stop::within(GIVE_UP_WITHIN)).await;
+            stopped.map_err(|error| not_stopped(&error))?;
+            self.census.forget(node.id);
+        }
+        Ok(())
     }
 
     /// One that did not come to work in time is ended: nobody waits for it any more.

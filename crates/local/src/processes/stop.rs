@@ -79,6 +79,7 @@ impl Inner {
             None => Stop::within(CLEAR_WITHIN),
         };
         self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
+        self.census.forget(node.id);
         self.remove(&folder, call.fence).await?;
         let temporary = self.places.temporary(call.cluster.id, node);
         let removed = tokio::task::spawn_blocking(move || files::remove_folder(&temporary)).await;
@@ -133,6 +134,7 @@ impl Inner {
 
     /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
     async fn clear_folder(&self, id: ClusterId, name: &str, fence: Fence) -> Result<(), ProviderError> {
+        self.census.exclude(id);
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
         let folders = self.places.nodes(id).map_err(disk)?;
         let mut cleared: FuturesUnordered<_> =
@@ -162,7 +164,7 @@ impl Inner {
     }
 }
 
-fn not_stopped(error: &StopError) -> ProviderError {
+pub(super) fn not_stopped(error: &StopError) -> ProviderError {
     match error {
         StopError::Refused(refused) => overtaken(*refused),
         error => ProviderError::transient("NotStopped", error.to_string()),
