@@ -66,6 +66,8 @@ refusals! {
     reused = "RequestIdReused", UNPROCESSABLE_ENTITY, InvalidArgument;
     /// The caller sends too many requests.
     too_many = "TooManyRequests", TOO_MANY_REQUESTS, ResourceExhausted;
+    /// The path exists, but not with this HTTP method.
+    wrong_method = "MethodNotAllowed", METHOD_NOT_ALLOWED, Unimplemented;
     /// There is no such method.
     unimplemented = "Unimplemented", NOT_IMPLEMENTED, Unimplemented;
     /// A dependency of the server is unreachable at present.

@@ -135,8 +135,9 @@ async fn call(
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error =
-        ApiError::unimplemented(format!("{method} is not possible on {path}")).code("MethodNotAllowed");
+    let error = ApiError::wrong_method(format!(
+        "{method} is not possible on {path}: the Allow header has the methods that are"
+    ));
     ErrorContext::of(&request).render(&error.into())
 }
 
