@@ -15,6 +15,7 @@ use crate::intent::naming;
 use crate::ports::provider::{
     Bounds, ExternalEvent, MemberId, ObjectSpec, Observed, ObservedGroup, ObservedMember,
 };
+use crate::reconcile::reasons::BEING_REMOVED;
 
 /// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -351,7 +352,7 @@ fn apply_observation(node: &mut Node, member: &ObservedMember, now: Timestamp) {
     node.name.clone_from(&member.name);
     if member.leaving {
         node.status = NodeStatus::Deleting;
-        "it is being removed".clone_into(&mut node.status_reason);
+        BEING_REMOVED.clone_into(&mut node.status_reason);
         return;
     }
     match &member.observation {
