@@ -76,6 +76,25 @@ async fn the_same_request_gets_the_first_answer_and_another_body_is_refused(harn
 }
 
 #[database_test]
+async fn a_forced_deletion_that_joins_another_makes_it_forced(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let delete = |number: u128, inputs: serde_json::Value| {
+        let mut delete =
+            request(number, ActionKind::ClusterDelete, harness::cluster(1).id, OnConflict::Preempt);
+        delete.action.inputs = inputs;
+        delete
+    };
+    let first = store.accept(delete(2, json!({}))).await.unwrap().action;
+    let joined = store.accept(delete(3, json!({"force": true}))).await.unwrap();
+    assert_eq!((joined.action.id, joined.replayed), (first.id, true));
+    assert_eq!(joined.action.inputs, json!({"force": true}));
+    // One that is not forced changes nothing about that.
+    assert_eq!(store.accept(delete(4, json!({}))).await.unwrap().action.inputs, json!({"force": true}));
+    assert_eq!(store.action(first.id).await.unwrap().unwrap().inputs, json!({"force": true}));
+}
+
+#[database_test]
 async fn rejecting_names_the_users_action_that_is_in_the_way(harness: Harness) {
     let holder = harness.create(1).await;
     let cluster = harness::cluster(1).id;
