@@ -154,7 +154,7 @@ async fn a_grace_period_can_be_cancelled(kind: Kind) {
     saying.say(&json!({"deletion": {"grace_period": 3600}}));
     let action = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(1)).await;
     harness.applied(action).await;
-    harness.engine.signal(action, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(action, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(action).await.status, ActionStatus::Cancelled);
     assert_eq!(harness.provider.running().len(), 3, "no node was stopped");
 }

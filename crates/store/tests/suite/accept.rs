@@ -95,6 +95,29 @@ async fn a_forced_deletion_that_joins_another_makes_it_forced(harness: Harness) 
 }
 
 #[database_test]
+async fn a_repeated_signal_gets_the_first_answer(harness: Harness) {
+    let store = &harness.store;
+    let action = harness.create(1).await;
+    let signal = |kind: SignalKind, digest: &str| {
+        let request = RequestKey {
+            principal: "sample/ann".to_owned(),
+            request_id: "r1".to_owned(),
+            digest: digest.to_owned(),
+        };
+        store.signal(Signal { id: action.id, kind, now: harness::now(3_000), request: Some(request) })
+    };
+    let suspended = signal(SignalKind::Suspend, "suspend").await.unwrap();
+    assert_eq!(suspended.status, ActionStatus::Suspended);
+    let resume = Signal { id: action.id, kind: SignalKind::Resume, now: harness::now(4_000), request: None };
+    store.signal(resume).await.unwrap();
+    // The retry of a request that was carried out, and undone by another one since.
+    let again = signal(SignalKind::Suspend, "suspend").await.unwrap();
+    assert_eq!((again.id, again.status), (action.id, ActionStatus::Ready), "it was not suspended twice");
+    let other = signal(SignalKind::Cancel, "cancel").await;
+    assert!(matches!(other, Err(StoreError::RequestIdReused(_))), "{other:?}");
+}
+
+#[database_test]
 async fn rejecting_names_the_users_action_that_is_in_the_way(harness: Harness) {
     let holder = harness.create(1).await;
     let cluster = harness::cluster(1).id;
@@ -191,7 +214,12 @@ async fn a_profile_that_an_open_action_refers_to_is_in_use(harness: Harness) {
     store.accept(update).await.expect("accepted");
     let delete = || store.delete_profile(DeleteProfile { id: profile.id });
     assert!(!delete().await.unwrap(), "the update is about to use it");
-    let cancel = Signal { id: harness::action_id(2), kind: SignalKind::Cancel, now: harness::now(3_000) };
+    let cancel = Signal {
+        id: harness::action_id(2),
+        kind: SignalKind::Cancel,
+        now: harness::now(3_000),
+        request: None,
+    };
     store.signal(cancel).await.expect("cancelled");
     assert!(delete().await.unwrap(), "no action refers to it");
 }
