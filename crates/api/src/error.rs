@@ -58,6 +58,8 @@ refusals! {
     conflict = "Conflict", CONFLICT, Aborted;
     /// A token refers to history that is not stored any more.
     expired = "PageTokenExpired", GONE, FailedPrecondition;
+    /// The client takes too long to send the body.
+    late_body = "RequestTimeout", REQUEST_TIMEOUT, DeadlineExceeded;
     /// The body is larger than the server accepts.
     too_large = "BodyTooLarge", PAYLOAD_TOO_LARGE, InvalidArgument;
     /// The content type of the body is not JSON.
