@@ -37,7 +37,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     }
     query.only(&keys(&filters), false)?;
     let wanted = ActionQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, ActionSort::CreatedAt)?,
         names: query.texts("name"),
