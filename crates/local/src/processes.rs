@@ -40,8 +40,8 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, LogQuery, Made, Membership, NodeProvider, NodeResult, Observed,
-    Provider, ProviderError, UpdateOutcome, WorldChange,
+    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Made, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
@@ -166,7 +166,14 @@ impl Provider for Processes {
         }
     }
 
-    async fn admit(&self, profile: &Profile, _: Option<&str>) -> Result<(), ProviderError> {
+    async fn admit(&self, profile: &Profile, flavor: Option<&str>) -> Result<(), ProviderError> {
+        if let Some(flavor) = flavor {
+            let message = format!(
+                "flavor '{flavor}' is for Kubernetes, and provider 'local' has no flavors: leave it out, or choose \
+                 another provider"
+            );
+            return Err(ProviderError::permanent(INVALID, message));
+        }
         self.inner.has_framework(profile).await
     }
 

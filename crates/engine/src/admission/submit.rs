@@ -154,8 +154,14 @@ impl Engine {
     }
 
     /// Cancels, suspends or resumes an action.
-    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
-        self.context.store.signal(Signal { id, kind, now: self.now() }).await
+    pub async fn signal(
+        &self,
+        id: ActionId,
+        kind: SignalKind,
+        caller: Option<&Caller>,
+    ) -> Result<Action, StoreError> {
+        let request = caller.and_then(Caller::request_key);
+        self.context.store.signal(Signal { id, kind, now: self.now(), request }).await
     }
 
     /// Completes the lifecycle hook that a child action waits for before its node is deleted. Idempotent.
