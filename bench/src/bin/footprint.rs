@@ -138,10 +138,20 @@ async fn reads(muster: &Path) -> Result<()> {
     compare("page in the middle", (&mut few, &middle.0), (&mut many, &middle.1)).await
 }
 
+/// The most clusters that a page has.
+const LARGEST_PAGE: u32 = 1_000;
+
 /// The path of the page that begins in the middle.
 async fn behind_half(client: &mut Client, count: u32) -> Result<String> {
-    let (_, next) = page(client, count / 2, "").await?;
-    Ok(format!("{}?page_size=100&page_token={}", client::clusters(), next.context("no second half")?))
+    let mut token = String::new();
+    let mut left = count / 2;
+    while left > 0 {
+        let size = left.min(LARGEST_PAGE);
+        let (_, next) = page(client, size, &token).await?;
+        token = next.context("no second half")?;
+        left -= size;
+    }
+    Ok(format!("{}?page_size=100&page_token={token}", client::clusters()))
 }
 
 async fn compare(what: &str, few: (&mut Client, &str), many: (&mut Client, &str)) -> Result<()> {

@@ -64,7 +64,7 @@ async fn clusters_that_others_made_do_not_count(harness: Harness) {
     harness.create(1).await;
     let object = harness::cluster(1).id.to_string();
     let observed = format!("UPDATE clusters SET observed = '{{\"object\":\"{object}\"}}'");
-    harness.fresh.execute(&observed).await;
+    harness.execute(&observed).await;
     let mut second = creation(2);
     second.cluster.as_mut().unwrap().quota = Some(1);
     harness.store.accept(second).await.unwrap();
