@@ -110,7 +110,11 @@ impl LocalFramework for Dask {
             "--local-directory",
             seat.folder,
         ];
-        Launch::of(&command, &[(SCRATCH, seat.folder)])
+        let mut launch = Launch::of(&command, &[(SCRATCH, seat.folder)]);
+        if let Some(gpus) = seat.shape.gpu.filter(|gpus| *gpus > 0) {
+            launch.command.extend(["--resources".to_owned(), format!("GPU={gpus}")]);
+        }
+        launch
     }
 
     fn whereabouts(&self) -> Whereabouts {

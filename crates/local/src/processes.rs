@@ -6,6 +6,7 @@
 mod activity;
 mod capacity;
 mod census;
+mod devices;
 mod ending;
 mod exits;
 mod head;
@@ -89,6 +90,7 @@ struct Inner {
     chosen: Chosen,
     turns: Turns,
     census: Census,
+    choosing_devices: parking_lot::Mutex<()>,
 }
 
 impl Processes {
@@ -110,6 +112,7 @@ impl Processes {
             chosen,
             turns,
             census,
+            choosing_devices: parking_lot::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

@@ -156,3 +156,23 @@ async fn the_last_worker_goes_too_and_others_come_after_it() {
     client.computes().await;
     laptop.delete_without_trace("fred").await;
 }
+
+#[tokio::test]
+async fn every_worker_has_an_accelerator_of_its_own() {
+    let Some(python) = muster_testkit::python("dask").await else { return };
+    let path = python.path().display().to_string();
+    let laptop = Laptop::with(&[("MUSTER_PYTHON", &path), ("MUSTER_GPUS", "3")]).await;
+    let mut visible = BTreeSet::new();
+    for (name, workers) in [("fred", 2), ("bob", 1)] {
+        let mut cluster = dask(name, workers);
+        cluster["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"gpu": 1});
+        let mut client = Client::connect(&python, &laptop.create(&cluster).await).await;
+        let devices = "sorted(client.run(lambda: __import__('os').environ['CUDA_VISIBLE_DEVICES']).values())";
+        visible.insert(client.run(devices).await);
+        let resources = "{str(worker['resources']) for worker in client.scheduler_info(n_workers=-1)['workers'].values()}";
+        assert_eq!(client.run(resources).await, "{\"{'GPU': 1.0}\"}");
+    }
+    assert_eq!(visible, BTreeSet::from(["['0', '1']".to_owned(), "['2']".to_owned()]));
+    laptop.delete("fred").await;
+    laptop.delete_without_trace("bob").await;
+}

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn seat(draining: bool) -> Seat {
-        Seat { name: "w-1".to_owned(), works: true, draining }
+        Seat { name: "w-1".to_owned(), works: true, draining, gpus: Vec::new() }
     }
 
     #[test]

@@ -96,6 +96,11 @@ impl Places {
         Ok(made)
     }
 
+    /// The folders of all clusters.
+    pub(super) fn clusters(&self) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(&self.root)?.map(|entry| Ok(entry?.path())).collect()
+    }
+
     /// All nodes that ever ran in a cluster and whose files are still there.
     pub(super) fn nodes(&self, cluster: ClusterId) -> io::Result<Vec<NodeFolder>> {
         NodeFolder::all(&self.cluster(cluster))

@@ -22,6 +22,9 @@ pub(super) struct Seat {
     /// Whether its head was told to drain it, and gives it no more work.
     #[serde(default)]
     pub(super) draining: bool,
+    /// The accelerators that it was given.
+    #[serde(default)]
+    pub(super) gpus: Vec<u32>,
 }
 
 impl Seat {
@@ -33,7 +36,7 @@ impl Seat {
             Names::Free if first => node.name.clone(),
             Names::Free => format!("{}~{}", node.name, generation.0),
         };
-        Self { name, works: false, draining: false }
+        Self { name, works: false, draining: false, gpus: Vec::new() }
     }
 
     pub(super) fn of(folder: &NodeFolder) -> Option<Self> {

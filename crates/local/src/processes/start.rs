@@ -126,12 +126,15 @@ impl Inner {
                     self.make_temporary(call.cluster.id, node)?;
                 }
                 let names = framework.map_or(Names::Free, LocalFramework::names);
-                let seat = Seat::new(call.cluster.id, node, call.fence, names);
                 folder.make().map_err(disk)?;
                 if matches!(Kind::of(&call.profile.kind), Some(Kind::Process)) {
                     self.note_database(&self.places.own(node.id)).map_err(disk)?;
                 }
                 files::make_empty_folder(&place::work(folder)).map_err(disk)?;
+                // Nodes that start at the same time choose one after the other.
+                let _choosing = self.choosing_devices.lock();
+                let gpus = self.devices(call, node)?;
+                let seat = Seat { gpus, ..Seat::new(call.cluster.id, node, call.fence, names) };
                 seat.keep(folder).map_err(disk)?;
                 seat
             }
