@@ -11,6 +11,7 @@ use muster_bench::figures::{at_most, median, megabytes, milliseconds, ratio, tel
 use muster_bench::server::{self, Server};
 use muster_bench::{copies, machine, run};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 /// What a server costs
 #[derive(Debug, Parser)]
@@ -25,6 +26,14 @@ const STARTS: usize = 15;
 
 /// How long a server is left alone before its memory counts as idle.
 const REST: Duration = Duration::from_secs(2);
+
+/// The load: so many connections list so many clusters, so often each.
+const CONNECTIONS: usize = 1_000;
+const LISTED: u32 = 200;
+const LISTS: u32 = 10;
+
+/// How long a server is left alone after that.
+const RECOVERY: Duration = Duration::from_secs(30);
 
 /// Clusters to page through.
 const PAGED: u32 = 10_000;
@@ -48,6 +57,7 @@ fn main() -> Result<()> {
     run::run(LIMIT, async {
         starts(&muster).await?;
         memory(&muster).await?;
+        memory_under_load(&muster).await?;
         reads(&muster).await
     })
 }
@@ -98,6 +108,42 @@ async fn page_through(client: &mut Client) -> Result<u64> {
             None => return Ok(seen),
         }
     }
+}
+
+/// Memory while very many clients list clusters at the same time, and once they are gone.
+async fn memory_under_load(muster: &Path) -> Result<()> {
+    let (_folder, server) = with_clusters(muster, LISTED).await?;
+    tokio::time::sleep(REST).await;
+    let idle = server.resident()?;
+    let mut clients = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let mut client = server.connect().await?;
+        clients.spawn(async move {
+            for _ in 0..LISTS {
+                client.get(&client::clusters()).await?;
+            }
+            anyhow::Ok(client)
+        });
+    }
+    let mut peak = idle;
+    let mut open = Vec::new();
+    loop {
+        tokio::select! {
+            ended = clients.join_next() => match ended {
+                Some(client) => open.push(client??),
+                None => break,
+            },
+            () = tokio::time::sleep(Duration::from_millis(20)) => peak = peak.max(server.resident()?),
+        }
+    }
+    println!("{CONNECTIONS} connections list {LISTED} clusters {LISTS} times each");
+    tell("idle before", megabytes(idle));
+    at_most("peak", peak, 100 * MEGABYTE, megabytes);
+    drop(open);
+    tokio::time::sleep(RECOVERY).await;
+    let more = server.resident()?.saturating_sub(idle);
+    at_most("more than idle afterwards", more, 20 * MEGABYTE, megabytes);
+    Ok(())
 }
 
 /// Reads a page: how many are on it, and where the next one begins.
