@@ -21,6 +21,7 @@ use crate::error::StoreError;
 use crate::listen::CHANNEL;
 use crate::shared::Shared;
 use crate::transaction::{Command, Transaction};
+use crate::value::{Row, args};
 
 /// Limits that the server enforces on our sessions, unless the address sets them: how long a transaction may do nothing,
 /// a statement wait for a lock, and a statement run; and when it takes a client that does not answer for gone.
@@ -152,6 +153,15 @@ impl Server {
                 session.connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
             query(&mut Transaction::new(Connection::Postgres(&mut open))).await
         };
+        let result = timeout(TRANSACTION_LIMIT, work).await;
+        session.close(result, TRANSACTION_LIMIT)
+    }
+
+    /// Runs one query outside of any transaction, which always has its row.
+    pub(crate) async fn ask(&self, sql: &'static str) -> Result<Row, StoreError> {
+        let mut session = Session::open(&self.pool).await?;
+        let work =
+            async { Transaction::new(Connection::Postgres(&mut session.connection)).one(sql, args![]).await };
         let result = timeout(TRANSACTION_LIMIT, work).await;
         session.close(result, TRANSACTION_LIMIT)
     }

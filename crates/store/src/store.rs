@@ -18,7 +18,7 @@ use crate::readers::{Answer, Readers};
 use crate::shared::{Listener, Shared};
 use crate::sqlite;
 use crate::transaction::{Command, Touched, Transaction};
-use crate::value::args;
+use crate::value::{Row, args};
 use crate::writer::Writer;
 
 /// All rows of Muster. Handles are cheap to clone.
@@ -169,6 +169,14 @@ impl Store {
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.measured(Answer::Many, query).await
+    }
+
+    /// The one row that a server answers to a query outside of any transaction; none where there is no server.
+    pub(crate) async fn ask_server(&self, sql: &'static str) -> Result<Option<Row>, StoreError> {
+        match &self.backend {
+            Backend::Sqlite { .. } => Ok(None),
+            Backend::Postgres(server) => server.ask(sql).await.map(Some),
+        }
     }
 
     pub(crate) async fn measured<T>(

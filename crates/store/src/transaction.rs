@@ -3,6 +3,7 @@
 use futures::future::BoxFuture;
 use muster_core::ids::{ActionId, ClusterId};
 
+use crate::change_order;
 use crate::connection::{Connection, Dialect, Sql};
 use crate::error::StoreError;
 use crate::notice;
@@ -138,19 +139,12 @@ impl<'c> Transaction<'c> {
         Effects { touched: self.touched, wrote: self.wrote }
     }
 
-    /// The number of this commit in the order of commits, for those who follow changes.
+    /// The number of this transaction among those that write clusters, for those who follow changes.
     pub(crate) async fn change(&mut self) -> Result<i64, StoreError> {
         if let Some(change) = self.change {
             return Ok(change);
         }
-        let change = match self.dialect() {
-            Dialect::Sqlite => self.next("change").await?,
-            // Sequences are drawn before commits and in another order; transaction ids can be compared with
-            // the oldest one that still runs.
-            Dialect::Postgres => {
-                self.one("SELECT pg_current_xact_id()::text::bigint", args![]).await?.int(0)?
-            }
-        };
+        let change = change_order::draw(self).await?;
         self.change = Some(change);
         Ok(change)
     }
@@ -180,7 +174,7 @@ impl<'c> Transaction<'c> {
         Ok(raised.is_some())
     }
 
-    async fn next(&mut self, counter: &str) -> Result<i64, StoreError> {
+    pub(crate) async fn next(&mut self, counter: &str) -> Result<i64, StoreError> {
         const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value";
         let row = self.update(NEXT, args![counter]).await?;
         row.ok_or_else(|| StoreError::corrupt(format!("the counter '{counter}' is missing")))?.int(0)

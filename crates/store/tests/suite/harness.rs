@@ -7,7 +7,8 @@ use muster_core::sample;
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Store;
 use muster_store::commands::{Accept, Claim, Claimed, NewCluster, Record, Register, Ticket};
-use muster_testkit::{FreshStore, eventually};
+use muster_testkit::{Database, FreshStore, eventually};
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 pub(crate) use muster_testkit::DatabaseKind as Kind;
@@ -32,6 +33,16 @@ impl Harness {
         self.fresh.replica().await
     }
 
+    /// The database on the server; a file has none.
+    pub(crate) fn database(&self) -> &Database {
+        self.fresh.database().expect("a database on a server")
+    }
+
+    /// A session of another program on the same database.
+    pub(crate) async fn session(&self) -> PgConnection {
+        PgConnection::connect(self.database().url()).await.expect("a connection opens")
+    }
+
     /// How often PostgreSQL had to end a transaction of this database that waited in a circle.
     pub(crate) async fn deadlocks(&self) -> u64 {
         // Counters of sessions are written when these are idle for a moment or end.
@@ -52,10 +63,17 @@ impl Harness {
 
     /// Waits until a session of this database is in the middle of `pg_sleep`.
     pub(crate) async fn until_a_session_sleeps(&self) {
-        let sql = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE datname = current_database() AND wait_event = 'PgSleep'";
-        eventually("a session that sleeps", PATIENCE, async || {
-            let count = self.psql(sql).await;
+        self.until_a_session_waits("PgSleep").await;
+    }
+
+    /// Waits until a session of this database waits for an event of this name, as `pg_stat_activity` calls it.
+    pub(crate) async fn until_a_session_waits(&self, event: &str) {
+        let sql = format!(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event = '{event}'"
+        );
+        eventually(&format!("a session that waits: {event}"), PATIENCE, async || {
+            let count = self.psql(&sql).await;
             if count.trim() == "0" { Err(count) } else { Ok(()) }
         })
         .await;

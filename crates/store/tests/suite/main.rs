@@ -2,6 +2,7 @@
 
 mod accept;
 mod cancelled;
+mod change_order;
 mod changes;
 mod children;
 mod claim;
