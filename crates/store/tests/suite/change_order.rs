@@ -47,18 +47,11 @@ async fn an_open_transaction_of_another_program_delays_nothing() {
     session.close().await.unwrap();
 }
 
-/// The lock that the insert of cluster `c1` waits for.
-const HOLD_INSERT_OF_C1: &str = "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS \
-     $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$; \
-     CREATE TRIGGER hold BEFORE INSERT ON clusters FOR EACH ROW WHEN (NEW.name = 'c1') EXECUTE FUNCTION hold()";
-
 #[tokio::test]
 async fn a_change_that_is_overtaken_by_a_later_one_is_told_once_it_commits() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let other = harness.replica().await.expect("PostgreSQL has replicas");
-    harness.execute(HOLD_INSERT_OF_C1).await;
-    let mut session = harness.session().await;
-    session.execute("SELECT pg_advisory_lock(1)").await.unwrap();
+    let held = harness.hold("INSERT ON clusters", "NEW.name = 'c1'").await;
     let start = newest(&harness.store).await;
     let first = harness.store.accept(creation(1));
     let second = async {
@@ -66,7 +59,7 @@ async fn a_change_that_is_overtaken_by_a_later_one_is_told_once_it_commits() {
         other.accept(creation(2)).await.unwrap();
         let changes = other.clusters_changed(everything(start, 10)).await.unwrap();
         let begun_meanwhile = newest(&other).await;
-        session.execute("SELECT pg_advisory_unlock(1)").await.unwrap();
+        held.close().await.unwrap();
         (changes, begun_meanwhile)
     };
     let (accepted, (changes, begun_meanwhile)) = futures::join!(first, second);
@@ -81,7 +74,6 @@ async fn a_change_that_is_overtaken_by_a_later_one_is_told_once_it_commits() {
         "a watch that began meanwhile never hears of it: {:?}",
         names(&late)
     );
-    session.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -103,7 +95,7 @@ async fn a_change_that_commits_late_is_not_missed() {
     let start = newest(&harness.store).await;
     let writes = (1..=30).map(|number| {
         let store = if number % 2 == 0 { harness.store.clone() } else { other.clone() };
-        async move { store.accept(harness::creation(number)).await.unwrap() }
+        async move { store.accept(creation(number)).await.unwrap() }
     });
     let distinct =
         |changed: &[Changed]| changed.iter().map(|changed| changed.cluster.id).collect::<BTreeSet<_>>();

@@ -8,7 +8,7 @@ use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Store;
 use muster_store::commands::{Accept, Claim, Claimed, NewCluster, Record, Register, Ticket};
 use muster_testkit::{Database, FreshStore, eventually};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use uuid::Uuid;
 
 pub(crate) use muster_testkit::DatabaseKind as Kind;
@@ -41,6 +41,28 @@ impl Harness {
     /// A session of another program on the same database.
     pub(crate) async fn session(&self) -> PgConnection {
         PgConnection::connect(self.database().url()).await.expect("a connection opens")
+    }
+
+    /// Lets statements wait, such as `INSERT ON clusters`, for rows of which a condition is true, until the session that
+    /// is returned is closed.
+    pub(crate) async fn hold(&self, statements: &str, condition: &str) -> PgConnection {
+        let sql = format!(
+            "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 PERFORM pg_advisory_xact_lock_shared(1); \
+                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; \
+             END $$; \
+             CREATE TRIGGER hold BEFORE {statements} FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION hold()"
+        );
+        self.execute(&sql).await;
+        let mut session = self.session().await;
+        session.execute("SELECT pg_advisory_lock(1)").await.expect("a lock that nobody has");
+        session
+    }
+
+    /// Closes the session by which others were held, once one that they hold up waits too.
+    pub(crate) async fn release_once_another_waits(&self, session: PgConnection) {
+        self.until_a_session_waits("transactionid").await;
+        session.close().await.expect("the session ends");
     }
 
     /// How often PostgreSQL had to end a transaction of this database that waited in a circle.

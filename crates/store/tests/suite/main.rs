@@ -13,6 +13,7 @@ mod lists;
 mod mirror;
 mod newer;
 mod notices;
+mod observations;
 mod policies;
 mod races;
 mod raw;

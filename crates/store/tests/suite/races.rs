@@ -1,13 +1,11 @@
 //! The same thing asked for by several at the same moment.
 
 use muster_core::action::{ActionKind, ActionStatus, Control, OnConflict};
-use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
-use muster_core::node::{Node, NodeStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::node::Node;
 use muster_core::sample;
 use muster_store::Store;
-use muster_store::commands::{
-    Accept, End, Observe, ObservedCluster, RequestKey, Signal, SignalKind, TakeDuty,
-};
+use muster_store::commands::{Accept, RequestKey, Signal, SignalKind};
 use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, Kind, claim, creation, living, record, request};
@@ -44,46 +42,6 @@ async fn a_deletion_joins_the_one_that_is_under_way(harness: Harness) {
     let third = harness.store.accept(named()).await.unwrap();
     assert_eq!(third.action.id, first.action.id, "the request's name stands for what it joined");
     assert_eq!(harness.store.action(first.action.id).await.unwrap().unwrap().status, ActionStatus::Ready);
-}
-
-#[database_test]
-async fn what_was_seen_too_late_brings_nothing_back(harness: Harness) {
-    let store = &harness.store;
-    harness.create(1).await;
-    let engine = living(store, 9).await;
-    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
-    let node =
-        Node { cluster_id: Some(harness::cluster(1).id), status: NodeStatus::Active, ..sample::node(1) };
-    let mut writes = record(&claimed);
-    writes.new_nodes = vec![node.clone()];
-    store.record(writes).await.unwrap();
-    let mut end = record(&claimed);
-    end.cluster = Some(Cluster {
-        deleted_at: Some(harness::now(3_000)),
-        status: ClusterStatus::Deleted,
-        ..harness::cluster(1)
-    });
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
-    store.record(end).await.unwrap();
-    store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap();
-    let seen = ObservedCluster {
-        id: harness::cluster(1).id,
-        observed: ObservedSummary::default(),
-        status: Some((ClusterStatus::Warning, "late".into())),
-        nodes: vec![Node { status: NodeStatus::Error, ..node }],
-    };
-    let late = Observe {
-        duty: "observer".into(),
-        engine,
-        clusters: vec![seen],
-        orphans: Vec::new(),
-        events: Vec::new(),
-        healing: Vec::new(),
-        now: harness::now(4_000),
-    };
-    store.observe(late).await.unwrap();
-    assert_eq!(store.members(harness::cluster(1).id).await.unwrap(), []);
-    assert_eq!(store.cluster(harness::cluster(1).id).await.unwrap().unwrap().status, ClusterStatus::Deleted);
 }
 
 #[tokio::test]
