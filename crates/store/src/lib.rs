@@ -13,6 +13,7 @@ mod listen;
 mod metrics;
 mod migrate;
 mod notice;
+mod notifier;
 mod paging;
 mod pen;
 mod postgres;

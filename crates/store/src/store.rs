@@ -26,7 +26,7 @@ use crate::writer::Writer;
 pub struct Store {
     backend: Backend,
     shared: Shared,
-    /// Ends the listener with the last handle.
+    /// Ends the tasks of listening and of notifying with the last handle.
     _listening: Option<Arc<DropGuard>>,
 }
 
@@ -61,13 +61,15 @@ impl Store {
 
     /// Connects to a PostgreSQL that several replicas may share.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let server = Server::connect(url).await?;
-        migrate::postgres(&server.pool).await?;
         let shared = Shared::new();
+        let server = Server::connect(url, shared.id()).await?;
+        migrate::postgres(&server.pool).await?;
         let done = CancellationToken::new();
         let listening = listen::follow(server.pool.clone(), shared.clone());
+        let notifier = Arc::clone(&server.notifier);
         let until = done.clone();
-        tokio::spawn(async move { until.run_until_cancelled(listening).await });
+        let background = async move { tokio::join!(listening, notifier.run()) };
+        tokio::spawn(async move { until.run_until_cancelled(background).await });
         Ok(Self { backend: Backend::Postgres(server), shared, _listening: Some(Arc::new(done.drop_guard())) })
     }
 

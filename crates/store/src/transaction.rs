@@ -6,7 +6,6 @@ use muster_core::ids::{ActionId, ClusterId};
 use crate::change_order;
 use crate::connection::{Connection, Dialect, Sql};
 use crate::error::StoreError;
-use crate::notice;
 use crate::value::{Row, Value, args};
 
 /// Something that readers may be waiting for was changed by a commit.
@@ -123,15 +122,6 @@ impl<'c> Transaction<'c> {
         if !self.touched.contains(&touched) {
             self.touched.push(touched);
         }
-    }
-
-    /// Tells other replicas, once this is committed, and says by whom.
-    pub(crate) async fn notify(&mut self, channel: &str, from: &str) -> Result<(), StoreError> {
-        if !self.touched.is_empty() {
-            let payload = format!("{from} {}", notice::payload(&self.touched));
-            self.row("SELECT pg_notify($1, $2)", args![channel, payload]).await?;
-        }
-        Ok(())
     }
 
     /// What it leaves to be committed.
