@@ -26,4 +26,5 @@ mod scripted_policy;
 mod signals;
 mod slots;
 mod takeover;
+mod unstorable;
 mod versions;
