@@ -130,9 +130,9 @@ impl From<StoreError> for ServiceError {
                 };
                 Self::new(ErrorKind::Unavailable, message)
             }
-            StoreError::Unstorable(_) => Self::invalid(
-                "a value has characters that cannot be stored, such as the one of code 0: leave them out",
-            ),
+            StoreError::Unstorable(_) => Self::invalid(format!(
+                "{message}: leave out characters such as the one of code 0, and shorten what is very long"
+            )),
             StoreError::ForeignCursor => Self::invalid(format!("page_token: {message}")),
             StoreError::NameTaken { .. } => Self::new(ErrorKind::Exists, message).code("ClusterNameTaken"),
             StoreError::OverQuota { .. } => Self::new(ErrorKind::OverQuota, message),

@@ -138,7 +138,7 @@ impl Service {
             let message = format!("resume_token {why}: begin again without one");
             Err(ServiceError::new(ErrorKind::Expired, message).code("ResumeTokenExpired"))
         };
-        if position.change > reach.newest {
+        if position.change > reach.last {
             return expired("is newer than the database, which was set back since");
         }
         if position.change < reach.oldest {
@@ -224,7 +224,7 @@ impl Watch {
             self.reads_left = 0;
             return Ok(None);
         }
-        // On PostgreSQL a commit that was notified cannot be read while an older transaction still runs.
+        // On PostgreSQL a commit that was notified cannot be read while one with a lower number is under way.
         let patience = if self.reads_left > 0 { READ_AGAIN } else { BOOKMARK };
         if self.wait_for_commit(patience).await {
             let late = self.service.store().dialect() == Dialect::Postgres;

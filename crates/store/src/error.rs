@@ -15,8 +15,8 @@ pub enum StoreError {
     /// A unique index refused a row.
     #[error("there is such a row already: {0}")]
     Duplicate(String),
-    /// A value cannot be stored or compared, such as a text with a NUL in it.
-    #[error("a value has characters that cannot be stored: {0}")]
+    /// A rule of the database refuses a value, which it would do again.
+    #[error("the database refuses to store a value: {0}")]
     Unstorable(String),
     /// A cursor of another list.
     #[error("the place to go on from belongs to another list: begin again")]
@@ -142,7 +142,7 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Database(database) if database.code().is_some_and(|code| is_contention(&code)) => {
                 Self::Contended(error.to_string())
             }
-            sqlx::Error::Database(database) if database.code().is_some_and(|code| code.starts_with("22")) => {
+            sqlx::Error::Database(database) if database.code().is_some_and(|code| is_refusal(&code)) => {
                 Self::Unstorable(database.message().to_owned())
             }
             _ => Self::Unavailable(error.to_string()),
@@ -153,4 +153,10 @@ impl From<sqlx::Error> for StoreError {
 /// PostgreSQL's codes for "serialization failure", "deadlock detected" and "lock not available".
 fn is_contention(code: &str) -> bool {
     matches!(code, "40001" | "40P01" | "55P03")
+}
+
+/// PostgreSQL's classes for unfit values, violated constraints (of those that are left here, whoever looks again meets
+/// them again) and exceeded limits.
+fn is_refusal(code: &str) -> bool {
+    ["22", "23", "54"].iter().any(|class| code.starts_with(class))
 }

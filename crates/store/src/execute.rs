@@ -141,8 +141,8 @@ impl Store {
         self.write("take_duty", command).await
     }
 
-    /// Writes what was seen; false if the duty is another's.
-    pub async fn observe(&self, command: Observe) -> Result<bool, StoreError> {
+    /// Writes what was seen.
+    pub async fn observe(&self, command: Observe) -> Result<Mirrored, StoreError> {
         self.write("observe", command).await
     }
 

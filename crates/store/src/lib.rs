@@ -3,6 +3,7 @@
 //! Changes are commands of the domain, each atomic; no transaction leaves this crate.
 
 mod bulk;
+mod change_order;
 pub mod commands;
 mod connection;
 mod error;
@@ -12,6 +13,7 @@ mod listen;
 mod metrics;
 mod migrate;
 mod notice;
+mod notifier;
 mod paging;
 mod pen;
 mod postgres;

@@ -37,10 +37,18 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
         sqlite: "",
     },
+    // Older ones number changes by transaction ids.
+    Migration {
+        version: 3,
+        min_reader: 3,
+        sql: "",
+        postgres: include_str!("../migrations/0003_postgres.sql"),
+        sqlite: "",
+    },
 ];
 
 /// The version that this Muster makes.
-pub const SCHEMA_VERSION: i64 = 2;
+pub const SCHEMA_VERSION: i64 = 3;
 
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";

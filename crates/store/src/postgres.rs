@@ -6,6 +6,7 @@
 //! here waits for an answer without a limit.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use muster_core::backoff::Backoff;
@@ -18,9 +19,10 @@ use tokio::time::timeout;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::listen::CHANNEL;
+use crate::notifier::Notifier;
 use crate::shared::Shared;
 use crate::transaction::{Command, Transaction};
+use crate::value::{Row, args};
 
 /// Limits that the server enforces on our sessions, unless the address sets them: how long a transaction may do nothing,
 /// a statement wait for a lock, and a statement run; and when it takes a client that does not answer for gone.
@@ -75,6 +77,7 @@ pub(crate) struct Server {
     pub(crate) pool: PgPool,
     /// Leases are renewed on a connection of their own: they never wait for anything else.
     leases: PgPool,
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 /// What a command is for, which decides on which connections it runs.
@@ -85,8 +88,8 @@ pub(crate) enum Lane {
 }
 
 impl Server {
-    /// Connects, or says why that cannot be done.
-    pub(crate) async fn connect(url: &str) -> Result<Self, StoreError> {
+    /// Connects, or says why that cannot be done. Other replicas know this one by its id.
+    pub(crate) async fn connect(url: &str, id: &str) -> Result<Self, StoreError> {
         let options: PgConnectOptions =
             url.parse().map_err(|error: sqlx::Error| StoreError::Unavailable(error.to_string()))?;
         let options = limited(options);
@@ -104,8 +107,9 @@ impl Server {
             Ok(Ok(connection)) => drop(connection.close().await),
         }
         let pool = pool_options(CONNECTIONS, ACQUIRE_LIMIT).connect_with(options.clone()).await?;
-        let leases = pool_options(1, RENEWAL_LIMIT).connect_lazy_with(options);
-        Ok(Self { pool, leases })
+        let leases = pool_options(1, RENEWAL_LIMIT).connect_lazy_with(options.clone());
+        let notices = pool_options(1, ACQUIRE_LIMIT).connect_lazy_with(options);
+        Ok(Self { pool, leases, notifier: Arc::new(Notifier::new(notices, id)) })
     }
 
     /// Carries a command out, also if its caller goes away meanwhile: what is committed is announced.
@@ -119,11 +123,12 @@ impl Server {
             Lane::Work => (self.pool.clone(), TRANSACTION_LIMIT),
             Lane::Lease => (self.leases.clone(), RENEWAL_LIMIT),
         };
+        let notifier = Arc::clone(&self.notifier);
         let task = tokio::spawn(async move {
             let begun = Instant::now();
             let mut attempt = 1;
             loop {
-                let result = attempt_once(&pool, limit, &shared, &command).await;
+                let result = attempt_once(&pool, limit, (&shared, &notifier), &command).await;
                 let again = attempt < ATTEMPTS && begun.elapsed() < ATTEMPT_AGAIN_WITHIN;
                 if !(again && matches!(result, Err(StoreError::Contended(_)))) {
                     return result;
@@ -156,9 +161,22 @@ impl Server {
         session.close(result, TRANSACTION_LIMIT)
     }
 
+    /// Runs one query outside of any transaction, which always has its row.
+    pub(crate) async fn ask(&self, sql: &'static str) -> Result<Row, StoreError> {
+        let mut session = Session::open(&self.pool).await?;
+        let work =
+            async { Transaction::new(Connection::Postgres(&mut session.connection)).one(sql, args![]).await };
+        let result = timeout(TRANSACTION_LIMIT, work).await;
+        session.close(result, TRANSACTION_LIMIT)
+    }
+
     /// Ends all connections; those that do not answer end with the process.
     pub(crate) async fn close(&self) {
-        let closed = async { tokio::join!(self.pool.close(), self.leases.close()) };
+        let closed = async {
+            tokio::join!(self.pool.close(), self.leases.close());
+            self.notifier.send().await;
+            self.notifier.pool.close().await;
+        };
         drop(timeout(CLOSE_LIMIT, closed).await);
     }
 }
@@ -166,26 +184,26 @@ impl Server {
 async fn attempt_once<C: Command>(
     pool: &PgPool,
     limit: Duration,
-    shared: &Shared,
+    listeners: (&Shared, &Notifier),
     command: &C,
 ) -> Result<C::Output, StoreError> {
     let mut session = Session::open(pool).await?;
-    let result = timeout(limit, transact(&mut session.connection, shared, command)).await;
+    let result = timeout(limit, transact(&mut session.connection, listeners, command)).await;
     session.close(result, limit)
 }
 
 async fn transact<C: Command>(
     connection: &mut PgConnection,
-    shared: &Shared,
+    (shared, notifier): (&Shared, &Notifier),
     command: &C,
 ) -> Result<C::Output, StoreError> {
     let mut open = connection.begin().await?;
     let mut tx = Transaction::new(Connection::Postgres(&mut open));
     let output = command.run(&mut tx).await?;
-    tx.notify(CHANNEL, shared.id()).await?;
     let effects = tx.into_effects();
     open.commit().await?;
     shared.committed(&effects);
+    notifier.add(&effects.touched);
     Ok(output)
 }
 

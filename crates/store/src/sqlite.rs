@@ -104,6 +104,17 @@ impl From<rusqlite::Error> for StoreError {
             rusqlite::Error::SqliteFailure(why, _) if is_duplicate(*why) => {
                 Self::Duplicate(error.to_string())
             }
+            // Whoever is referred to was removed: the command looks again.
+            rusqlite::Error::SqliteFailure(why, _)
+                if why.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY =>
+            {
+                Self::Contended(error.to_string())
+            }
+            rusqlite::Error::SqliteFailure(why, _)
+                if matches!(why.code, ErrorCode::ConstraintViolation | ErrorCode::TooBig) =>
+            {
+                Self::Unstorable(error.to_string())
+            }
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnIndex(_)
             | rusqlite::Error::InvalidColumnType(..)

@@ -18,7 +18,7 @@ use crate::readers::{Answer, Readers};
 use crate::shared::{Listener, Shared};
 use crate::sqlite;
 use crate::transaction::{Command, Touched, Transaction};
-use crate::value::args;
+use crate::value::{Row, args};
 use crate::writer::Writer;
 
 /// All rows of Muster. Handles are cheap to clone.
@@ -26,7 +26,7 @@ use crate::writer::Writer;
 pub struct Store {
     backend: Backend,
     shared: Shared,
-    /// Ends the listener with the last handle.
+    /// Ends the tasks of listening and of notifying with the last handle.
     _listening: Option<Arc<DropGuard>>,
 }
 
@@ -61,13 +61,15 @@ impl Store {
 
     /// Connects to a PostgreSQL that several replicas may share.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let server = Server::connect(url).await?;
-        migrate::postgres(&server.pool).await?;
         let shared = Shared::new();
+        let server = Server::connect(url, shared.id()).await?;
+        migrate::postgres(&server.pool).await?;
         let done = CancellationToken::new();
         let listening = listen::follow(server.pool.clone(), shared.clone());
+        let notifier = Arc::clone(&server.notifier);
         let until = done.clone();
-        tokio::spawn(async move { until.run_until_cancelled(listening).await });
+        let background = async move { tokio::join!(listening, notifier.run()) };
+        tokio::spawn(async move { until.run_until_cancelled(background).await });
         Ok(Self { backend: Backend::Postgres(server), shared, _listening: Some(Arc::new(done.drop_guard())) })
     }
 
@@ -169,6 +171,14 @@ impl Store {
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.measured(Answer::Many, query).await
+    }
+
+    /// The one row that a server answers to a query outside of any transaction; none where there is no server.
+    pub(crate) async fn ask_server(&self, sql: &'static str) -> Result<Option<Row>, StoreError> {
+        match &self.backend {
+            Backend::Sqlite { .. } => Ok(None),
+            Backend::Postgres(server) => server.ask(sql).await.map(Some),
+        }
     }
 
     pub(crate) async fn measured<T>(

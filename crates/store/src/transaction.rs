@@ -3,9 +3,9 @@
 use futures::future::BoxFuture;
 use muster_core::ids::{ActionId, ClusterId};
 
+use crate::change_order;
 use crate::connection::{Connection, Dialect, Sql};
 use crate::error::StoreError;
-use crate::notice;
 use crate::value::{Row, Value, args};
 
 /// Something that readers may be waiting for was changed by a commit.
@@ -124,33 +124,17 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// Tells other replicas, once this is committed, and says by whom.
-    pub(crate) async fn notify(&mut self, channel: &str, from: &str) -> Result<(), StoreError> {
-        if !self.touched.is_empty() {
-            let payload = format!("{from} {}", notice::payload(&self.touched));
-            self.row("SELECT pg_notify($1, $2)", args![channel, payload]).await?;
-        }
-        Ok(())
-    }
-
     /// What it leaves to be committed.
     pub(crate) fn into_effects(self) -> Effects {
         Effects { touched: self.touched, wrote: self.wrote }
     }
 
-    /// The number of this commit in the order of commits, for those who follow changes.
+    /// The number of this transaction among those that write clusters, for those who follow changes.
     pub(crate) async fn change(&mut self) -> Result<i64, StoreError> {
         if let Some(change) = self.change {
             return Ok(change);
         }
-        let change = match self.dialect() {
-            Dialect::Sqlite => self.next("change").await?,
-            // Sequences are drawn before commits and in another order; transaction ids can be compared with
-            // the oldest one that still runs.
-            Dialect::Postgres => {
-                self.one("SELECT pg_current_xact_id()::text::bigint", args![]).await?.int(0)?
-            }
-        };
+        let change = change_order::draw(self).await?;
         self.change = Some(change);
         Ok(change)
     }
@@ -180,7 +164,7 @@ impl<'c> Transaction<'c> {
         Ok(raised.is_some())
     }
 
-    async fn next(&mut self, counter: &str) -> Result<i64, StoreError> {
+    pub(crate) async fn next(&mut self, counter: &str) -> Result<i64, StoreError> {
         const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value";
         let row = self.update(NEXT, args![counter]).await?;
         row.ok_or_else(|| StoreError::corrupt(format!("the counter '{counter}' is missing")))?.int(0)

@@ -44,6 +44,11 @@ impl FreshStore {
         Some(self.folder.as_ref()?.path().join("muster.db"))
     }
 
+    /// The database on the server, where it is one.
+    pub const fn database(&self) -> Option<&Database> {
+        self.database.as_ref()
+    }
+
     /// Asks the server below in plain SQL; a file has none.
     pub async fn psql(&self, sql: &str) -> Option<String> {
         Some(self.database.as_ref()?.psql(sql).await)

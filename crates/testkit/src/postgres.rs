@@ -69,6 +69,19 @@ impl Database {
         psql.arg("--dbname").arg(&self.url).arg("--command").arg(sql);
         run(psql).await.unwrap_or_else(|why| panic!("{sql}\n{why}")).trim_end().to_owned()
     }
+
+    /// A database of its own that is restored from a dump of this one.
+    pub async fn dump_and_restore(&self) -> Self {
+        let restored = self.server.database().await;
+        let dump = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+        let mut pg_dump = self.server.tool("pg_dump");
+        pg_dump.arg("--format=custom").arg("--file").arg(dump.path()).arg("--dbname").arg(&self.url);
+        run(pg_dump).await.expect("the database is dumped");
+        let mut pg_restore = self.server.tool("pg_restore");
+        pg_restore.arg("--exit-on-error").arg("--dbname").arg(&restored.url).arg(dump.path());
+        run(pg_restore).await.expect("the dump is restored");
+        restored
+    }
 }
 
 impl Drop for Database {

@@ -2,14 +2,15 @@
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
 use muster_core::cluster::ClusterStatus;
-use muster_core::ids::NodeId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
-use muster_store::commands::End;
+use muster_store::commands::{End, Record, Ticket};
 
 use crate::actions;
 use crate::actions::policies::{apply_effects, policy_context};
+use crate::context::Context;
 use crate::events;
 use crate::policy::Effects;
 use crate::reconcile::individual::abort::{is_healing_disabled, is_unfinished, with_healing_disabled};
@@ -47,9 +48,43 @@ pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &s
     record.data = run.data.stored();
     record.bindings = std::mem::take(&mut run.journal.bindings);
     record.end = Some(end.clone());
-    run.record(record).await?;
+    match run.record(record).await {
+        Err(Stop::Failed(why)) => return end_unrecorded(run, &why).await,
+        recorded => recorded?,
+    }
     run.context.metrics.action_ended(run.action.kind, status);
     tracing::info!(%status, reason = end.reason, "ended");
+    Ok(())
+}
+
+/// Ends an action whose results the database refuses to store, with nothing but the reason: another attempt would be
+/// refused likewise. The cluster is evaluated by its rows, if those can be read.
+async fn end_unrecorded(run: &ActionRun, why: &str) -> Result<(), Stop> {
+    let reason = format!("its results were not stored: {why}");
+    let (ticket, kind) = (run.control.ticket(), run.action.kind);
+    let cluster = run.action.cluster_id.map(|id| (id, kind));
+    let mut ended = end_without_work(&run.context, ticket, &reason, cluster).await;
+    if matches!(ended, Err(Stop::Failed(_))) {
+        ended = end_without_work(&run.context, ticket, &reason, None).await;
+    }
+    ended?;
+    run.context.metrics.action_ended(kind, ActionStatus::Failed);
+    tracing::error!(reason, "ended without its results");
+    Ok(())
+}
+
+/// Ends an action as failed and releases its locks. Nothing else changes, but for the status of a cluster that is named.
+pub(super) async fn end_without_work(
+    context: &Context,
+    ticket: Ticket,
+    reason: &str,
+    evaluate: Option<(ClusterId, ActionKind)>,
+) -> Result<(), Stop> {
+    let mut record = Record::new(ticket, context.clock.now());
+    record.end = Some(End { status: ActionStatus::Failed, reason: reason.to_owned() });
+    record.end_other_children = record.end.clone();
+    record.evaluate = evaluate;
+    context.store.record(record).await?;
     Ok(())
 }
 

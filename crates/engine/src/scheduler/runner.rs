@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::action::{Action, ActionStatus};
-use muster_store::StoreError;
-use muster_store::commands::{Claimed, End, Requeue};
+use muster_store::commands::{Claimed, Requeue};
 use muster_store::reads::Subject;
 use tracing::Instrument as _;
 
@@ -16,7 +15,7 @@ use crate::lease::Lease;
 use crate::policy::Effects;
 use crate::reconcile::individual::abort::stop_unfinished;
 use crate::run::{ActionRun, Slot, Stop};
-use crate::scheduler::finish::finish;
+use crate::scheduler::finish::{end_without_work, finish};
 use crate::scheduler::requeue::{requeue, requeue_above};
 
 /// Delay before an action is retried after a database failure.
@@ -85,7 +84,9 @@ async fn attempt(
     let load = ActionRun::load(context, lease, slot, action.clone(), taken_over, subject);
     let mut run = match Box::pin(load).await {
         Ok(run) => run,
-        Err(Stop::Failed(reason)) => return end_without_work(context, lease, action, reason).await,
+        Err(Stop::Failed(reason)) => {
+            return end_without_work(context, lease.ticket(action), &reason, None).await;
+        }
         Err(stop) => return Err(stop),
     };
     let outcome = match run.control.check() {
@@ -129,7 +130,7 @@ pub(crate) async fn give_up(
 ) -> Result<(), Stop> {
     match Box::pin(ActionRun::load(context, lease, None, action.clone(), true, None)).await {
         Ok(mut run) => finish(&mut run, ActionStatus::Failed, &reason).await,
-        Err(Stop::Failed(_)) => end_without_work(context, lease, action, reason).await,
+        Err(Stop::Failed(_)) => end_without_work(context, lease.ticket(action), &reason, None).await,
         Err(stop) => Err(stop),
     }
 }
@@ -166,22 +167,4 @@ async fn release(run: &mut ActionRun, suspend: bool, reason: &str) -> Result<(),
         now: run.now(),
     };
     Ok(run.context.store.requeue(command).await?)
-}
-
-/// Ends an action whose target does not exist: nothing else changes.
-async fn end_without_work(
-    context: &Context,
-    lease: &Lease,
-    action: &Action,
-    reason: String,
-) -> Result<(), Stop> {
-    let ticket = lease.ticket(action);
-    let mut record = muster_store::commands::Record::new(ticket, context.clock.now());
-    record.end = Some(End { status: ActionStatus::Failed, reason: reason.clone() });
-    record.end_other_children = record.end.clone();
-    match context.store.record(record).await {
-        Ok(_) => Ok(()),
-        Err(StoreError::Fenced(_)) => Err(Stop::Fenced),
-        Err(error) => Err(Stop::StoreUnavailable(error.to_string())),
-    }
 }

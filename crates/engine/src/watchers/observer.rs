@@ -17,7 +17,7 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
-use muster_store::commands::{Accept, Observe, ObservedCluster, TakeDuty};
+use muster_store::commands::{Accept, Mirrored, Observe, ObservedCluster, TakeDuty};
 use muster_store::reads::{ActionQuery, ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
 
@@ -87,6 +87,27 @@ pub(crate) enum ObserveOutcome {
     Pending,
     /// Another engine holds the duty; if it dies, changes from now on may be missed.
     NotLeader,
+}
+
+impl From<Mirrored> for ObserveOutcome {
+    fn from(mirrored: Mirrored) -> Self {
+        match mirrored {
+            Mirrored::Written => Self::InSync,
+            // The action that holds the cluster observes it itself; it is observed again afterwards.
+            Mirrored::Busy => Self::Pending,
+            Mirrored::NotOurs => Self::NotLeader,
+        }
+    }
+}
+
+impl ObserveOutcome {
+    /// The outcome of an observation after which the cluster is observed again, whatever was written.
+    fn to_be_repeated(self) -> Self {
+        match self {
+            Self::InSync | Self::Pending => Self::Pending,
+            Self::NotLeader => Self::NotLeader,
+        }
+    }
 }
 
 /// Clusters that have to be observed again.
@@ -347,8 +368,7 @@ async fn record_losses(
     let (engine, now) = (context.lease().id, context.clock.now());
     let (clusters, orphans) = (vec![observed], Vec::new());
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
-    let written = context.store.observe(command).await?;
-    Ok(if written { ObserveOutcome::Pending } else { ObserveOutcome::NotLeader })
+    Ok(ObserveOutcome::from(context.store.observe(command).await?).to_be_repeated())
 }
 
 /// Whether lost nodes of a cluster are healed unasked. A health policy replaces that.
@@ -424,5 +444,6 @@ fn observed_cluster(
         let (status, reason) = counts.evaluate(cluster, "NODE_CHECK");
         (status, format!("{reason}{why}{more}"))
     });
-    ObservedCluster { id: cluster.id, observed: after.observed, status, nodes: lost }
+    let read_at = cluster.updated_at;
+    ObservedCluster { id: cluster.id, read_at, observed: after.observed, status, nodes: lost }
 }

@@ -27,4 +27,5 @@ mod signals;
 mod slots;
 mod strays;
 mod takeover;
+mod unstorable;
 mod versions;

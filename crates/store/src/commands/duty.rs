@@ -34,12 +34,13 @@ impl Command for TakeDuty {
     }
 }
 
-/// Whether a duty is this engine's.
+/// Whether a duty is this engine's; if so, it stays so until the transaction ends.
 pub(super) async fn is_held(
     tx: &mut Transaction<'_>,
     duty: &str,
     engine: EngineId,
 ) -> Result<bool, StoreError> {
     const MINE: &str = "SELECT 1 FROM duties WHERE name = $1 AND engine_id = $2";
-    Ok(tx.row(MINE, args![duty, engine.to_string()]).await?.is_some())
+    let sql = format!("{MINE}{}", tx.dialect().for_share());
+    Ok(tx.row(sql, args![duty, engine.to_string()]).await?.is_some())
 }

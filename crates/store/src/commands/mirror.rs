@@ -35,7 +35,7 @@ pub struct Mirror {
     pub events: Vec<Event>,
 }
 
-/// What became of it.
+/// What became of what an observer wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mirrored {
     /// It was written.

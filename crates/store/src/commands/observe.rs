@@ -1,6 +1,6 @@
 //! What observers saw, outside any action.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::future::BoxFuture;
 use muster_core::cluster::{ClusterStatus, ObservedSummary};
@@ -9,13 +9,14 @@ use muster_core::ids::{ClusterId, EngineId, NodeId};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 
-use super::{Accept, duty};
+use super::{Accept, Mirrored, duty};
 use crate::error::StoreError;
 use crate::rows::{events, nodes};
 use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::{args, json};
 
-/// Writes what was seen of clusters.
+/// Writes what was seen of clusters and of nodes in no cluster: all of it, or nothing if an action that began and ended
+/// meanwhile has overtaken it.
 #[derive(Debug, Clone)]
 pub struct Observe {
     /// The duty that the writer has to have still.
@@ -24,7 +25,7 @@ pub struct Observe {
     pub engine: EngineId,
     /// What was seen.
     pub clusters: Vec<ObservedCluster>,
-    /// Nodes in no cluster that are other than their rows said; not written while an action has them.
+    /// Nodes in no cluster that are other than their rows said.
     pub orphans: Vec<Node>,
     /// What is worth telling.
     pub events: Vec<Event>,
@@ -40,6 +41,8 @@ pub struct Observe {
 pub struct ObservedCluster {
     /// The cluster.
     pub id: ClusterId,
+    /// When the row that was compared had last changed.
+    pub read_at: Option<Timestamp>,
     /// The summary.
     pub observed: ObservedSummary,
     /// How it is now, and why; not written while an action has the cluster.
@@ -49,40 +52,84 @@ pub struct ObservedCluster {
 }
 
 impl Command for Observe {
-    /// Whether it was written: false if the duty is another engine's by now.
-    type Output = bool;
+    type Output = Mirrored;
 
     fn rows(&self) -> usize {
         MANY
     }
 
-    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
-        const SUMMARY: &str =
-            "UPDATE clusters SET observed = $2, change = $3 WHERE id = $1 AND deleted_at IS NULL";
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Mirrored, StoreError>> {
+        const SUMMARY: &str = "UPDATE clusters SET observed = $2, change = $3 WHERE id = $1";
         Box::pin(async move {
             if !duty::is_held(tx, &self.duty, self.engine).await? {
-                return Ok(false);
+                return Ok(Mirrored::NotOurs);
+            }
+            let Some(free) = self.hold_clusters(tx).await? else { return Ok(Mirrored::Busy) };
+            if !self.hold_orphans(tx).await? {
+                return Ok(Mirrored::Busy);
             }
             self.accept_healing(tx).await?;
             let change = tx.change().await?;
             for seen in &self.clusters {
-                let id = seen.id.to_string();
-                tx.execute(SUMMARY, args![&id, json(&seen.observed), change]).await?;
-                self.write_unlocked(tx, seen).await?;
+                tx.execute(SUMMARY, args![seen.id.to_string(), json(&seen.observed), change]).await?;
+                if free.contains(&seen.id) {
+                    self.write_free(tx, seen).await?;
+                }
                 tx.touch(Touched::Cluster(seen.id));
             }
-            self.write_orphans(tx).await?;
+            nodes::update(tx, &self.written(&self.orphans)).await?;
             events::insert(tx, &self.events).await?;
             self.events
                 .iter()
                 .filter_map(|event| event.cluster_id)
                 .for_each(|id| tx.touch(Touched::Cluster(id)));
-            Ok(true)
+            Ok(Mirrored::Written)
         })
     }
 }
 
 impl Observe {
+    /// Keeps others from writing the clusters. Gives those that no action has, or none if one of these is gone or has
+    /// changed since it was read. An action that has a cluster sees the same world: what was lost before it is recorded.
+    async fn hold_clusters(
+        &self,
+        tx: &mut Transaction<'_>,
+    ) -> Result<Option<HashSet<ClusterId>>, StoreError> {
+        const PRESENT: &str = "SELECT updated_at FROM clusters WHERE id = $1 AND deleted_at IS NULL";
+        const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 AND exclusive = 1 LIMIT 1";
+        let mut free = HashSet::new();
+        for seen in &self.clusters {
+            let id = seen.id.to_string();
+            let sql = format!("{PRESENT}{}", tx.dialect().for_update());
+            let Some(row) = tx.row(sql, args![&id]).await? else { return Ok(None) };
+            if tx.row(HELD, args![&id]).await?.is_some() {
+                continue;
+            }
+            if row.opt_time(0)? != seen.read_at {
+                return Ok(None);
+            }
+            free.insert(seen.id);
+        }
+        Ok(Some(free))
+    }
+
+    /// Keeps others from writing the nodes; false if one is in a cluster, or an action has it or has changed it since it
+    /// was read.
+    async fn hold_orphans(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        const PRESENT: &str = "SELECT updated_at FROM nodes WHERE id = $1 AND cluster_id IS NULL";
+        const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 LIMIT 1";
+        for node in &self.orphans {
+            let id = node.id.to_string();
+            // A claim holds the row while it takes the lock, which only a later statement shows.
+            let sql = format!("{PRESENT}{}", tx.dialect().for_update());
+            let Some(row) = tx.row(sql, args![&id]).await? else { return Ok(false) };
+            if row.opt_time(0)? != node.updated_at || tx.row(HELD, args![&id]).await?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Accepts what brings back what is lost. Where another action is in the way, the nodes record that this is due.
     async fn accept_healing(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
         for accept in &self.healing {
@@ -95,36 +142,19 @@ impl Observe {
     }
 
     /// While an action has the cluster it alone writes how the nodes are: it sees the same world.
-    async fn write_unlocked(
-        &self,
-        tx: &mut Transaction<'_>,
-        seen: &ObservedCluster,
-    ) -> Result<(), StoreError> {
-        const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 AND exclusive = 1 LIMIT 1";
-        const STATUS: &str = "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 \
-                              WHERE id = $1 AND deleted_at IS NULL";
-        let id = seen.id.to_string();
-        if tx.row(HELD, args![&id]).await?.is_some() {
-            return Ok(());
-        }
+    async fn write_free(&self, tx: &mut Transaction<'_>, seen: &ObservedCluster) -> Result<(), StoreError> {
+        const STATUS: &str =
+            "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 WHERE id = $1";
         if let Some((status, reason)) = &seen.status {
-            tx.execute(STATUS, args![id, status.as_str(), reason, self.now]).await?;
+            tx.execute(STATUS, args![seen.id.to_string(), status.as_str(), reason, self.now]).await?;
         }
         let nodes = self.still_as_read(tx, seen).await?;
-        nodes::update(tx, &nodes).await
+        nodes::update(tx, &self.written(&nodes)).await
     }
 
-    async fn write_orphans(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
-        const FREE: &str = "SELECT updated_at FROM nodes WHERE id = $1 AND cluster_id IS NULL \
-                            AND NOT EXISTS (SELECT 1 FROM locks WHERE target = $1)";
-        for node in &self.orphans {
-            let sql = format!("{FREE}{}", tx.dialect().for_update());
-            let Some(row) = tx.row(sql, args![node.id.to_string()]).await? else { continue };
-            if row.opt_time(0)? == node.updated_at {
-                nodes::update(tx, &[Node { updated_at: Some(self.now), ..node.clone() }]).await?;
-            }
-        }
-        Ok(())
+    /// Nodes as they are written now.
+    fn written(&self, nodes: &[Node]) -> Vec<Node> {
+        nodes.iter().map(|node| Node { updated_at: Some(self.now), ..node.clone() }).collect()
     }
 
     /// Those that nobody has changed or removed since they were looked at.
@@ -139,7 +169,6 @@ impl Observe {
             present.insert(row.parse::<NodeId>(0)?, row.opt_time(1)?);
         }
         let same = |node: &&Node| present.get(&node.id) == Some(&node.updated_at);
-        let nodes = seen.nodes.iter().filter(same).cloned();
-        Ok(nodes.map(|node| Node { updated_at: Some(self.now), ..node }).collect())
+        Ok(seen.nodes.iter().filter(same).cloned().collect())
     }
 }

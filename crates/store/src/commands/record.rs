@@ -10,6 +10,7 @@ use muster_core::time::Timestamp;
 use serde_json::Value as Json;
 
 use super::BindingChange;
+use crate::change_order;
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes};
@@ -302,6 +303,7 @@ impl Command for Requeue {
             if let Some(Above { fence, event }) = &self.above
                 && tx.raise_fences(fence.0).await?
             {
+                change_order::leave_history(tx).await?;
                 events::insert(tx, std::slice::from_ref(event)).await?;
             }
             tx.touch(Touched::Action(action));

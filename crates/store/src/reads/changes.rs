@@ -3,7 +3,7 @@
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 
-use crate::connection::Dialect;
+use crate::change_order::{self, Drawn};
 use crate::error::StoreError;
 use crate::keyset::Filter;
 use crate::rows::clusters;
@@ -39,6 +39,8 @@ pub struct Reach {
     pub oldest: i64,
     /// Up to this change everything is known: whoever follows from there misses nothing.
     pub newest: i64,
+    /// No higher change can have been told: whoever followed further did so before the database was set back.
+    pub last: i64,
 }
 
 /// Whose changes, from where, how many at once.
@@ -79,23 +81,29 @@ pub struct Changes {
 impl Store {
     /// How far changes can be followed, back and forth.
     pub async fn reach_of_changes(&self) -> Result<Reach, StoreError> {
-        const OLDEST: &str = "SELECT value FROM counters WHERE name = $1";
+        let drawn = self.drawn_changes().await?;
         self.read(async |tx| {
-            let oldest = tx.row(OLDEST, args![FORGOTTEN]).await?.map(|row| row.int(0)).transpose()?;
-            Ok(Reach { oldest: oldest.unwrap_or(0), newest: horizon(tx).await? })
+            let newest = newest(tx, drawn).await?;
+            let last = drawn.map_or(newest, |drawn| drawn.last);
+            Ok(Reach { oldest: forgotten(tx).await?, newest, last })
         })
         .await
     }
 
     /// Clusters that changed behind a position.
     pub async fn clusters_changed(&self, query: ChangesQuery<'_>) -> Result<Changes, StoreError> {
-        self.read_many(async |tx| changes(tx, query).await).await
+        let drawn = self.drawn_changes().await?;
+        self.read_many(async |tx| changes(tx, drawn, query).await).await
     }
 }
 
-async fn changes(tx: &mut Transaction<'_>, query: ChangesQuery<'_>) -> Result<Changes, StoreError> {
+async fn changes(
+    tx: &mut Transaction<'_>,
+    drawn: Option<Drawn>,
+    query: ChangesQuery<'_>,
+) -> Result<Changes, StoreError> {
     let ChangesQuery { after, project, namespace, limit } = query;
-    let upto = horizon(tx).await?.max(after.change);
+    let upto = newest(tx, drawn).await?.max(after.change);
     let mut filter = Filter::default();
     let (from, to, heard) = (filter.place(after.change), filter.place(upto), filter.place(after.heard));
     // One that came within the horizon is told even if it has changed beyond that since: later it would seem known.
@@ -152,11 +160,14 @@ fn note_heard(told: &mut [Changed], before: i64, upto: i64) {
     }
 }
 
-async fn horizon(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
-    let sql = match tx.dialect() {
-        Dialect::Sqlite => "SELECT value FROM counters WHERE name = 'change'",
-        // What is still running may commit with a lower number later: stop before it.
-        Dialect::Postgres => "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1",
-    };
-    tx.one(sql, args![]).await?.int(0)
+/// Up to here everything is known that a snapshot shows, and nothing is missing that will be known.
+async fn newest(tx: &mut Transaction<'_>, drawn: Option<Drawn>) -> Result<i64, StoreError> {
+    let highest = change_order::highest(tx).await?.unwrap_or(0).max(forgotten(tx).await?);
+    Ok(drawn.map_or(highest, |drawn| highest.min(drawn.settled)))
+}
+
+/// From before this change history is not complete.
+async fn forgotten(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
+    let row = tx.row("SELECT value FROM counters WHERE name = $1", args![FORGOTTEN]).await?;
+    row.map_or(Ok(0), |row| row.int(0))
 }

@@ -1,6 +1,5 @@
 //! Following changes by the order of commits.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use muster_core::cluster::Cluster;
@@ -9,18 +8,18 @@ use muster_store::commands::Purge;
 use muster_store::reads::{Changed, ChangesQuery, Position};
 use muster_testkit::database_test;
 
-use crate::harness::{self, Harness, Kind};
+use crate::harness::{self, Harness};
 use crate::lists::deleted;
 
 /// Longer than anything here takes; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn everything(after: Position, limit: u32) -> ChangesQuery<'static> {
+pub(crate) fn everything(after: Position, limit: u32) -> ChangesQuery<'static> {
     ChangesQuery { after, project: None, namespace: None, limit }
 }
 
-/// Follows in batches until what was seen is enough; PostgreSQL tells of a commit only once no older transaction runs.
-async fn follow(
+/// Follows in batches until what was seen is enough; PostgreSQL tells of a commit only once no older one is under way.
+pub(crate) async fn follow(
     store: &Store,
     mut from: Position,
     limit: u32,
@@ -39,11 +38,11 @@ async fn follow(
     (seen, from)
 }
 
-async fn newest(store: &Store) -> Position {
+pub(crate) async fn newest(store: &Store) -> Position {
     Position::at(store.reach_of_changes().await.expect("the store answers").newest)
 }
 
-fn names(changed: &[Changed]) -> Vec<&str> {
+pub(crate) fn names(changed: &[Changed]) -> Vec<&str> {
     changed.iter().map(|changed| changed.cluster.name.as_str()).collect()
 }
 
@@ -108,19 +107,4 @@ async fn changes_reach_back_to_what_was_purged(harness: Harness) {
     purge().await.unwrap();
     let oldest = harness.store.reach_of_changes().await.unwrap().oldest;
     assert!(start.change < oldest && oldest <= upto.change, "{} {oldest} {}", start.change, upto.change);
-}
-
-#[tokio::test]
-async fn a_change_that_commits_late_is_not_missed() {
-    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
-    let other = harness.replica().await.expect("PostgreSQL has replicas");
-    let start = newest(&harness.store).await;
-    let writes = (1..=30).map(|number| {
-        let store = if number % 2 == 0 { harness.store.clone() } else { other.clone() };
-        async move { store.accept(harness::creation(number)).await.unwrap() }
-    });
-    let distinct =
-        |changed: &[Changed]| changed.iter().map(|changed| changed.cluster.id).collect::<BTreeSet<_>>();
-    let follow = follow(&harness.store, start, 4, |changed| distinct(changed).len() == 30);
-    futures::future::join(futures::future::join_all(writes), follow).await;
 }

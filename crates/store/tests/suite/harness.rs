@@ -7,7 +7,8 @@ use muster_core::sample;
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Store;
 use muster_store::commands::{Accept, Claim, Claimed, NewCluster, Record, Register, Ticket};
-use muster_testkit::{FreshStore, eventually};
+use muster_testkit::{Database, FreshStore, eventually};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use uuid::Uuid;
 
 pub(crate) use muster_testkit::DatabaseKind as Kind;
@@ -32,6 +33,38 @@ impl Harness {
         self.fresh.replica().await
     }
 
+    /// The database on the server; a file has none.
+    pub(crate) fn database(&self) -> &Database {
+        self.fresh.database().expect("a database on a server")
+    }
+
+    /// A session of another program on the same database.
+    pub(crate) async fn session(&self) -> PgConnection {
+        PgConnection::connect(self.database().url()).await.expect("a connection opens")
+    }
+
+    /// Lets statements wait, such as `INSERT ON clusters`, for rows of which a condition is true, until the session that
+    /// is returned is closed.
+    pub(crate) async fn hold(&self, statements: &str, condition: &str) -> PgConnection {
+        let sql = format!(
+            "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 PERFORM pg_advisory_xact_lock_shared(1); \
+                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; \
+             END $$; \
+             CREATE TRIGGER hold BEFORE {statements} FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION hold()"
+        );
+        self.execute(&sql).await;
+        let mut session = self.session().await;
+        session.execute("SELECT pg_advisory_lock(1)").await.expect("a lock that nobody has");
+        session
+    }
+
+    /// Closes the session by which others were held, once one that they hold up waits too.
+    pub(crate) async fn release_once_another_waits(&self, session: PgConnection) {
+        self.until_a_session_waits("transactionid").await;
+        session.close().await.expect("the session ends");
+    }
+
     /// How often PostgreSQL had to end a transaction of this database that waited in a circle.
     pub(crate) async fn deadlocks(&self) -> u64 {
         // Counters of sessions are written when these are idle for a moment or end.
@@ -52,10 +85,17 @@ impl Harness {
 
     /// Waits until a session of this database is in the middle of `pg_sleep`.
     pub(crate) async fn until_a_session_sleeps(&self) {
-        let sql = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE datname = current_database() AND wait_event = 'PgSleep'";
-        eventually("a session that sleeps", PATIENCE, async || {
-            let count = self.psql(sql).await;
+        self.until_a_session_waits("PgSleep").await;
+    }
+
+    /// Waits until a session of this database waits for an event of this name, as `pg_stat_activity` calls it.
+    pub(crate) async fn until_a_session_waits(&self, event: &str) {
+        let sql = format!(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event = '{event}'"
+        );
+        eventually(&format!("a session that waits: {event}"), PATIENCE, async || {
+            let count = self.psql(&sql).await;
             if count.trim() == "0" { Err(count) } else { Ok(()) }
         })
         .await;

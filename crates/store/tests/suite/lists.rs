@@ -172,7 +172,7 @@ async fn actions_are_found_and_sorted_by_the_names_that_they_show(kind: Kind) {
     assert_eq!(sorted.iter().map(Action::name).collect::<Vec<_>>(), names);
 }
 
-fn event(number: u32, level: Level) -> Event {
+pub(crate) fn event(number: u32, level: Level) -> Event {
     Event {
         id: EventId::from_uuid(Uuid::from_u128(u128::from(number))),
         at: harness::now(i64::from(number)),

@@ -2,6 +2,7 @@
 
 mod accept;
 mod cancelled;
+mod change_order;
 mod changes;
 mod children;
 mod claim;
@@ -12,6 +13,7 @@ mod lists;
 mod mirror;
 mod newer;
 mod notices;
+mod observations;
 mod policies;
 mod races;
 mod raw;

@@ -1,5 +1,6 @@
 //! What replicas are told, also when it cannot be said what.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -44,6 +45,32 @@ async fn a_commit_that_touches_too_much_for_a_notice_makes_other_replicas_read_e
     let claimed = harness.store.claim(all).await.unwrap();
     assert_eq!(claimed.len(), usize::try_from(MANY).unwrap());
     hears(&mut commits, Touched::Everything).await;
+    replica.close().await;
+}
+
+#[tokio::test]
+async fn the_last_commit_of_a_replica_that_stops_is_announced() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let (replica, mut commits) = listening(&harness).await;
+    harness.create(1).await;
+    harness.store.close().await;
+    hears(&mut commits, Touched::Action(action_id(1))).await;
+    replica.close().await;
+}
+
+#[tokio::test]
+async fn commits_that_are_made_at_once_are_all_announced() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let (replica, mut commits) = listening(&harness).await;
+    futures::future::join_all((1..=60).map(|number| harness.create(number))).await;
+    let mut missing: HashSet<Touched> = (1..=60).map(|number| Touched::Action(action_id(number))).collect();
+    let heard = async {
+        while !missing.is_empty() {
+            missing.remove(&commits.recv().await.expect("a store that tells"));
+        }
+    };
+    let heard = tokio::time::timeout(PATIENCE, heard).await;
+    assert!(heard.is_ok(), "never told of {missing:?}");
     replica.close().await;
 }
 

@@ -1,13 +1,13 @@
 //! The same thing asked for by several at the same moment.
 
 use muster_core::action::{ActionKind, ActionStatus, Control, OnConflict};
-use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
-use muster_core::node::{Node, NodeStatus};
+use muster_core::cluster::ClusterStatus;
+use muster_core::node::Node;
 use muster_core::sample;
-use muster_store::Store;
 use muster_store::commands::{
-    Accept, End, Observe, ObservedCluster, RequestKey, Signal, SignalKind, TakeDuty,
+    Accept, Accepted, DeleteProfile, InsertProfile, RequestKey, Signal, SignalKind,
 };
+use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, Kind, claim, creation, living, record, request};
@@ -44,46 +44,6 @@ async fn a_deletion_joins_the_one_that_is_under_way(harness: Harness) {
     let third = harness.store.accept(named()).await.unwrap();
     assert_eq!(third.action.id, first.action.id, "the request's name stands for what it joined");
     assert_eq!(harness.store.action(first.action.id).await.unwrap().unwrap().status, ActionStatus::Ready);
-}
-
-#[database_test]
-async fn what_was_seen_too_late_brings_nothing_back(harness: Harness) {
-    let store = &harness.store;
-    harness.create(1).await;
-    let engine = living(store, 9).await;
-    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
-    let node =
-        Node { cluster_id: Some(harness::cluster(1).id), status: NodeStatus::Active, ..sample::node(1) };
-    let mut writes = record(&claimed);
-    writes.new_nodes = vec![node.clone()];
-    store.record(writes).await.unwrap();
-    let mut end = record(&claimed);
-    end.cluster = Some(Cluster {
-        deleted_at: Some(harness::now(3_000)),
-        status: ClusterStatus::Deleted,
-        ..harness::cluster(1)
-    });
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
-    store.record(end).await.unwrap();
-    store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap();
-    let seen = ObservedCluster {
-        id: harness::cluster(1).id,
-        observed: ObservedSummary::default(),
-        status: Some((ClusterStatus::Warning, "late".into())),
-        nodes: vec![Node { status: NodeStatus::Error, ..node }],
-    };
-    let late = Observe {
-        duty: "observer".into(),
-        engine,
-        clusters: vec![seen],
-        orphans: Vec::new(),
-        events: Vec::new(),
-        healing: Vec::new(),
-        now: harness::now(4_000),
-    };
-    store.observe(late).await.unwrap();
-    assert_eq!(store.members(harness::cluster(1).id).await.unwrap(), []);
-    assert_eq!(store.cluster(harness::cluster(1).id).await.unwrap().unwrap().status, ClusterStatus::Deleted);
 }
 
 #[tokio::test]
@@ -159,4 +119,76 @@ async fn what_a_workload_prints_can_always_be_stored(harness: Harness) {
     store.record(writes).await.unwrap();
     let stored = store.members(harness::cluster(1).id).await.unwrap();
     assert_eq!(stored[0].status_reason, "a\u{fffd}b");
+}
+
+/// The creation of a cluster from a profile that is stored already.
+async fn creation_from_a_profile(store: &Store, number: u128) -> (Accept, DeleteProfile) {
+    let mut accept = creation(number);
+    let new = accept.cluster.as_mut().expect("a cluster");
+    let profile = new.profile.take().expect("a profile");
+    let id = profile.id;
+    store.insert_profile(InsertProfile { profile }).await.expect("a profile is stored");
+    (accept, DeleteProfile { id })
+}
+
+/// Exactly one of the two is done: a cluster without its profile could not even be deleted.
+async fn assert_one_won(
+    store: &Store,
+    number: u128,
+    accepted: Result<Accepted, StoreError>,
+    deleted: Result<bool, StoreError>,
+) {
+    let profile = store.profile(harness::cluster(number).profile_id).await.expect("an answer");
+    let cluster = store.cluster(harness::cluster(number).id).await.expect("an answer");
+    match (accepted, deleted) {
+        (Ok(_), Ok(false)) => assert!(cluster.is_some() && profile.is_some()),
+        (Err(StoreError::NotFound { kind: "profile", .. }), Ok(true)) => {
+            assert!(cluster.is_none() && profile.is_none());
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_profile_is_deleted_or_used_but_never_both() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let other = harness.replica().await.expect("PostgreSQL has replicas");
+    for number in 1..=20 {
+        let (accept, delete) = creation_from_a_profile(&harness.store, number).await;
+        let (accepted, deleted) = futures::join!(harness.store.accept(accept), other.delete_profile(delete));
+        assert_one_won(&other, number, accepted, deleted).await;
+    }
+    assert_eq!(harness.deadlocks().await, 0);
+}
+
+#[tokio::test]
+async fn a_profile_of_which_a_cluster_is_being_accepted_stays() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let other = harness.replica().await.expect("PostgreSQL has replicas");
+    let (accept, delete) = creation_from_a_profile(&harness.store, 1).await;
+    let held = harness.hold("INSERT ON clusters", "true").await;
+    let delete = async {
+        harness.until_a_session_waits("advisory").await;
+        other.delete_profile(delete).await
+    };
+    let release = harness.release_once_another_waits(held);
+    let (accepted, deleted, ()) = futures::join!(harness.store.accept(accept), delete, release);
+    assert!(accepted.is_ok(), "{accepted:?}");
+    assert_one_won(&other, 1, accepted, deleted).await;
+}
+
+#[tokio::test]
+async fn a_profile_that_is_being_deleted_makes_no_cluster() {
+    let Some(harness) = Harness::open(Kind::Postgres).await else { return };
+    let other = harness.replica().await.expect("PostgreSQL has replicas");
+    let (accept, delete) = creation_from_a_profile(&harness.store, 1).await;
+    let held = harness.hold("DELETE ON profiles", "true").await;
+    let accept = async {
+        harness.until_a_session_waits("advisory").await;
+        harness.store.accept(accept).await
+    };
+    let release = harness.release_once_another_waits(held);
+    let (deleted, accepted, ()) = futures::join!(other.delete_profile(delete), accept, release);
+    assert!(matches!(deleted, Ok(true)), "{deleted:?}");
+    assert_one_won(&other, 1, accepted, deleted).await;
 }

@@ -5,7 +5,7 @@ use muster_core::event::Level;
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::{Mirror as Command, Mirrored};
+use muster_store::commands::Mirror as Command;
 
 use crate::context::Context;
 use crate::events::{self, reason};
@@ -51,7 +51,7 @@ pub(crate) async fn record_observation(
         nodes: changed,
         gone_nodes: gone,
     };
-    Ok(outcome(context.store.mirror(command).await?))
+    Ok(context.store.mirror(command).await?.into())
 }
 
 /// Marks the row of a cluster deleted that was deleted elsewhere.
@@ -79,20 +79,8 @@ async fn end(
         gone_nodes: Vec::new(),
         events: vec![event],
     };
-    Ok(match outcome(context.store.mirror(command).await?) {
-        // Another object of the same name may exist already, restored from a copy.
-        ObserveOutcome::InSync => ObserveOutcome::Pending,
-        outcome => outcome,
-    })
-}
-
-fn outcome(mirrored: Mirrored) -> ObserveOutcome {
-    match mirrored {
-        Mirrored::Written => ObserveOutcome::InSync,
-        // The action that holds the cluster observes it itself; it is observed again afterwards.
-        Mirrored::Busy => ObserveOutcome::Pending,
-        Mirrored::NotOurs => ObserveOutcome::NotLeader,
-    }
+    // Another object of the same name may exist already, restored from a copy.
+    Ok(ObserveOutcome::from(context.store.mirror(command).await?).to_be_repeated())
 }
 
 /// Evaluates the status of the cluster, and what keeps it from its goal.

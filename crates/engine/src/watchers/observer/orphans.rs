@@ -70,5 +70,5 @@ pub(crate) async fn observe_orphan(
         healing: Vec::new(),
         now,
     };
-    Ok(if context.store.observe(command).await? { ObserveOutcome::InSync } else { ObserveOutcome::NotLeader })
+    Ok(context.store.observe(command).await?.into())
 }
