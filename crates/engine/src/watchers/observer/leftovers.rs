@@ -51,8 +51,7 @@ pub(crate) async fn collect(
             operator.disown(history.id);
             return Ok(ObserveOutcome::InSync);
         }
-        Ok(Some(_)) => {}
-        Ok(None) => return Ok(ObserveOutcome::InSync),
+        Ok(_) => {}
         Err(error) => {
             tracing::debug!(%error, "cannot tell when an object was made");
             return Ok(ObserveOutcome::Pending);
