@@ -208,7 +208,7 @@ mod tests {
         let demands = demands(&cluster, &recipe);
         assert_eq!(demands[2].subject, "a worker of group 'big'");
         assert_eq!(
-            laptop().exceeded(&demands).as_deref(),
+            laptop().exceeded(&demands, &[]).as_deref(),
             Some(
                 "its nodes together ask for 1 + 4 × 500m + 500m = 3500m cpu, and this machine has 2; for 4 × 1Gi + 64Gi = \
                  68Gi memory, and this machine has 23.5Gi; for 2 = 2 gpu, and this machine has 0"
@@ -216,7 +216,7 @@ mod tests {
         );
         cluster.groups.truncate(1);
         cluster.groups[0].desired = 2;
-        assert_eq!(laptop().exceeded(&super::demands(&cluster, &recipe)), None);
+        assert_eq!(laptop().exceeded(&super::demands(&cluster, &recipe), &[]), None);
     }
 
     #[test]
@@ -224,11 +224,13 @@ mod tests {
         let nodes = |cpu: &str, memory: &str| {
             [Demand { subject: "a worker".to_owned(), count: 2, shape: shape(cpu, memory, 0) }]
         };
-        assert_eq!(laptop().exceeded(&nodes("500m", "1Gi"), &nodes("500m", "20Gi")).as_deref(), Some(
-            "its nodes together ask for 2 × 1Gi = 2Gi memory, other clusters for 40Gi, and this machine has 23.5Gi"
-        ));
+        assert_eq!(
+            laptop().exceeded(&nodes("500m", "1Gi"), &nodes("500m", "20Gi")).as_deref(),
+            Some(
+                "its nodes together ask for 2 × 1Gi = 2Gi memory, other clusters for 40Gi, and this machine has 23.5Gi"
+            )
+        );
         assert_eq!(laptop().exceeded(&nodes("1", ""), &[]), None);
         assert_eq!(laptop().exceeded(&[], &nodes("4", "40Gi")), None, "others are none of its business");
     }
-
 }

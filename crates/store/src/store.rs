@@ -69,7 +69,7 @@ impl Store {
         let notifier = Arc::clone(&server.notifier);
         let until = done.clone();
         let background = async move { tokio::join!(listening, notifier.run()) };
-        tokio::spawn(async move { until.run_until_cancelled(background).await });
+        tokio::spawn(async move { until.run_until_cancelled(Box::pin(background)).await });
         Ok(Self { backend: Backend::Postgres(server), shared, _listening: Some(Arc::new(done.drop_guard())) })
     }
 
