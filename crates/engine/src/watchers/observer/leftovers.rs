@@ -48,7 +48,7 @@ pub(crate) async fn collect(
     let healing = vec![submit::garbage_collection(context, history)];
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
     // It is open until the object is gone, whatever becomes of the action.
-    Ok(ObserveOutcome::from(context.store.observe(command).await?).to_be_repeated())
+    Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
 }
 
 /// The last deletion of a cluster, of those in one of these states if any are given.
