@@ -230,10 +230,9 @@ async fn ask(ask: &Ask) -> Result<Bytes> {
     if let Some(secret) = &ask.bearer {
         client = client.knowing(secret.reveal());
     }
-    let body = ask.body.clone().unwrap_or_default().into_bytes();
     let (status, answer) = match ask.method {
         Method::Get => client.try_get(&path).await?,
-        Method::Post => client.post(&path, body).await?,
+        Method::Post => client.post(&path, Vec::new()).await?,
     };
     if !status.is_success() {
         bail!("{path}: {status}: {}", String::from_utf8_lossy(&answer));

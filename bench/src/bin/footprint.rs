@@ -11,6 +11,7 @@ use muster_bench::figures::{at_most, median, megabytes, milliseconds, ratio, tel
 use muster_bench::server::{self, Server};
 use muster_bench::{copies, machine, run};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 /// What a server costs
 #[derive(Debug, Parser)]
@@ -25,6 +26,14 @@ const STARTS: usize = 15;
 
 /// How long a server is left alone before its memory counts as idle.
 const REST: Duration = Duration::from_secs(2);
+
+/// The load: so many connections list so many clusters, so often each.
+const CONNECTIONS: usize = 1_000;
+const LISTED: u32 = 200;
+const LISTS: u32 = 10;
+
+/// How long a server is left alone after that.
+const RECOVERY: Duration = Duration::from_secs(30);
 
 /// Clusters to page through.
 const PAGED: u32 = 10_000;
@@ -48,6 +57,7 @@ fn main() -> Result<()> {
     run::run(LIMIT, async {
         starts(&muster).await?;
         memory(&muster).await?;
+        memory_under_load(&muster).await?;
         reads(&muster).await
     })
 }
@@ -100,6 +110,42 @@ async fn page_through(client: &mut Client) -> Result<u64> {
     }
 }
 
+/// Memory while very many clients list clusters at the same time, and once they are gone.
+async fn memory_under_load(muster: &Path) -> Result<()> {
+    let (_folder, server) = with_clusters(muster, LISTED).await?;
+    tokio::time::sleep(REST).await;
+    let idle = server.resident()?;
+    let mut clients = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let mut client = server.connect().await?;
+        clients.spawn(async move {
+            for _ in 0..LISTS {
+                client.get(&client::clusters()).await?;
+            }
+            anyhow::Ok(client)
+        });
+    }
+    let mut peak = idle;
+    let mut open = Vec::new();
+    loop {
+        tokio::select! {
+            ended = clients.join_next() => match ended {
+                Some(client) => open.push(client??),
+                None => break,
+            },
+            () = tokio::time::sleep(Duration::from_millis(20)) => peak = peak.max(server.resident()?),
+        }
+    }
+    println!("{CONNECTIONS} connections list {LISTED} clusters {LISTS} times each");
+    tell("idle before", megabytes(idle));
+    at_most("peak", peak, 100 * MEGABYTE, megabytes);
+    drop(open);
+    tokio::time::sleep(RECOVERY).await;
+    let more = server.resident()?.saturating_sub(idle);
+    at_most("more than idle afterwards", more, 20 * MEGABYTE, megabytes);
+    Ok(())
+}
+
 /// Reads a page: how many are on it, and where the next one begins.
 async fn page(client: &mut Client, size: u32, token: &str) -> Result<(u64, Option<String>)> {
     let body = client.get(&format!("{}?page_size={size}&page_token={token}", client::clusters())).await?;
@@ -138,10 +184,20 @@ async fn reads(muster: &Path) -> Result<()> {
     compare("page in the middle", (&mut few, &middle.0), (&mut many, &middle.1)).await
 }
 
+/// The most clusters that a page has.
+const LARGEST_PAGE: u32 = 1_000;
+
 /// The path of the page that begins in the middle.
 async fn behind_half(client: &mut Client, count: u32) -> Result<String> {
-    let (_, next) = page(client, count / 2, "").await?;
-    Ok(format!("{}?page_size=100&page_token={}", client::clusters(), next.context("no second half")?))
+    let mut token = String::new();
+    let mut left = count / 2;
+    while left > 0 {
+        let size = left.min(LARGEST_PAGE);
+        let (_, next) = page(client, size, &token).await?;
+        token = next.context("no second half")?;
+        left -= size;
+    }
+    Ok(format!("{}?page_size=100&page_token={token}", client::clusters()))
 }
 
 async fn compare(what: &str, few: (&mut Client, &str), many: (&mut Client, &str)) -> Result<()> {

@@ -34,6 +34,9 @@ const LONGEST_ID: usize = 128;
 /// The longest path that is logged.
 const LONGEST_PATH: usize = 256;
 
+/// What stands before the id of a webhook.
+const WEBHOOKS: &str = "/webhooks/";
+
 /// The port that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
@@ -120,7 +123,7 @@ async fn follow(
     let alias = request.extensions_mut().remove::<RequestIdAlias>();
     let id = id_of(request.headers());
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
-    let path: String = request.uri().path().chars().take(LONGEST_PATH).collect();
+    let path = logged_path(request.uri().path());
     let by = tracing::field::Empty;
     // At the highest level, so that no filter removes the id from the lines inside.
     let span = tracing::error_span!(
@@ -147,6 +150,18 @@ async fn follow(
     }
     .instrument(span)
     .await
+}
+
+/// As much of a path as is logged. Whoever knows the id in a webhook's path can trigger it: that is left out.
+fn logged_path(path: &str) -> String {
+    let path = match path.split_once(WEBHOOKS) {
+        Some((before, rest)) => {
+            let after = rest.split_once('/').map_or("", |(_, after)| after);
+            format!("{before}{WEBHOOKS}…/{after}")
+        }
+        None => path.to_owned(),
+    };
+    path.chars().take(LONGEST_PATH).collect()
 }
 
 /// The caller's id for the request if it is safe to log, else a new one.

@@ -58,6 +58,8 @@ refusals! {
     conflict = "Conflict", CONFLICT, Aborted;
     /// A token refers to history that is not stored any more.
     expired = "PageTokenExpired", GONE, FailedPrecondition;
+    /// The client takes too long to send the body.
+    late_body = "RequestTimeout", REQUEST_TIMEOUT, DeadlineExceeded;
     /// The body is larger than the server accepts.
     too_large = "BodyTooLarge", PAYLOAD_TOO_LARGE, InvalidArgument;
     /// The content type of the body is not JSON.
@@ -66,6 +68,8 @@ refusals! {
     reused = "RequestIdReused", UNPROCESSABLE_ENTITY, InvalidArgument;
     /// The caller sends too many requests.
     too_many = "TooManyRequests", TOO_MANY_REQUESTS, ResourceExhausted;
+    /// The path exists, but not with this HTTP method.
+    wrong_method = "MethodNotAllowed", METHOD_NOT_ALLOWED, Unimplemented;
     /// There is no such method.
     unimplemented = "Unimplemented", NOT_IMPLEMENTED, Unimplemented;
     /// A dependency of the server is unreachable at present.

@@ -12,8 +12,9 @@ use muster_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::auth::{Accounts, ConcurrencyLimit, LoggedIn};
+use crate::body::{self, ReadBody};
 use crate::clustering::{ROOT as CLUSTERING, base};
-use crate::error::ErrorRenderer;
+use crate::error::{ApiError, ErrorRenderer};
 use crate::rest;
 use crate::serve::PublicRoute;
 
@@ -95,8 +96,13 @@ fn document(base: &str) -> Value {
 async fn log_in(State(api): State<Identity>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let base = base(&parts, api.tls);
-    let Ok(bytes) = axum::body::to_bytes(body, BODY_LIMIT).await else {
-        return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the log-in is larger than 64 KiB");
+    let bytes = match body::read(body, BODY_LIMIT, BODY_LIMIT).await {
+        Ok(ReadBody { bytes, size }) if size <= BODY_LIMIT => bytes,
+        Ok(_) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the log-in is larger than 64 KiB"),
+        Err(error) => {
+            let error = ApiError::from(error);
+            return refuse(error.status, &error.message);
+        }
     };
     let Ok(body) = serde_json::from_slice::<Value>(&bytes) else {
         return refuse(StatusCode::BAD_REQUEST, "the body is no JSON: send {\"auth\": {\"identity\": …}}");

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod access_log;
 pub mod auth;
+mod body;
 pub mod clustering;
 mod connections;
 mod core_api;

@@ -88,13 +88,15 @@ async fn serve(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let route = match &route.watch {
-        Some(watch) if wants_watch(parts.uri.query().unwrap_or_default()) => watch,
-        _ => route,
+    let given = parts.uri.query().unwrap_or_default();
+    let (route, query) = match &route.watch {
+        Some(watch) if wants_watch(given) => (&**watch, without_watch(given)),
+        Some(_) => (route, without_watch(given)),
+        None => (route, given.to_owned()),
     };
     let context = ErrorContext::of_parts(&parts);
     let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
-    match call(route, path, parts, body).await {
+    match call(route, path, &query, parts, body).await {
         Ok(answer) => response::render(uri.path(), &headers, answer),
         Err(status) => context.render(&status),
     }
@@ -104,9 +106,16 @@ fn wants_watch(query: &str) -> bool {
     query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"))
 }
 
+/// The parameters that the methods know: `watch` only chooses between a list and its watch.
+fn without_watch(query: &str) -> String {
+    let parts: Vec<&str> = query.split('&').filter(|part| !part.starts_with("watch=")).collect();
+    parts.join("&")
+}
+
 async fn call(
     route: &Route,
     path: Result<RawPathParams, RawPathParamsRejection>,
+    query: &str,
     mut parts: Parts,
     body: axum::body::Body,
 ) -> Result<Answer, Status> {
@@ -118,7 +127,6 @@ async fn call(
     let values = path.iter().map(|(_, value)| value.to_owned());
     let path: Vec<(String, String)> = route.rule.parameters().map(str::to_owned).zip(values).collect();
     let body = body::read(route.rule.body, &parts.headers, body).await?;
-    let query = parts.uri.query().unwrap_or_default();
     let request = bind::request(route.endpoint.method, route.rule, &path, query, body)
         .map_err(|error| ApiError::invalid(error.to_string()))?;
     let metadata = MetadataMap::from_headers(parts.headers);
@@ -127,8 +135,9 @@ async fn call(
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error =
-        ApiError::unimplemented(format!("{method} is not possible on {path}")).code("MethodNotAllowed");
+    let error = ApiError::wrong_method(format!(
+        "{method} is not possible on {path}: the Allow header has the methods that are"
+    ));
     ErrorContext::of(&request).render(&error.into())
 }
 

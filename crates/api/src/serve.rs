@@ -1,5 +1,6 @@
 //! Assembles the APIs: routes behind the guard and behind authentication.
 
+use std::error::Error as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use muster_proto::rest::Endpoint;
+use tonic::{Code, Status};
 
 use crate::access;
 use crate::access_log;
@@ -27,7 +29,8 @@ pub fn grpc_router(
     authenticators: Authenticators,
     guard: GuardSettings,
 ) -> Router {
-    let methods = routes.prepare().into_axum_router().layer(from_fn(authorize_grpc));
+    let methods =
+        routes.prepare().into_axum_router().layer(from_fn(refuse_undecodable)).layer(from_fn(authorize_grpc));
     layered(methods, authenticators, guard)
 }
 
@@ -53,6 +56,28 @@ async fn authorize_grpc(mut request: Request, next: Next) -> Response {
         return ErrorContext::of(&request).render(&error.into());
     }
     next.run(request).await
+}
+
+/// How tonic reports a message that is not of the method's type: as an error of the server.
+const UNDECODABLE: &str = "failed to decode Protobuf message";
+
+/// A message that cannot be decoded is the caller's mistake, not a defect of the server.
+async fn refuse_undecodable(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.extensions().get::<Status>();
+    let is_undecodable = |status: &&Status| {
+        // A status that the API made has a source.
+        status.code() == Code::Internal
+            && status.source().is_none()
+            && status.message().starts_with(UNDECODABLE)
+    };
+    match status.filter(is_undecodable) {
+        Some(status) => {
+            let message = format!("the request is no message of this method: {}", status.message());
+            Status::from(ApiError::invalid(message)).into_http()
+        }
+        None => response,
+    }
 }
 
 /// In the extensions of a request whose route is open without authentication; its API leaves it there.

@@ -101,6 +101,14 @@ impl ServerFlags {
         clusters_folder(folder.path()).read_dir().is_ok_and(|mut entries| entries.next().is_some())
     }
 
+    /// Whether a server is the one of the data folder, by whichever address it was reached.
+    pub(crate) fn owns(&self, client: &Client) -> bool {
+        let Ok(folder) = self.folder() else { return false };
+        let announced = folder.announced().filter(|_| folder.is_held().unwrap_or(false));
+        let id = client.info().map(|info| &info.server_id);
+        announced.is_some_and(|announced| Some(&announced.server_id) == id)
+    }
+
     /// A variable that is set to nothing is not set.
     fn token(&self) -> Option<&str> {
         self.token.as_deref().filter(|token| !token.is_empty())
@@ -122,11 +130,15 @@ impl ServerFlags {
         if let Some(address) = self.server.as_ref().filter(|address| !address.is_empty()) {
             return Ok(Place::Address(address.clone()));
         }
+        Ok(Place::Folder(self.folder()?))
+    }
+
+    fn folder(&self) -> Result<Folder> {
         let given = self.data_dir.clone().filter(|folder| !folder.as_os_str().is_empty());
         let folder = given.or_else(default_folder);
         let folder = folder
             .ok_or_else(|| Failure::new(Exit::Usage, "which server? set --server, --data-dir or HOME"))?;
-        Ok(Place::Folder(Folder::new(&folder)?))
+        Ok(Folder::new(&folder)?)
     }
 }
 

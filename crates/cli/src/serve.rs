@@ -90,8 +90,9 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     }
     let mut server_metrics = ServerMetrics::default();
     let environments = local::environments(folder.path());
-    let processes = local::processes(settings, folder.path(), environments.clone())?;
-    let kubernetes = kubernetes::connect(settings, folder.path(), store.database_id().await?).await?;
+    let database = store.database_id().await?;
+    let processes = local::processes(settings, folder.path(), environments.clone(), database.clone())?;
+    let kubernetes = kubernetes::connect(settings, folder.path(), database).await?;
     let info = ServerInfo {
         version: version::LINE.to_owned(),
         server_id: Uuid::new_v4().to_string(),

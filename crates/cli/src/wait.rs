@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::Parser;
 use muster_api::error::ACTION_HEADER;
 use muster_core::action::ActionKind;
+use muster_core::event::Level;
 use muster_proto::v1alpha2::{
-    Action, Cluster, GetActionRequest, ListEventsRequest, WatchClustersRequest, WatchClustersResponse,
+    Action, Cluster, Event, GetActionRequest, ListEventsRequest, WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -189,7 +190,7 @@ impl Subject {
         Err(Status::unavailable("the server ended the watch"))
     }
 
-    /// The latest event that says more than that something begins or ends.
+    /// The latest event, if it warns: only then it is a reason for waiting.
     async fn latest_event(&self, client: &Client) -> Result<String, Status> {
         let request = ListEventsRequest {
             id: self.cluster_id.clone(),
@@ -198,9 +199,7 @@ impl Subject {
             ..ListEventsRequest::default()
         };
         let events = client.clusters().list_events(request).await?.into_inner().events;
-        let telling =
-            events.into_iter().next().filter(|event| !matches!(event.phase.as_str(), "start" | "end"));
-        Ok(telling.map(|event| event.message).unwrap_or_default())
+        Ok(events.into_iter().next().filter(warns).map(|event| event.message).unwrap_or_default())
     }
 
     fn failed(&self, action: &Action) -> Failure {
@@ -244,11 +243,27 @@ impl Subject {
     }
 }
 
+/// Whether an event says that something is wrong.
+fn warns(event: &Event) -> bool {
+    event.level.parse::<Level>().is_ok_and(|level| level >= Level::Warn)
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case("INFO", false)]
+    #[case("DEBUG", false)]
+    #[case("WARN", true)]
+    #[case("ERROR", true)]
+    #[case("CRITICAL", true)]
+    #[case("later", false)]
+    fn only_a_warning_is_a_reason(#[case] level: &str, #[case] is_reason: bool) {
+        assert_eq!(warns(&Event { level: level.to_owned(), ..Event::default() }), is_reason);
+    }
 
     #[rstest]
     #[case::create(CREATE, "'fred' is not there yet after 2 s; action 7 goes on", true)]

@@ -43,12 +43,12 @@ impl Candidate {
 
 /// Chooses `count` workers: unhealthy ones, then those that never worked, then by the criterion.
 ///
-/// `tie_break` breaks ties; the same values give the same choice.
-pub fn choose(
+/// `tie_break` breaks ties: the smallest goes first, and the same values give the same choice.
+pub fn choose<T: Ord>(
     mut candidates: Vec<Candidate>,
     count: usize,
     criterion: Criterion,
-    tie_break: impl Fn(NodeId) -> u64,
+    tie_break: impl Fn(NodeId) -> T,
 ) -> Vec<NodeId> {
     candidates.sort_by_cached_key(|candidate| {
         let group = match candidate {

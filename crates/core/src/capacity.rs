@@ -62,20 +62,20 @@ impl Capacity {
         })
     }
 
-    /// Why all of them together exceed the machine, with the arithmetic; none if they fit.
-    pub fn exceeded(&self, demands: &[Demand]) -> Option<String> {
+    /// Why all of them together exceed what other clusters leave of the machine, with the arithmetic; none if they fit.
+    pub fn exceeded(&self, demands: &[Demand], others: &[Demand]) -> Option<String> {
         let excess = |resource: &Resource| {
-            let sum = demands.iter().fold(0_u64, |sum, demand| {
-                sum.saturating_add(
-                    resource.of(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()),
-                )
-            });
+            let (sum, taken) = (resource.sum(demands), resource.sum(others));
             let has = resource.available(self);
+            let taken_words = match taken {
+                0 => String::new(),
+                _ => format!(", other clusters for {}", resource.amount(taken)),
+            };
             let terms =
                 demands.iter().filter_map(|demand| resource.term(demand)).collect::<Vec<_>>().join(" + ");
-            (sum > has).then(|| {
+            (sum > 0 && sum.saturating_add(taken) > has).then(|| {
                 format!(
-                    "{terms} = {} {resource}, and this machine has {}",
+                    "{terms} = {} {resource}{taken_words}, and this machine has {}",
                     resource.amount(sum),
                     resource.rounded(has)
                 )
@@ -113,6 +113,12 @@ impl Resource {
             Self::Memory => shape.memory.map(Memory::bytes),
             Self::Gpu => shape.gpu.map(u64::from),
         }
+    }
+
+    fn sum(self, demands: &[Demand]) -> u64 {
+        demands.iter().fold(0, |sum, demand| {
+            sum.saturating_add(self.of(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()))
+        })
     }
 
     fn available(self, capacity: &Capacity) -> u64 {
@@ -188,7 +194,7 @@ mod tests {
         let small = WorkerGroup { name: "small".to_owned(), ..cluster.groups[0].clone() };
         cluster.groups = vec![small.clone()];
         assert_eq!(demands(&cluster, &recipe)[1].subject, "a worker");
-        let excess = laptop().exceeded(&demands(&cluster, &recipe));
+        let excess = laptop().exceeded(&demands(&cluster, &recipe), &[]);
         assert_eq!(
             excess.as_deref(),
             Some("its nodes together ask for 1 + 4 × 500m = 3 cpu, and this machine has 2")
@@ -212,4 +218,17 @@ mod tests {
         cluster.groups[0].desired = 2;
         assert_eq!(laptop().exceeded(&super::demands(&cluster, &recipe)), None);
     }
+
+    #[test]
+    fn what_other_clusters_have_is_not_left() {
+        let nodes = |cpu: &str, memory: &str| {
+            [Demand { subject: "a worker".to_owned(), count: 2, shape: shape(cpu, memory, 0) }]
+        };
+        assert_eq!(laptop().exceeded(&nodes("500m", "1Gi"), &nodes("500m", "20Gi")).as_deref(), Some(
+            "its nodes together ask for 2 × 1Gi = 2Gi memory, other clusters for 40Gi, and this machine has 23.5Gi"
+        ));
+        assert_eq!(laptop().exceeded(&nodes("1", ""), &[]), None);
+        assert_eq!(laptop().exceeded(&[], &nodes("4", "40Gi")), None, "others are none of its business");
+    }
+
 }

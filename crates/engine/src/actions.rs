@@ -93,7 +93,9 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
     } else {
         Box::pin(perform_individually(run)).await?;
     }
-    Ok(success_message(&run.change))
+    let message = success_message(&run.change);
+    // What the change asked for is recorded, and is not there yet.
+    Ok(run.subject.outdated.iter().fold(message, |message, outdated| format!("{message} {outdated}")))
 }
 
 async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod frameworks;
 pub mod identity;
 pub(crate) mod instrumented;
+pub mod keyed_lock;
 pub mod probe;
 pub mod provider;
 pub mod webhook;

@@ -18,7 +18,7 @@ use crate::ports::webhook::Webhooks;
 use crate::scheduler::dispatcher::Dispatcher;
 use crate::scheduler::heartbeat;
 use crate::supervise::keep_running;
-use crate::watchers::{expiry, health, observer, retention};
+use crate::watchers::{expiry, health, observer, retention, strays};
 
 /// How long the database may take to note that the engine has stopped.
 const DEREGISTER_LIMIT: Duration = Duration::from_secs(3);
@@ -77,6 +77,7 @@ impl Engine {
             watch(&context, provider, "observer", observer::run);
             watch(&context, provider, "expiry", expiry::run);
             watch(&context, provider, "health", health::run);
+            watch(&context, provider, "strays", strays::run);
         }
         Ok(Self { context })
     }

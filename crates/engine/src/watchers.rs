@@ -1,7 +1,9 @@
-//! Background tasks that watch clusters and submit actions; none of them changes the world by itself.
+//! Background tasks that watch clusters and submit actions; none of them changes the world by itself, except that what
+//! has no row is removed.
 
 mod change_feed;
 pub(crate) mod expiry;
 pub(crate) mod health;
 pub(crate) mod observer;
 pub(crate) mod retention;
+pub(crate) mod strays;

@@ -61,6 +61,21 @@ impl FrameworkClient {
         Ok(framework.workers(&body)?)
     }
 
+    /// Fetches how much each worker of a head has to do, by their addresses; those that are idle are not named.
+    pub async fn fetch_load(
+        &self,
+        framework: &dyn LocalFramework,
+        head: &Contact,
+    ) -> Result<HashMap<String, u64>, FrameworkRequestError> {
+        let mut sums: HashMap<String, u64> = HashMap::new();
+        for ask in framework.ask_load(head) {
+            for (address, load) in framework.load(&self.fetch(&ask).await?)? {
+                *sums.entry(address).or_default() += load;
+            }
+        }
+        Ok(sums)
+    }
+
     /// Fetches whether a cluster is in use, as its head reports it.
     pub async fn fetch_activity(
         &self,
@@ -105,10 +120,7 @@ impl FrameworkClient {
         if let Some(secret) = &ask.bearer {
             request = request.bearer_auth(secret.reveal());
         }
-        match &ask.body {
-            Some(body) => request.body(body.clone()),
-            None => request,
-        }
+        request
     }
 }
 

@@ -18,19 +18,17 @@ pub struct Ask {
     pub method: Method,
     /// Where to.
     pub url: String,
-    /// JSON to send along.
-    pub body: Option<String>,
     /// Who asks is known by this.
     pub bearer: Option<Secret>,
 }
 
 impl Ask {
     pub(crate) fn get(url: String) -> Self {
-        Self { method: Method::Get, url, body: None, bearer: None }
+        Self { method: Method::Get, url, bearer: None }
     }
 
-    pub(crate) fn post(url: String, body: &serde_json::Value) -> Self {
-        Self { method: Method::Post, url, body: Some(body.to_string()), bearer: None }
+    pub(crate) fn post(url: String) -> Self {
+        Self { method: Method::Post, ..Self::get(url) }
     }
 
     /// The same by somebody who knows the secret.

@@ -6,8 +6,6 @@ use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::json;
 
 use crate::ask::{Ask, Unreadable, json as read};
 use crate::contact::Contact;
@@ -20,7 +18,7 @@ use crate::local::{
 /// Dask's distributed scheduler.
 pub(crate) struct Dask;
 
-/// Everything that the scheduler serves by default, and `scheduler.api`, by which workers are listed and retired.
+/// Everything that the scheduler serves by default, and `scheduler.api`, by which workers are listed.
 pub(crate) const ROUTES: &str = r#"["distributed.http.scheduler.prometheus","distributed.http.scheduler.info","distributed.http.scheduler.json","distributed.http.health","distributed.http.proxy","distributed.http.statics","distributed.http.scheduler.api"]"#;
 
 /// The setting that says what the scheduler serves.
@@ -37,6 +35,12 @@ const DASHBOARD: &str = "dashboard";
 
 /// Where scratch space goes: otherwise every process leaves a folder in the machine's temporary one.
 const SCRATCH: &str = "DASK_TEMPORARY_DIRECTORY";
+
+/// The states of tasks that a worker has yet to finish.
+const PENDING: [&str; 5] = ["executing", "long-running", "ready", "constrained", "waiting"];
+
+/// Drains workers.
+const DRAIN: &str = include_str!("dask/drain.py");
 
 /// Seconds after which a worker that finds no scheduler gives up.
 const DEATH_TIMEOUT: &str = "60";
@@ -106,7 +110,11 @@ impl LocalFramework for Dask {
             "--local-directory",
             seat.folder,
         ];
-        Launch::of(&command, &[(SCRATCH, seat.folder)])
+        let mut launch = Launch::of(&command, &[(SCRATCH, seat.folder)]);
+        if let Some(gpus) = seat.shape.gpu.filter(|gpus| *gpus > 0) {
+            launch.command.extend(["--resources".to_owned(), format!("GPU={gpus}")]);
+        }
+        launch
     }
 
     fn whereabouts(&self) -> Whereabouts {
@@ -142,18 +150,49 @@ impl LocalFramework for Dask {
         Ok(workers.into_iter().map(alive).collect())
     }
 
-    fn retire(&self, Retirement { head, workers, .. }: Retirement<'_>) -> Tell {
-        let addresses: Vec<&str> = workers.iter().map(|worker| worker.address.as_str()).collect();
-        Tell::Ask(Ask::post(http(head, "/api/v1/retire_workers"), &json!({ "workers": addresses })))
+    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
+        vec![Ask::get(http(head, "/json/identity.json"))]
+    }
+
+    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+        #[derive(Deserialize)]
+        struct Answer {
+            workers: HashMap<String, Worker>,
+        }
+        #[derive(Deserialize)]
+        struct Worker {
+            #[serde(default)]
+            metrics: Metrics,
+        }
+        /// What a worker said last, half a second ago at most where there are few.
+        #[derive(Deserialize, Default)]
+        struct Metrics {
+            #[serde(default)]
+            task_counts: HashMap<String, u64>,
+        }
+        let Answer { workers } = read("the scheduler's account of its workers", answer)?;
+        let tasks = |Worker { metrics }: Worker| -> u64 {
+            let pending = metrics.task_counts.iter().filter(|(state, _)| PENDING.contains(&state.as_str()));
+            pending.map(|(_, count)| count).sum()
+        };
+        let loads = workers.into_iter().map(|(address, worker)| (address, tasks(worker)));
+        Ok(loads.filter(|(_, load)| *load > 0).collect())
+    }
+
+    fn retire(&self, Retirement { head, workers, python, within }: Retirement<'_>) -> Tell {
+        let within = within.to_string();
+        // Isolated, so that no folder called distributed is taken for Dask's.
+        let mut command = vec![python, "-I", "-c", DRAIN, head.of(Endpoints::ADDRESS), &within];
+        command.extend(workers.iter().map(|worker| worker.address.as_str()));
+        Tell::Run(Launch::of(&command, &[]))
     }
 
     fn retired(&self, _: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
-        let workers: HashMap<String, IgnoredAny> = read("the scheduler's list of retired workers", answer)?;
-        Ok(workers.into_keys().collect())
+        read("the list of workers that were drained", answer)
     }
 
     fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
-        // What it held is elsewhere by the time of the answer.
+        // What it held is elsewhere by the time of the answer, and the scheduler has told it to end.
         Leaving::Ends(5)
     }
 

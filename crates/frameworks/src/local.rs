@@ -1,6 +1,6 @@
 //! How a framework runs as plain processes on one machine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Framework;
@@ -204,6 +204,12 @@ pub trait LocalFramework: Send + Sync {
 
     /// Reads its answer.
     fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable>;
+
+    /// Asks the head how much each of its workers has to do; the answers are added up.
+    fn ask_load(&self, head: &Contact) -> Vec<Ask>;
+
+    /// Reads one of its answers: the load of workers that are not idle, by their addresses.
+    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable>;
 
     /// Has the head let workers go, with what they hold moved to others first.
     fn retire(&self, retirement: Retirement<'_>) -> Tell;

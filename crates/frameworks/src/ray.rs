@@ -1,10 +1,9 @@
 //! Ray: a head node and worker nodes, each `ray start --block` with the processes below it.
 //!
-//! Nodes are at 127.0.0.2: Ray replaces 127.0.0.1 by an address that others can reach, and that changes with the
-//! network of a laptop. Some of its servers listen on every address all the same; who talks to them has to know the
-//! secret.
+//! All of them listen on the loopback address only. By itself, Ray replaces that by an address that others can reach, and
+//! that changes with the network of a laptop; nodes and clients are told not to.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
@@ -26,7 +25,7 @@ use crate::local::{
 pub(crate) struct Ray;
 
 /// Where nodes are.
-const HOST: &str = "127.0.0.2";
+const HOST: &str = "127.0.0.1";
 
 /// The port of the global control service, which nodes and programs on this machine connect to.
 const GCS: &str = "gcs";
@@ -43,6 +42,12 @@ const ALIVE: &str = "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filte
 /// An actor that has not ended; more than one need not be known.
 const ACTORS: &str = "/api/v0/actors?filter_keys=state&filter_predicates=%21%3D&filter_values=DEAD&limit=1";
 
+/// Tasks that run, and actors that live, busy or not: each occupies its node.
+const OCCUPANTS: [&str; 2] = [
+    "/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=RUNNING&limit=10000",
+    "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000",
+];
+
 /// What nodes and clients are told of the secret.
 const AUTH_MODE: &str = "RAY_AUTH_MODE";
 const AUTH_TOKEN: &str = "RAY_AUTH_TOKEN";
@@ -50,6 +55,12 @@ const TOKEN: &str = "token";
 
 /// How long a node that is told to end drains itself: those that should have drained have, before they are told.
 const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
+
+/// Has clients take a loopback address for what it is. Nodes are told by their program.
+const LOOPBACK: (&str, &str) = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0");
+
+/// Starts a node.
+const NODE: &str = include_str!("ray/node.py");
 
 /// What a head is told beside.
 const HEAD: [(&str, &str); 4] = [
@@ -111,7 +122,7 @@ impl LocalFramework for Ray {
             "--include-dashboard",
             "true",
             "--dashboard-host",
-            "127.0.0.1",
+            HOST,
             "--dashboard-port",
             &port(DASHBOARD),
             "--temp-dir",
@@ -155,6 +166,25 @@ impl LocalFramework for Ray {
         }
         let live = |node: Listed| LiveWorker { name: node.node_name, address: node.node_id };
         Ok(workers.into_iter().map(live).collect())
+    }
+
+    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
+        OCCUPANTS.iter().map(|path| http(head, path)).collect()
+    }
+
+    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+        #[derive(Deserialize)]
+        struct Occupant {
+            node_id: Option<String>,
+        }
+        let mut loads = HashMap::new();
+        for node in listed::<Occupant>("the head's list of tasks or actors", answer)?
+            .into_iter()
+            .filter_map(|occupant| occupant.node_id)
+        {
+            *loads.entry(node).or_default() += 1;
+        }
+        Ok(loads)
     }
 
     fn retire(&self, Retirement { head, workers, python, within }: Retirement<'_>) -> Tell {
@@ -216,6 +246,7 @@ impl LocalFramework for Ray {
             ("RAY_ADDRESS", head.of(Endpoints::ADDRESS)),
             // Where jobs are submitted to.
             ("RAY_API_SERVER_ADDRESS", head.of(Endpoints::DASHBOARD)),
+            LOOPBACK,
         ];
         known.extend(authentication(&head.secret));
         known.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -229,7 +260,7 @@ impl LocalFramework for Ray {
 fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
     let (objects, memory) = (objects(seat.shape).to_string(), memory(seat, cpus).to_string());
     let (cpus, gpus) = (cpus.to_string(), seat.shape.gpu.unwrap_or(0).to_string());
-    let mut command = vec![seat.python, "-m", "ray.scripts.scripts", "start", "--block"];
+    let mut command = vec![seat.python, "-c", NODE, "start", "--block"];
     command.extend(own);
     command.extend(["--node-ip-address", HOST, "--node-name", seat.name]);
     command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus]);
@@ -278,8 +309,8 @@ fn endpoints(ports: &Ports) -> Endpoints {
     let port = |name: &str| ports.get(name).copied().unwrap_or(0);
     Endpoints::default()
         .with(Endpoints::ADDRESS, format!("{HOST}:{}", port(GCS)))
-        .with(CLIENT, format!("ray://127.0.0.1:{}", port(CLIENT)))
-        .with(Endpoints::DASHBOARD, format!("http://127.0.0.1:{}", port(DASHBOARD)))
+        .with(CLIENT, format!("ray://{HOST}:{}", port(CLIENT)))
+        .with(Endpoints::DASHBOARD, format!("http://{HOST}:{}", port(DASHBOARD)))
 }
 
 /// Whole ones, as Ray counts them.

@@ -1,6 +1,6 @@
 //! Spark standalone: a master and its workers.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
@@ -9,7 +9,7 @@ use muster_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::ask::{Ask, Method, Unreadable, json as read};
+use crate::ask::{Ask, Unreadable, json as read};
 use crate::contact::Contact;
 use crate::endpoints::Endpoints;
 use crate::local::{
@@ -147,10 +147,29 @@ impl LocalFramework for Spark {
         Ok(alive.map(|worker| LiveWorker { name: worker.host, address: worker.webuiaddress }).collect())
     }
 
+    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
+        vec![self.ask_workers(head)]
+    }
+
+    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+        #[derive(Deserialize)]
+        struct Answer {
+            workers: Vec<Worker>,
+        }
+        #[derive(Deserialize)]
+        struct Worker {
+            webuiaddress: String,
+            coresused: u64,
+        }
+        let Answer { workers } = read("the master's list of workers", answer)?;
+        let busy = workers.into_iter().filter(|worker| worker.coresused > 0);
+        Ok(busy.map(|worker| (worker.webuiaddress, worker.coresused)).collect())
+    }
+
     fn retire(&self, Retirement { head, workers, .. }: Retirement<'_>) -> Tell {
         let hosts: Vec<String> = workers.iter().map(|worker| format!("host={}", worker.name)).collect();
         let url = format!("{}workers/kill/?{}", head.of(Endpoints::DASHBOARD), hosts.join("&"));
-        Tell::Ask(Ask { method: Method::Post, ..Ask::get(url) })
+        Tell::Ask(Ask::post(url))
     }
 
     fn retired(&self, workers: &[LiveWorker], _: &[u8]) -> Result<HashSet<String>, Unreadable> {

@@ -114,8 +114,8 @@ where
 pub(crate) trait Takes<K>: Send + Sync {
     /// All is about to be told.
     fn begin(&self) -> u64;
-    /// A thing is so now; told on, unless all is being told.
-    fn take(&self, thing: K, tell: bool);
+    /// A thing is so now; told on, unless all is being listed since a moment.
+    fn take(&self, thing: K, listed_since: Option<u64>);
     /// A thing is gone.
     fn drop(&self, thing: K);
     /// All was told, since that moment.
@@ -134,12 +134,12 @@ async fn take_in<K>(
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => begun = takes.begin(),
-            Ok(Event::InitApply(thing)) => takes.take(thing, false),
+            Ok(Event::InitApply(thing)) => takes.take(thing, Some(begun)),
             Ok(Event::InitDone) => {
                 takes.complete(begun);
                 told_all = true;
             }
-            Ok(Event::Apply(thing)) => takes.take(thing, true),
+            Ok(Event::Apply(thing)) => takes.take(thing, None),
             Ok(Event::Delete(thing)) => takes.drop(thing),
             Err(error) => return Ended { why: refusal::of_watch(error), told_all },
         }

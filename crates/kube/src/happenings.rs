@@ -62,8 +62,8 @@ impl<F: Fn(&str) + Send + Sync> Takes<LeanEvent> for Heralds<F> {
         0
     }
 
-    fn take(&self, event: LeanEvent, tell: bool) {
-        if let Some(about) = self.happenings.take(event).filter(|_| tell) {
+    fn take(&self, event: LeanEvent, listed_since: Option<u64>) {
+        if let Some(about) = self.happenings.take(event).filter(|_| listed_since.is_none()) {
             (self.tell)(&about);
         }
     }

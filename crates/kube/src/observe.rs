@@ -67,7 +67,7 @@ pub(crate) fn observed(
             unfinished: !flavor.is_whole(&words),
             missing: flavor.missing(&key.name, &words),
             workers_outlive_head: root.words.head_remembers,
-            pending: pending(flavor, root, &words, refused.is_empty(), others.now),
+            pending: pending(flavor, site, root, refused.is_empty(), others.now),
             refused,
         }),
         external_events: last(site.uids().flat_map(others.heard).collect()),
@@ -108,20 +108,30 @@ pub(crate) const NOTICED_WITHIN: TimeSpan = TimeSpan::from_secs(30);
 /// What everything waits for, beside pods that say so themselves.
 fn pending(
     flavor: &dyn Flavor,
+    site: &Site,
     root: &ObjectFacts,
-    words: &[&Words],
     accepted: bool,
     now: Timestamp,
 ) -> Vec<String> {
-    let mut pending: Vec<String> = words.iter().flat_map(|words| words.pending.clone()).collect();
+    let mut pending: Vec<String> = site.words().iter().flat_map(|words| words.pending.clone()).collect();
     pending.extend(waits_to_go(root));
+    let Some(operator) = flavor.operator().filter(|_| accepted) else { return pending };
+    let seconds = NOTICED_WITHIN.secs();
     let overdue = root.made_at.is_some_and(|made_at| now.since(made_at) >= NOTICED_WITHIN);
-    let unnoticed = overdue && accepted && !root.words.noticed;
-    if let Some(operator) = flavor.operator().filter(|_| unnoticed) {
-        let seconds = NOTICED_WITHIN.secs();
+    if overdue && !root.words.noticed {
         pending.push(format!("{operator} has not taken note of it within {seconds} seconds: is it running?"));
+    } else if site.unanswered_for(now).is_some_and(|time| time >= NOTICED_WITHIN) && !has_its_size(site) {
+        pending.push(format!("{operator} has not acted on it for {seconds} seconds: is it running?"));
     }
     pending
+}
+
+/// Whether there are as many workers as there should be.
+fn has_its_size(site: &Site) -> bool {
+    let words = site.words();
+    let desired: u32 = groups(&words).iter().map(|group| group.desired).sum();
+    let workers = site.members().filter(|pod| pod.member.role == NodeRole::Worker && !pod.leaving).count();
+    usize::try_from(desired).is_ok_and(|desired| desired == workers)
 }
 
 /// What keeps an object from going that was deleted.

@@ -19,6 +19,7 @@ use muster_core::node::{Node, NodeRole, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
+use muster_engine::ports::keyed_lock::KeyedLock;
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, DiscoveredCluster, FencedCall, INVALID, LogQuery, MemberId, Membership,
     ObjectState, Observed, OperatorCapabilities, OperatorProvider, Provider, ProviderError, WorldChange,
@@ -59,6 +60,8 @@ pub(crate) struct Operated {
     client: Client,
     last_words: LastWords,
     framework_client: FrameworkClient,
+    /// Held while an object of a cluster is being created.
+    creations: Arc<KeyedLock<Key>>,
     changes: broadcast::Sender<WorldChange>,
 }
 
@@ -90,6 +93,7 @@ impl Operated {
             client,
             last_words,
             framework_client,
+            creations: Arc::default(),
             changes,
         }
     }
@@ -357,9 +361,8 @@ impl OperatorProvider for Operated {
             if root.is_none() {
                 marks::dress(&mut manifest.body, &call.cluster.labels, &call.cluster.annotations);
             }
-            let (kind, owner) = (manifest.kind, root.as_ref().filter(|_| manifest.owned));
-            let made = self.writer.make(manifest, owner, call.cluster.id, call.fence).await?;
-            stand.take(kind, &made);
+            let owner = root.as_ref().filter(|_| manifest.owned);
+            let made = self.make(&stand, manifest, owner, call).await?;
             root.get_or_insert(made);
         }
         Ok(())
@@ -416,6 +419,12 @@ impl OperatorProvider for Operated {
         let stand = self.stand(call.cluster)?;
         self.make_whole(&stand, call, call.cluster).await?;
         let site = stand.look()?;
+        if !site.is_known_to_operator() {
+            let operator = stand.flavor.operator().unwrap_or("Kubernetes");
+            return Err(ProviderError::not_yet(format!(
+                "{operator} has not taken note of its newest pods yet"
+            )));
+        }
         for pod in site.pods().filter(|pod| old.iter().any(|old| old.uid == pod.uid)) {
             self.writer.delete(&POD, &stand.key.namespace, &pod.name, &pod.uid).await?;
         }

@@ -17,8 +17,9 @@ use muster_core::cluster::Cluster;
 use muster_core::ids::{InstanceId, NodeId};
 use muster_core::node::{Node, Observation};
 use muster_core::profile::{Profile, ProfileType};
+use muster_engine::ports::keyed_lock::KeyedLock;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
+    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Made, Membership, NodeProvider, NodeResult,
     Observed, Provider, ProviderError, WorldChange,
 };
 use muster_frameworks::kubernetes::POD;
@@ -53,6 +54,8 @@ pub(crate) struct Pods {
     certain: Certain,
     writer: Writer,
     table: Arc<Table>,
+    /// Held while the pod of a node is being created.
+    creations: Arc<KeyedLock<NodeId>>,
     changes: broadcast::Sender<WorldChange>,
 }
 
@@ -97,7 +100,8 @@ impl Pods {
         }
         let (client, instance, certain) = (client.clone(), instance.clone(), certain.clone());
         let writer = Writer::new(client.clone(), fences.clone());
-        Self { instance, namespaces, client, certain, writer, table, changes }
+        let creations = Arc::default();
+        Self { instance, namespaces, client, certain, writer, table, creations, changes }
     }
 }
 
@@ -199,6 +203,19 @@ impl NodeProvider for Pods {
 
     fn obstacles(&self, _: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
         self.table.obstacles(starting)
+    }
+
+    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+        let made = self.table.marked(&self.writer.fences)?;
+        Ok(made.into_iter().map(Made::Node).collect())
+    }
+
+    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
+        let Made::Node(node) = stray else { return Ok(()) };
+        for pod in self.table.marked_with(node, &self.writer.fences) {
+            self.remove(&pod).await?;
+        }
+        Ok(())
     }
 
     async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {

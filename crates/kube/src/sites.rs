@@ -168,19 +168,20 @@ impl Sites {
         self.state.lock().stale.add(watch.index, watch.namespace.clone(), why);
     }
 
-    /// An object is so now. Told, unless all is being told.
-    pub(crate) fn take_object(&self, watched: &Watched, object: &Value, tell: bool) {
+    /// An object is so now. If it was read since a moment, what was known before that is older, whatever its version.
+    pub(crate) fn take_object(&self, since: Option<u64>, watched: &Watched, object: &Value, tell: bool) {
         let Some(words) = self.flavor.read(watched.kind, object) else { return };
         let facts = ObjectFacts::read(watched.kind, object, words);
         let key = Key { namespace: facts.namespace.clone(), name: facts.words.cluster.clone() };
         let (cluster, noticed) = (facts.cluster, facts.words.noticed);
         let mut is_new_root = false;
-        let changed = self.with_site(key, &facts.uid.clone(), |site, moment| match watched.part {
+        let changed = self.with_site(key, &facts.uid.clone(), since, |site, arrival| match watched.part {
             Part::Root => {
                 is_new_root = site.root.as_ref().is_none_or(|root| root.value.uid != facts.uid);
-                site.take_root(facts, moment)
+                site.take_root(facts, arrival)
             }
-            Part::More | Part::Maker => site.take_more(facts, moment),
+            Part::More => site.take_more(facts, arrival),
+            Part::Maker => site.take_made(facts, arrival),
         });
         if is_new_root && !noticed {
             self.tell_later(cluster);
@@ -207,12 +208,13 @@ impl Sites {
         self.tell_of(changed);
     }
 
-    /// A pod is so now.
-    pub(crate) fn take_pod(&self, pod: LeanPod, tell: bool) {
+    /// A pod is so now, and was read since that moment if one is given.
+    pub(crate) fn take_pod(&self, since: Option<u64>, pod: LeanPod, tell: bool) {
         let namespace = pod.namespace().to_owned();
         let Some(facts) = pod.facts(self.flavor) else { return };
         let key = Key { namespace, name: facts.member.cluster.clone() };
-        let changed = self.with_site(key, &facts.uid.clone(), |site, moment| site.take_pod(facts, moment));
+        let changed =
+            self.with_site(key, &facts.uid.clone(), since, |site, arrival| site.take_pod(facts, arrival));
         self.tell_of(changed.filter(|_| tell));
     }
 
@@ -230,17 +232,18 @@ impl Sites {
         &self,
         key: Key,
         uid: &str,
-        change: impl FnOnce(&mut Site, u64) -> bool,
+        read_since: Option<u64>,
+        change: impl FnOnce(&mut Site, Arrival) -> bool,
     ) -> Option<ClusterId> {
         let mut state = self.state.lock();
         if state.graves.contains(uid) {
             return None;
         }
         state.moment += 1;
-        let moment = state.moment;
+        let arrival = Arrival { moment: state.moment, read_since };
         state.places.insert(uid.to_owned(), key.clone());
         let site = state.sites.entry(key).or_default();
-        change(site, moment).then_some(site.cluster).flatten()
+        change(site, arrival).then_some(site.cluster).flatten()
     }
 
     fn without(&self, key: &Key, uid: &str, change: impl FnOnce(&mut Site)) -> Option<ClusterId> {
@@ -314,6 +317,14 @@ impl Graves {
     }
 }
 
+/// When something arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    moment: u64,
+    /// It was read since then; what is told by a watch may be older than that.
+    read_since: Option<u64>,
+}
+
 /// A thing, and when it was last told of.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told<T> {
@@ -323,10 +334,12 @@ pub(crate) struct Told<T> {
 
 impl<T: PartialEq> Told<T> {
     /// Takes what is told now, unless that is older; whether it says something else than before.
-    fn take(&mut self, value: T, moment: u64, version: impl Fn(&T) -> (&str, &str)) -> bool {
-        self.moment = moment;
+    fn take(&mut self, value: T, arrival: Arrival, version: impl Fn(&T) -> (&str, &str)) -> bool {
+        // A Kubernetes that was restored from a backup has lower versions than it had before.
+        let is_read = arrival.read_since.is_some_and(|since| self.moment < since);
+        self.moment = arrival.moment;
         let ((uid, now), (known, then)) = (version(&value), version(&self.value));
-        if (uid == known && is_older(now, then)) || self.value == value {
+        if (uid == known && is_older(now, then) && !is_read) || self.value == value {
             return false;
         }
         self.value = value;

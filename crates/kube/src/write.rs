@@ -13,6 +13,7 @@ use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
 use muster_frameworks::kubernetes::{Kind, Manifest, POD};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 
 use crate::facts::ObjectFacts;
 use crate::fences::Fences;
@@ -83,10 +84,10 @@ impl Writer {
         mut manifest: Manifest,
         node: NodeId,
         fence: Fence,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<Value, ProviderError> {
         marks::mark_node(&mut manifest.body, node, &self.fences.written(fence));
         let node = node.to_string();
-        self.post(manifest, fence, &|pod| pod["metadata"]["labels"][marks::NODE] == *node).await.map(drop)
+        self.post(manifest, fence, &|pod| pod["metadata"]["labels"][marks::NODE] == *node).await
     }
 
     /// Makes an object, unless `ours` recognises the one that has its name.
@@ -356,6 +357,14 @@ fn place(body: &Value) -> (String, String) {
 
 fn test(path: &str, value: &Value) -> Value {
     json!({"op": "test", "path": path, "value": value})
+}
+
+/// Goes on when whoever waits for it is dropped.
+pub(crate) async fn detached<T: Send + 'static>(
+    write: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
+) -> Result<T, ProviderError> {
+    let failed = |error: JoinError| Err(ProviderError::transient("Interrupted", error.to_string()));
+    tokio::spawn(write).await.unwrap_or_else(failed)
 }
 
 /// Waits for an answer, but not for ever.

@@ -2,7 +2,6 @@
 
 pub mod environments;
 mod files;
-mod one_each;
 mod processes;
 pub mod shim;
 mod simulated;

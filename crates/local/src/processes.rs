@@ -5,6 +5,8 @@
 
 mod activity;
 mod capacity;
+mod census;
+mod devices;
 mod ending;
 mod exits;
 mod head;
@@ -24,7 +26,7 @@ mod stop;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,14 +41,15 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, LogQuery, Membership, NodeProvider, NodeResult, Observed,
-    Provider, ProviderError, UpdateOutcome, WorldChange,
+    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Made, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
 
 use crate::environments::Environments;
 use crate::shim::{LogLimits, NodeFolder, Refused, Shims};
+use census::Census;
 use exits::Exits;
 use kind::Kind;
 use place::Places;
@@ -66,6 +69,8 @@ pub struct Settings {
     pub start_within: Duration,
     /// How many accelerators there are; counted if nothing is said.
     pub gpus: Option<u32>,
+    /// Which database has the rows of what runs here.
+    pub database: String,
 }
 
 /// The provider of local processes. Handles are cheap to clone.
@@ -84,6 +89,8 @@ struct Inner {
     exits: Exits,
     chosen: Chosen,
     turns: Turns,
+    census: Census,
+    choosing_devices: parking_lot::Mutex<()>,
 }
 
 impl Processes {
@@ -93,9 +100,20 @@ impl Processes {
         let framework_client = FrameworkClient::new(HashMap::new());
         let exits = Exits::new(shims.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (chosen, turns) = (Chosen::default(), Turns::new(cores));
-        let inner =
-            Inner { instance, settings, places, shims, environments, framework_client, exits, chosen, turns };
+        let (chosen, turns, census) = (Chosen::default(), Turns::new(cores), Census::default());
+        let inner = Inner {
+            instance,
+            settings,
+            places,
+            shims,
+            environments,
+            framework_client,
+            exits,
+            chosen,
+            turns,
+            census,
+            choosing_devices: parking_lot::Mutex::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -151,7 +169,14 @@ impl Provider for Processes {
         }
     }
 
-    async fn admit(&self, profile: &Profile, _: Option<&str>) -> Result<(), ProviderError> {
+    async fn admit(&self, profile: &Profile, flavor: Option<&str>) -> Result<(), ProviderError> {
+        if let Some(flavor) = flavor {
+            let message = format!(
+                "flavor '{flavor}' is for Kubernetes, and provider 'local' has no flavors: leave it out, or choose \
+                 another provider"
+            );
+            return Err(ProviderError::permanent(INVALID, message));
+        }
         self.inner.has_framework(profile).await
     }
 
@@ -201,8 +226,16 @@ impl Provider for Processes {
         Ok(self.inner.since_start(target.cluster.id, said))
     }
 
+    async fn load(
+        &self,
+        target: ClusterTarget<'_>,
+        nodes: &[Node],
+    ) -> Result<HashMap<NodeId, u64>, ProviderError> {
+        self.inner.load(target, nodes).await
+    }
+
     fn changes(&self) -> BoxStream<'static, WorldChange> {
-        self.inner.exits.changes()
+        futures::stream::select(self.inner.exits.changes(), Arc::clone(&self.inner).losses()).boxed()
     }
 }
 
@@ -233,9 +266,24 @@ impl NodeProvider for Processes {
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.inner.clear(call).await
     }
+
+    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+        let (places, database) = (self.inner.places.clone(), self.inner.settings.database.clone());
+        let listed = tokio::task::spawn_blocking(move || places.made_with(&database)).await;
+        let failed = |error| on_disk("the folders of clusters cannot be listed", &error);
+        listed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
+    }
+
+    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
+        self.inner.remove_stray(stray).await
+    }
 }
 
 impl Inner {
+    fn note_database(&self, folder: &Path) -> std::io::Result<()> {
+        Places::note_database(folder, &self.settings.database)
+    }
+
     /// Where a node's files are. Those of a framework's nodes go with their cluster; others may leave theirs.
     fn folder(&self, target: ClusterTarget<'_>, node: NodeId) -> NodeFolder {
         match Kind::of(&target.profile.kind) {

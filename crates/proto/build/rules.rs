@@ -17,6 +17,7 @@ pub(crate) struct Method {
     pub(crate) request: String,
     pub(crate) request_type: String,
     pub(crate) response_type: String,
+    pub(crate) refuses_unknown_names: bool,
     pub(crate) streaming: bool,
     /// The array that an answer always has: its name in the message and in JSON.
     pub(crate) list: Option<(String, String)>,
@@ -32,6 +33,9 @@ pub(crate) struct Rule {
 
 const VERBS: [(&str, &str); 5] =
     [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
+
+/// The packages whose requests may have fields that their messages do not have.
+const LENIENT_PACKAGES: [&str; 0] = [];
 
 /// All services, in the order of the files.
 pub(crate) fn services(pool: &DescriptorPool) -> Result<Vec<Service>, String> {
@@ -68,6 +72,7 @@ fn read_method(method: &MethodDescriptor, http: &ExtensionDescriptor) -> Result<
         request: method.input().full_name().to_owned(),
         request_type: rust_type(method.input().full_name()),
         response_type: rust_type(output.full_name()),
+        refuses_unknown_names: !LENIENT_PACKAGES.contains(&method.parent_file().package_name()),
         streaming: method.is_server_streaming(),
         list,
         rules,

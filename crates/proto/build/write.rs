@@ -21,8 +21,10 @@ pub(crate) fn rest(services: &[Service]) -> String {
 
 fn table_row(method: &Method) -> String {
     let rules: String = method.rules.iter().map(rule).collect();
+    let unknown_names = if method.refuses_unknown_names { "Refused" } else { "Ignored" };
     format!(
-        "Method {{ grpc_path: {:?}, request: {:?}, streaming: {}, rules: &[{rules}] }},\n",
+        "Method {{ grpc_path: {:?}, request: {:?}, unknown_names: UnknownNames::{unknown_names}, streaming: {}, \
+         rules: &[{rules}] }},\n",
         method.grpc_path, method.request, method.streaming
     )
 }

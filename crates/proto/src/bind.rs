@@ -1,19 +1,23 @@
 //! Makes one request of what came in the path, the query and the body.
 
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
 use crate::descriptor;
-use crate::query::{self, BadParameter};
+use crate::names::{self, is_ours};
+use crate::query::{self, BadParameter, Bound};
 use crate::rest::{Body, Method, Rule};
 
 #[cfg(test)]
 mod tests;
 
+/// The fields of a mutation that its body may have beside those of the message that the body is.
+const MUTATION_FIELDS: [&str; 3] = ["wait_for", "wait_timeout", "request_id"];
+
 /// A request that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
-    /// A value of the path or the query.
+    /// A name or a value that cannot be used.
     #[error(transparent)]
     Parameter(#[from] BadParameter),
     /// A body that is JSON, but no object.
@@ -22,23 +26,22 @@ pub enum BadRequest {
     /// One field under both of its names.
     #[error("the body has '{0}' twice, once in each spelling: give it once")]
     Twice(String),
-    /// The path says one thing and the body another.
-    #[error(
-        "{field} is '{path}' in the path and {body} in the body: leave it out of the body, or make both the same"
-    )]
+    /// The path says one thing, and the body or the query another.
+    #[error("{field} is '{path}' in the path and {other} beside it: leave that out, or make both the same")]
     Differs {
         /// The field.
         field: String,
         /// Its value in the path.
         path: String,
-        /// Its value in the body.
-        body: String,
+        /// Its value in the body or the query.
+        other: String,
     },
 }
 
 /// Puts a request together: the query first, over it the body, over it the path.
 ///
-/// Unknown names are ignored. Without a mask a PATCH changes the fields that its body has.
+/// Unknown names are refused or ignored, as the method's package does. Without a mask a PATCH changes the fields that its
+/// body has.
 pub fn request(
     method: &Method,
     rule: &Rule,
@@ -48,20 +51,27 @@ pub fn request(
 ) -> Result<Map<String, Value>, BadRequest> {
     let message =
         descriptor::message(method.request).expect("methods and descriptors are made of the same files");
-    let bound: Vec<&str> = rule.parameters().chain(body_field(rule)).collect();
-    let mut request = query::read(&message, query, &bound)?;
+    let in_path: Vec<&str> = rule.parameters().collect();
+    let bound = Bound { path: &in_path, body: body_field(rule) };
+    let mut request = query::read(&message, query, bound, method.unknown_names)?;
     let mut mask = None;
     match (rule.body, body) {
         (Body::Whole, Some(body)) => {
-            for (name, value) in known(&message, object(&message, body)?)? {
-                request.insert(name, value);
-            }
+            let mut body = object(body)?;
+            names::check(&fields(&message), &body, "", method.unknown_names)?;
+            drop_nulls(&message, &mut body);
+            request.extend(take_known(&fields(&message), &mut body));
         }
         (Body::Field(name), Some(body)) => {
             if let Some(field) = query::field(&message, name)
                 && let Kind::Message(inner) = field.kind()
             {
-                let body = object(&inner, body)?;
+                let mut body = object(body)?;
+                let beside = mutation_fields(&message, &inner);
+                let allowed = [fields(&inner), beside.clone()].concat();
+                names::check(&allowed, &body, &format!("{name}."), method.unknown_names)?;
+                drop_nulls(&inner, &mut body);
+                request.extend(take_known(&beside, &mut body));
                 mask = Some(paths_of(&inner, &body));
                 request.insert(field.json_name().to_owned(), Value::Object(body));
             }
@@ -79,6 +89,16 @@ pub fn request(
     Ok(request)
 }
 
+fn fields(message: &MessageDescriptor) -> Vec<FieldDescriptor> {
+    message.fields().collect()
+}
+
+/// Those of the common fields of mutations that a request has, and the message of its body has not.
+fn mutation_fields(request: &MessageDescriptor, body: &MessageDescriptor) -> Vec<FieldDescriptor> {
+    let own = MUTATION_FIELDS.iter().filter(|name| query::field(body, name).is_none());
+    own.filter_map(|name| query::field(request, name)).collect()
+}
+
 fn body_field(rule: &Rule) -> Option<&'static str> {
     match rule.body {
         Body::Field(name) => Some(name),
@@ -86,13 +106,10 @@ fn body_field(rule: &Rule) -> Option<&'static str> {
     }
 }
 
-/// The members of a body; what is null is as good as absent.
-fn object(message: &MessageDescriptor, body: Value) -> Result<Map<String, Value>, BadRequest> {
+/// The members of a body.
+fn object(body: Value) -> Result<Map<String, Value>, BadRequest> {
     Err(BadRequest::NotAnObject(match body {
-        Value::Object(mut map) => {
-            drop_nulls(message, &mut map);
-            return Ok(map);
-        }
+        Value::Object(map) => return Ok(map),
         Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
@@ -124,16 +141,14 @@ fn drop_nulls(message: &MessageDescriptor, body: &mut Map<String, Value>) {
     }
 }
 
-/// The members that are fields of the message, under their JSON names.
-fn known(message: &MessageDescriptor, body: Map<String, Value>) -> Result<Map<String, Value>, BadRequest> {
+/// Removes the members that are these fields, and returns them under their JSON names.
+fn take_known(fields: &[FieldDescriptor], body: &mut Map<String, Value>) -> Map<String, Value> {
     let mut known = Map::new();
-    for (name, value) in body {
-        let Some(field) = query::field(message, &name) else { continue };
-        if known.insert(field.json_name().to_owned(), value).is_some() {
-            return Err(BadRequest::Twice(field.name().to_owned()));
-        }
+    for field in fields {
+        let value = body.remove(field.name()).or_else(|| body.remove(field.json_name()));
+        known.extend(value.map(|value| (field.json_name().to_owned(), value)));
     }
-    Ok(known)
+    known
 }
 
 fn put_path(
@@ -146,10 +161,10 @@ fn put_path(
     let Some((field, value)) = value else { return Ok(()) };
     let earlier = request.insert(field.json_name().to_owned(), value.clone());
     match earlier {
-        Some(body) if body != value && body != Value::String(String::new()) => Err(BadRequest::Differs {
+        Some(other) if other != value && other != Value::String(String::new()) => Err(BadRequest::Differs {
             field: field.name().to_owned(),
             path: given.to_owned(),
-            body: body.as_str().map_or_else(|| body.to_string(), |text| format!("'{text}'")),
+            other: other.as_str().map_or_else(|| other.to_string(), |text| format!("'{text}'")),
         }),
         _ => Ok(()),
     }
@@ -187,9 +202,4 @@ fn collect_paths(
             _ => paths.push(path),
         }
     }
-}
-
-/// Well-known types are values, not messages with fields.
-fn is_ours(message: &MessageDescriptor) -> bool {
-    !message.full_name().starts_with("google.protobuf.")
 }

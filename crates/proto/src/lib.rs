@@ -6,6 +6,7 @@
 pub mod bind;
 pub mod descriptor;
 mod explain;
+pub mod names;
 pub mod query;
 pub mod rest;
 pub mod rpc;

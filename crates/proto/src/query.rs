@@ -5,12 +5,14 @@ use std::str::FromStr;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
+use crate::names::UnknownName;
+use crate::rest::UnknownNames;
 use crate::wkt::{Duration, Timestamp};
 
 #[cfg(test)]
 mod tests;
 
-/// A parameter whose value cannot be read.
+/// A parameter or field that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadParameter {
     /// Not of the field's type.
@@ -31,6 +33,15 @@ pub enum BadParameter {
         /// How often.
         count: usize,
     },
+    /// A name that no field has.
+    #[error("{0}")]
+    Unknown(UnknownName),
+    /// A part of what the body is.
+    #[error("{name} cannot be given in the query: it belongs in the body")]
+    InBody {
+        /// The parameter.
+        name: String,
+    },
     /// A field that holds more than text can say.
     #[error("{name} cannot be given in the query: it is an object")]
     Object {
@@ -44,11 +55,28 @@ pub(crate) fn field(message: &MessageDescriptor, name: &str) -> Option<FieldDesc
     message.get_field_by_name(name).or_else(|| message.get_field_by_json_name(name))
 }
 
-/// Reads a query string into a JSON object. Unknown parameters are ignored, and so are fields that `bound` names.
+/// Whether this is one of the spellings of a field.
+pub(crate) fn has_name(field: &FieldDescriptor, name: &str) -> bool {
+    field.name() == name || field.json_name() == name
+}
+
+/// The fields that other parts of a request fill.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bound<'r> {
+    /// By segments of the path.
+    pub path: &'r [&'r str],
+    /// By the body.
+    pub body: Option<&'r str>,
+}
+
+/// Reads a query string into a JSON object.
+///
+/// Where unknown names are ignored, so are the fields that are bound; otherwise those of the path may be repeated here.
 pub fn read(
     message: &MessageDescriptor,
     query: &str,
-    bound: &[&str],
+    bound: Bound<'_>,
+    unknown: UnknownNames,
 ) -> Result<Map<String, Value>, BadParameter> {
     let mut given: Vec<(String, Vec<String>)> = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -59,12 +87,18 @@ pub fn read(
     }
     let mut object = Map::new();
     for (name, values) in given {
-        let top = name.split('.').next().unwrap_or_default();
-        let top = field(message, top);
-        if top.is_none_or(|top| bound.contains(&top.name())) {
-            continue;
+        let top = field(message, name.split('.').next().unwrap_or_default());
+        let is = |bound: &str| top.as_ref().is_some_and(|top| top.name() == bound);
+        let in_body = bound.body.is_some_and(is);
+        match unknown {
+            UnknownNames::Ignored if in_body || bound.path.iter().any(|name| is(name)) => continue,
+            UnknownNames::Refused if in_body => return Err(BadParameter::InBody { name }),
+            _ => {}
         }
-        put(message, &mut object, &name, &name, &values)?;
+        match put(message, &mut object, &name, &name, &values) {
+            Err(BadParameter::Unknown(_)) if unknown == UnknownNames::Ignored => {}
+            result => result?,
+        }
     }
     Ok(object)
 }
@@ -88,19 +122,27 @@ fn put(
     values: &[String],
 ) -> Result<(), BadParameter> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let Some(field) = field(message, first) else { return Ok(()) };
-    let Some(rest) = rest else {
-        object.insert(field.json_name().to_owned(), leaf(&field, name, values)?);
-        return Ok(());
+    let unknown =
+        |fields: &[FieldDescriptor], part: &str| BadParameter::Unknown(UnknownName::new(name, part, fields));
+    let Some(field) = field(message, first) else {
+        return Err(unknown(&message.fields().collect::<Vec<_>>(), first));
     };
-    let Kind::Message(inner) = field.kind() else { return Ok(()) };
+    let Some(rest) = rest else {
+        let earlier = object.insert(field.json_name().to_owned(), leaf(&field, name, values)?);
+        // The other spelling.
+        return match earlier {
+            Some(_) => Err(BadParameter::Several { name: name.to_owned(), count: values.len() + 1 }),
+            None => Ok(()),
+        };
+    };
+    let Kind::Message(inner) = field.kind() else { return Err(unknown(&[], rest)) };
     if field.is_list() || field.is_map() {
-        return Ok(());
+        return Err(unknown(&[], rest));
     }
     let entry = object.entry(field.json_name()).or_insert_with(|| Value::Object(Map::new()));
     match entry {
         Value::Object(members) => put(&inner, members, rest, name, values),
-        _ => Ok(()),
+        _ => Err(unknown(&[], rest)),
     }
 }
 

@@ -45,6 +45,15 @@ impl Rule {
     }
 }
 
+/// What an API package does with fields and parameters that it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownNames {
+    /// The request is refused: a misspelt field must not look as if it had been applied.
+    Refused,
+    /// They have no effect, as clients of existing servers expect.
+    Ignored,
+}
+
 /// A method of a service.
 #[derive(Debug)]
 pub struct Method {
@@ -52,6 +61,8 @@ pub struct Method {
     pub grpc_path: &'static str,
     /// The full name of the message that it takes.
     pub request: &'static str,
+    /// What happens to names in a request that its message does not have.
+    pub unknown_names: UnknownNames,
     /// Whether it answers with a stream.
     pub streaming: bool,
     /// The ways to it over HTTP.

@@ -184,7 +184,7 @@ impl From<QueryError> for ServiceError {
 }
 
 impl From<ProviderError> for ServiceError {
-    fn from(ProviderError { transient, reason, message }: ProviderError) -> Self {
+    fn from(ProviderError { transient, reason, message, .. }: ProviderError) -> Self {
         let kind = if transient { ErrorKind::Unavailable } else { ErrorKind::Impossible };
         Self::new(kind, message).code(reason)
     }

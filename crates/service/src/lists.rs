@@ -29,6 +29,14 @@ use crate::authorize::Denied;
 use crate::error::ServiceError;
 use crate::service::Service;
 
+/// The most objects on one page, whatever a request asks for: no request may fill the memory with rows.
+pub const LONGEST_PAGE: u32 = 1_000;
+
+/// How many objects are on a page of a list; a request that does not say gets the longest page.
+pub fn page_length(asked: Option<u32>) -> u32 {
+    asked.map_or(LONGEST_PAGE, |asked| asked.min(LONGEST_PAGE))
+}
+
 /// A query for a list of one kind of object.
 pub trait ListQuery: Send + Sync {
     /// The kind of object.

@@ -10,8 +10,8 @@ use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::ProfileType;
 use muster_core::time::{TimeSpan, Timestamp};
-use muster_engine::LogLines;
 use muster_engine::ports::provider::{LogQuery, Operation};
+use muster_engine::{Caller, LogLines};
 use muster_store::commands::SignalKind;
 use serde_json::{Map, Value};
 
@@ -85,9 +85,14 @@ impl Service {
         Ok(self.engine.has_user_action(cluster, node).await?)
     }
 
-    /// Cancels, suspends or resumes an action.
-    pub async fn signal(&self, action: &Action, kind: SignalKind) -> Result<Action, ServiceError> {
-        Ok(self.engine.signal(action.id, kind).await?)
+    /// Cancels, suspends or resumes an action; once, however often a caller repeats a request with a request id.
+    pub async fn signal(
+        &self,
+        action: &Action,
+        kind: SignalKind,
+        caller: Option<&Caller>,
+    ) -> Result<Action, ServiceError> {
+        Ok(self.engine.signal(action.id, kind, caller).await?)
     }
 
     /// Completes the lifecycle hook that an action waits for before its node is deleted; idempotent.

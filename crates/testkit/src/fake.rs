@@ -14,7 +14,7 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed, Operation,
+    Capabilities, ClusterTarget, FencedCall, Made, Membership, NodeProvider, NodeResult, Observed, Operation,
     Provider, ProviderError, RECREATE, WorldChange,
 };
 
@@ -138,6 +138,15 @@ impl NodeProvider for Fake {
 
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.world.touch(Verb::Delete, call).await
+    }
+
+    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+        Ok(self.world.running().into_iter().map(Made::Node).collect())
+    }
+
+    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
+        self.world.remove(stray);
+        Ok(())
     }
 }
 

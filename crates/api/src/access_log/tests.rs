@@ -35,3 +35,11 @@ fn two_requests_without_an_id_get_two() {
 fn an_unknown_method_has_no_label_of_its_own() {
     assert_eq!(method_of(&Method::from_bytes(b"BREW").unwrap()), "OTHER");
 }
+
+#[rstest::rstest]
+#[case("/apis/v1alpha2/clusters", "/apis/v1alpha2/clusters")]
+#[case("/clustering/v1/webhooks/0190f3a2/trigger", "/clustering/v1/webhooks/…/trigger")]
+#[case("/clustering/v1/webhooks/0190f3a2", "/clustering/v1/webhooks/…/")]
+fn the_id_of_a_webhook_is_not_logged(#[case] path: &str, #[case] logged: &str) {
+    assert_eq!(logged_path(path), logged);
+}

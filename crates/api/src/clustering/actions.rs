@@ -37,7 +37,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     }
     query.only(&keys(&filters), false)?;
     let wanted = ActionQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, ActionSort::CreatedAt)?,
         names: query.texts("name"),
@@ -96,7 +96,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         Some(Obstacle::ActionStatus(status)) => immutable(&action, status, expected),
         _ => error.into(),
     };
-    let signalled = call.service().signal(&action, signal).await.map_err(refused)?;
+    let signalled = call.service().signal(&action, signal, None).await.map_err(refused)?;
     Ok(shown(call, &signalled).await?.status(StatusCode::ACCEPTED))
 }
 

@@ -1,7 +1,6 @@
 //! A request to the clustering API, parsed as far as every route needs it.
 
 use axum::body::Body;
-use futures::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use muster_core::action::WEBHOOK_REASON;
@@ -15,6 +14,7 @@ use super::query::Query;
 use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 use super::{Clustering, V1};
+use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
 use crate::rest::BODY_LIMIT;
 
@@ -182,18 +182,12 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String,
 
 /// Reads a whole body. A body that is too large is read up to a limit too, since a client reads no response while it sends.
 async fn whole(body: Body) -> Result<Vec<u8>, SenlinError> {
-    let (mut bytes, mut size) = (Vec::new(), 0_usize);
-    let mut chunks = body.into_data_stream();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| SenlinError::form(MALFORMED))?;
-        size = size.saturating_add(chunk.len());
-        if size <= BODY_LIMIT {
-            bytes.extend_from_slice(&chunk);
-        } else if size > READ_LIMIT {
-            break;
-        }
+    match body::read(body, BODY_LIMIT, READ_LIMIT).await {
+        Ok(ReadBody { size, .. }) if size > BODY_LIMIT => Err(SenlinError::too_large(size, BODY_LIMIT)),
+        Ok(ReadBody { bytes, .. }) => Ok(bytes),
+        Err(BodyError::Broken(_)) => Err(SenlinError::form(MALFORMED)),
+        Err(late @ BodyError::Late) => Err(ApiError::from(late).into()),
     }
-    if size > BODY_LIMIT { Err(SenlinError::too_large(size, BODY_LIMIT)) } else { Ok(bytes) }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -207,6 +201,12 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_is_given_up() {
+        let error = whole(body::tests::stalled()).await.expect_err("never whole");
+        assert_eq!((error.response().status().as_u16(), error.message.contains("after 30 s")), (408, true));
+    }
 
     async fn read(kind: Option<&str>, body: &'static str) -> Result<Option<Map<String, Value>>, SenlinError> {
         let mut headers = HeaderMap::new();

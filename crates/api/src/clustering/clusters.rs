@@ -48,7 +48,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "status"]), true)?;
     let wanted = ClusterQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, ClusterSort::InitAt)?,
         names: query.texts("name"),

@@ -25,7 +25,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["oname", "otype", "oid", "cluster_id", "action", "level"]), false)?;
     let wanted = EventQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, EventSort::At)?,
         object_names: query.texts("oname"),

@@ -38,7 +38,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["cluster_id", "name", "status"]), false)?;
     let mut wanted = NodeQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, NodeSort::InitAt)?,
         names: query.texts("name"),

@@ -51,7 +51,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
     let wanted = PolicyQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?.and_then(|marker| marker.parse().ok()),
         sort: query.sort(&SORTS, PolicySort::CreatedAt)?,
         project: None,

@@ -24,7 +24,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
     let wanted = ProfileQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, ProfileSort::CreatedAt)?,
         project: None,

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use muster_service::lists::Direction;
+use muster_service::lists::{Direction, page_length};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -60,11 +60,11 @@ impl Query {
         self.all(key).into_iter().map(str::to_owned).collect()
     }
 
-    /// The most objects on a page.
-    pub(super) fn limit(&self) -> Result<Option<u32>, SenlinError> {
+    /// The most objects on a page. Clients ask for the next page with the last id as marker, until a page is empty.
+    pub(super) fn limit(&self) -> Result<u32, SenlinError> {
         let limit =
             self.last("limit").map(|given| field_reader::count("limit", &Value::String(given.to_owned())));
-        limit.transpose()
+        Ok(page_length(limit.transpose()?))
     }
 
     /// The id of the object after which the page begins.
@@ -144,6 +144,15 @@ mod tests {
         let sort = |query| Query::read(query).sort(&SORTS, 2).unwrap();
         assert_eq!(sort("sort=name,init_at:desc"), [(1, Direction::Ascending), (2, Direction::Descending)]);
         assert_eq!(sort(""), [(2, Direction::Ascending)]);
+    }
+
+    #[rstest]
+    #[case("", 1_000)]
+    #[case("limit=0", 0)]
+    #[case("limit=7", 7)]
+    #[case("limit=100000", 1_000)]
+    fn a_page_has_an_upper_bound(#[case] query: &str, #[case] limit: u32) {
+        assert_eq!(Query::read(query).limit().unwrap(), limit);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     }
     query.only(&keys(&filters), false)?;
     let wanted = ReceiverQuery {
-        limit: query.limit()?,
+        limit: Some(query.limit()?),
         marker: query.marker()?,
         sort: query.sort(&SORTS, ReceiverSort::Name)?,
         project: None,

@@ -202,7 +202,6 @@ async fn serve(
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error =
-        ApiError::unimplemented(format!("{method} is not possible on {path}")).code("MethodNotAllowed");
+    let error = ApiError::wrong_method(format!("{method} is not possible on {path}"));
     SenlinError::from(error).response()
 }

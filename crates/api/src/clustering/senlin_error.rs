@@ -133,6 +133,7 @@ const fn explanation(status: StatusCode) -> &'static str {
         StatusCode::NOT_ACCEPTABLE => {
             "The resource could not be generated that was acceptable to your browser."
         }
+        StatusCode::REQUEST_TIMEOUT => "The server timed out while waiting for the request.",
         StatusCode::CONFLICT => "There was a conflict when trying to complete your request.",
         StatusCode::SERVICE_UNAVAILABLE => {
             "The server is currently unavailable. Please try again at a later time."
@@ -150,6 +151,7 @@ impl From<ApiError> for SenlinError {
             StatusCode::FORBIDDEN => "Forbidden",
             StatusCode::NOT_FOUND => "ResourceNotFound",
             StatusCode::CONFLICT => "ResourceInUse",
+            StatusCode::REQUEST_TIMEOUT => "RequestTimeout",
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => "MethodNotAllowed",
             _ => "InternalError",
         };

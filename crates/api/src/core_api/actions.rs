@@ -9,7 +9,7 @@ use muster_proto::v1alpha2::{
 };
 use muster_proto::wkt;
 use muster_service::lists::{ActionQuery, Authorized, PageRequest};
-use muster_service::{SignalKind, Wait};
+use muster_service::{Caller, SignalKind, Wait};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::clusters::ACTION_SORTS;
@@ -41,8 +41,9 @@ impl CoreApi {
         action: &muster_core::action::Action,
         kind: SignalKind,
         wait: Option<Wait>,
+        caller: &Caller,
     ) -> Result<muster_core::action::Action, ApiError> {
-        let signalled = self.service.signal(action, kind).await?;
+        let signalled = self.service.signal(action, kind, Some(caller)).await?;
         match wait {
             Some(wait) => Ok(self.service.wait_for_end(signalled, wait.at_most).await?),
             None => Ok(signalled),
@@ -108,20 +109,24 @@ impl ActionService for CoreApi {
 
     async fn cancel_action(&self, request: Request<CancelActionRequest>) -> GrpcResult<Action> {
         let access = access(&request)?;
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
         let wait = wait_of(SignalKind::Cancel, &request.wait_for, request.wait_timeout)?;
+        let asked = mutate::canonical!(request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "CancelAction", &asked)?;
         let action = self.find_action(&access, &request.id).await?;
-        let action = self.signal(&action, SignalKind::Cancel, wait).await?;
+        let action = self.signal(&action, SignalKind::Cancel, wait, &caller).await?;
         with_action(convert::action(action.clone()), &action)
     }
 
     async fn signal_action(&self, request: Request<SignalActionRequest>) -> GrpcResult<Action> {
         let access = access(&request)?;
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
         let kind = signal(&request.signal)?;
         let wait = wait_of(kind, &request.wait_for, request.wait_timeout)?;
+        let asked = mutate::canonical!(request);
+        let caller = mutate::caller(&access, &metadata, &request.request_id, "SignalAction", &asked)?;
         let action = self.find_action(&access, &request.id).await?;
-        let action = self.signal(&action, kind, wait).await?;
+        let action = self.signal(&action, kind, wait, &caller).await?;
         with_action(convert::action(action.clone()), &action)
     }
 }

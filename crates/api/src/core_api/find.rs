@@ -6,7 +6,7 @@ use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_core::ids::InvalidId;
 use muster_core::string_enum::UnknownVariant;
-use muster_service::find::{ClusterRef, FindError};
+use muster_service::find::{ClusterRef, FindError, IdentifyError};
 
 use super::CoreApi;
 use crate::access::Access;
@@ -76,12 +76,17 @@ impl CoreApi {
         self.service.find_past_cluster(access, named).await.map_err(|error| not_found(named, error))
     }
 
-    /// The action of this id, if the caller may do this to it.
+    /// The action of this id, or of the only id that begins so, if the caller may do this to it.
     pub(super) async fn find_action(&self, access: &Access, given: &str) -> Result<Action, ApiError> {
         let missing =
             || ApiError::not_found(format!("action '{given}' could not be found")).code("ActionNotFound");
-        let id = given.parse().map_err(|_| missing())?;
-        self.service.find_action(access, id).await?.ok_or_else(missing)
+        let found = self.service.identify_action(access, given).await.map_err(|error| match error {
+            IdentifyError::Ambiguous(_) => ApiError::invalid(format!(
+                "the ids of several actions begin with '{given}': give more characters of the id"
+            )),
+            IdentifyError::Service(error) => error.into(),
+        })?;
+        found.ok_or_else(missing)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reading the body of a request.
 
 use axum::body::Body as HttpBody;
-use futures::StreamExt as _;
 use http::{HeaderMap, header};
 use muster_proto::rest::Body;
 use serde_json::Value;
 
+use crate::body;
 use crate::error::ApiError;
 
 /// The largest body: far larger than any valid request, small enough that clients cannot exhaust the memory.
@@ -20,7 +20,12 @@ pub(super) async fn read(
     if wanted == Body::None {
         return Ok(None);
     }
-    let bytes = bytes(body).await?;
+    let body::ReadBody { bytes, size } = body::read(body, BODY_LIMIT, BODY_LIMIT).await?;
+    if size > BODY_LIMIT {
+        return Err(ApiError::too_large(format!(
+            "the body is larger than the {BODY_LIMIT} bytes that are read: send less"
+        )));
+    }
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -38,22 +43,6 @@ fn malformed(error: &serde_json::Error) -> String {
         );
     }
     format!("the body is not JSON: see what stands at line {line}, column {column}")
-}
-
-async fn bytes(body: HttpBody) -> Result<Vec<u8>, ApiError> {
-    let mut chunks = body.into_data_stream();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk
-            .map_err(|error| ApiError::invalid(format!("the body ended early ({error}): send it again")))?;
-        if bytes.len() + chunk.len() > BODY_LIMIT {
-            return Err(ApiError::too_large(format!(
-                "the body is larger than the {BODY_LIMIT} bytes that are read: send less"
-            )));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }
 
 /// Requires JSON: a browser page of another origin cannot send this content type without a preflight request.

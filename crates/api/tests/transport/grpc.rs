@@ -66,3 +66,22 @@ async fn the_guard_stands_before_grpc_too() {
     assert_eq!(status.code(), Code::PermissionDenied);
     assert!(status.message().contains("evil.example"), "{status}");
 }
+
+#[tokio::test]
+async fn a_message_that_cannot_be_decoded_is_the_callers_mistake() {
+    let harness = Harness::new().await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    // Field 1 of CreateClusterRequest is a message of 9 bytes, of which none follows.
+    let message = [0x0a, 9];
+    let frame = [&[0, 0, 0, 0, 2][..], &message].concat();
+    let request = client
+        .post(format!("{}/muster.v1alpha2.ClusterService/CreateCluster", harness.grpc))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .bearer_auth(TOKEN)
+        .body(frame);
+    let response = request.send().await.unwrap();
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!((header("grpc-status"), header(ERROR_HEADER)), ("3".to_owned(), "InvalidArgument".to_owned()));
+    assert!(header("grpc-message").starts_with("the%20request%20is%20no%20message"), "{response:?}");
+}

@@ -10,7 +10,7 @@ const CLUSTERS: &str = "/apis/v1alpha2/namespaces/ns/clusters";
 #[tokio::test]
 async fn a_cluster_belongs_to_its_caller_and_the_action_is_in_the_header() {
     let harness = Harness::new().await;
-    let body = json!({"name": "c", "environment": "STAGING", "cluster_spec": {}, "nonsense": [1]});
+    let body = json!({"name": "c", "environment": "STAGING", "cluster_spec": {}});
     let create = harness.post(&format!("{CLUSTERS}?request_id=r"), &body).header("Idempotency-Key", "k");
     let response = create.send().await.unwrap();
     assert_eq!(response.headers()["muster-action-id"], "action-1");
@@ -183,8 +183,8 @@ async fn a_bad_parameter_is_named_with_its_value() {
 #[rstest]
 #[case(Method::GET, "/apis/v1alpha2/nothing", 404, 5)]
 #[case(Method::GET, "/", 404, 5)]
-#[case(Method::PUT, CLUSTERS, 501, 12)]
-#[case(Method::POST, "/apis/v1alpha2/clusters", 501, 12)]
+#[case(Method::PUT, CLUSTERS, 405, 12)]
+#[case(Method::POST, "/apis/v1alpha2/clusters", 405, 12)]
 #[tokio::test]
 async fn unknown_paths_and_wrong_methods_are_json(
     #[case] method: Method,
@@ -196,6 +196,53 @@ async fn unknown_paths_and_wrong_methods_are_json(
     let (status, body) = answer(harness.request(method, path)).await;
     assert_eq!((status, body["code"].as_i64()), (http, Some(grpc)));
     assert_eq!(body["message"], body["error"]);
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_answered_with_those_that_are_possible() {
+    let harness = Harness::new().await;
+    let allowed = async |method: Method, path: &str| {
+        let response = harness.request(method, path).send().await.unwrap();
+        assert_eq!(response.status(), 405);
+        assert_eq!(response.headers()["muster-error"], "MethodNotAllowed");
+        let allow = response.headers()[header::ALLOW].to_str().unwrap();
+        let mut allow: Vec<String> = allow.split(',').map(str::to_owned).collect();
+        allow.sort_unstable();
+        let body: Value = response.json().await.unwrap();
+        assert!(body["message"].as_str().unwrap().contains("is not possible on"), "{body}");
+        allow
+    };
+    assert_eq!(allowed(Method::PUT, CLUSTERS).await, ["GET", "HEAD", "POST"]);
+    assert_eq!(allowed(Method::OPTIONS, &format!("{CLUSTERS}/c/scale")).await, ["POST"]);
+}
+
+#[rstest]
+#[case(Method::POST, "", json!({"name": "c", "workers": 2}), "'cluster.workers' is not known: known are name")]
+#[case(Method::POST, "?waitfor=reached", json!({"name": "c"}), "'waitfor' is not known: did you mean 'wait_for'?")]
+#[case(Method::POST, "", json!({"name": "c", "statusreason": ""}), "did you mean 'status_reason'?")]
+#[case(Method::POST, "", json!({"cluster_spec": {}, "clusterSpec": {}}), "'cluster.cluster_spec' twice")]
+#[case(Method::POST, "/c/scale", json!({"replcas": 2}), "'replcas' is not known: did you mean 'replicas'?")]
+#[case(Method::PATCH, "/c", json!({"cluster_spec": {"worker_group_spec": [{"shape": {"resources": {}}}]}}),
+    "'cluster.cluster_spec.worker_group_spec[0].shape.resources' is not known")]
+#[case(Method::DELETE, "/c", json!({"forced": true}), "'forced' is not known: did you mean 'force'?")]
+#[case(Method::GET, "?page=5", json!({}), "'page' is not known")]
+#[tokio::test]
+async fn unknown_fields_and_parameters_are_refused(
+    #[case] method: Method,
+    #[case] path: &str,
+    #[case] body: Value,
+    #[case] expected: &str,
+) {
+    let harness = Harness::new().await;
+    let (status, body) = answer(harness.request(method, &format!("{CLUSTERS}{path}")).json(&body)).await;
+    assert_eq!((status, body["code"].as_i64()), (400, Some(3)), "{body}");
+    assert!(body["message"].as_str().unwrap().contains(expected), "{body}");
+}
+
+#[tokio::test]
+async fn a_list_may_be_told_not_to_watch() {
+    let harness = Harness::new().await;
+    assert_eq!(answer(harness.get(&format!("{CLUSTERS}?watch=false"))).await, (200, json!({"clusters": []})));
 }
 
 #[tokio::test]

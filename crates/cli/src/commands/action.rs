@@ -30,7 +30,7 @@ enum Command {
 
 #[derive(Debug, Parser)]
 struct Told {
-    /// Its id, as `muster actions` lists it
+    /// Its id, as `muster actions` lists it, or the beginning of it, as `muster events` shows it
     id: String,
     #[command(flatten)]
     format: FormatFlag,

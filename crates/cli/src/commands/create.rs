@@ -97,12 +97,13 @@ impl Create {
             let properties = spec.profile_properties.as_deref().map(properties).transpose()?;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            if let Some(image) = spec.image.take_if(|_| spec.profile.is_none()) {
-                let provider = spec.provider.as_deref().unwrap_or_default();
-                spec.image = Some(python::named(&client, provider, &spec.framework, image).await?);
+            // A framework runs in the Python that the user has before them.
+            if spec.profile.is_none() {
+                let (provider, image) = (spec.provider.as_deref().unwrap_or_default(), spec.image.take());
+                spec.image = python::resolve(&client, provider, &spec.framework, image).await?;
             }
             let request = CreateClusterRequest {
-                cluster: Some(spec.cluster(name, properties, &client)),
+                cluster: Some(spec.cluster(name, properties)),
                 namespace: namespace.namespace,
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
@@ -115,7 +116,7 @@ impl Create {
 }
 
 impl Spec {
-    fn cluster(self, name: String, properties: Option<Map<String, Value>>, client: &Client) -> Cluster {
+    fn cluster(self, name: String, properties: Option<Map<String, Value>>) -> Cluster {
         let Self {
             framework,
             workers,
@@ -132,8 +133,6 @@ impl Spec {
         } = self;
         let provider = provider.unwrap_or_default();
         let of_framework = profile.is_none();
-        // A framework runs in the Python that the user has before them.
-        let image = image.or_else(|| of_framework.then(|| python::of_caller(client, &provider)).flatten());
         let image = image.unwrap_or_default();
         let head = HeadGroupSpec { image: image.clone(), shape: head_shape, ..HeadGroupSpec::default() };
         let head = (head != HeadGroupSpec::default()).then_some(head);

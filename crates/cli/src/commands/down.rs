@@ -35,6 +35,14 @@ impl Down {
                 None if server.has_clusters() => server.connect().await?,
                 None => return Ok(output::print(&format!("no server runs with {}\n", server.described()))),
             };
+            if !server.owns(&client) {
+                let what = format!(
+                    "the server at {} is not the one of this data folder, and only that one is stopped",
+                    server.described()
+                );
+                let hint = "stop it where it was started; `muster delete NAME` deletes a cluster";
+                return Err(Failure::new(Exit::Refused, what).hint(hint).into());
+            }
             let info = may_stop(&mut client).await?;
             let clusters = of_this_machine(&mut client, &info).await?;
             if !agreed(&clusters, yes)? {

@@ -1,6 +1,6 @@
 //! Whose Python a local cluster runs in: the caller's.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use muster_core::cluster::Framework;
 use muster_local::environments::{Environment, Source};
@@ -9,28 +9,33 @@ use super::is_on_kubernetes;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 
-/// The interpreter that the caller works with, where the server can use it: on the same machine, for local processes.
-pub(super) fn of_caller(client: &Client, provider: &str) -> Option<String> {
-    let (python, _) = of_local_caller(client).filter(|_| is_local(client, provider))?;
-    Path::to_str(&python).map(str::to_owned)
-}
-
-/// An interpreter that was named, if it has the framework. A server would take its own instead of one that has not,
-/// which is well for what happens to be around, and not for what somebody asks for.
-pub(super) async fn named(
+/// The interpreter that a cluster of a framework runs in: the one that was named, else the one that the caller works
+/// with, where the server can use it.
+///
+/// One that was named has to have the framework. Of the others the server takes its own instead, which is well for what
+/// happens to be around, and not for what somebody asks for.
+pub(super) async fn resolve(
     client: &Client,
     provider: &str,
     framework: &str,
-    image: String,
-) -> Result<String, Failure> {
-    let local = framework.parse::<Framework>().ok().and_then(muster_frameworks::local);
-    let Some(local) = local.filter(|_| client.is_ours() && is_local(client, provider)) else {
-        return Ok(image);
+    image: Option<String>,
+) -> Result<Option<String>, Failure> {
+    let is_local = is_local(client, provider);
+    let (named, given) = match image {
+        Some(image) if client.is_ours() && is_local => ("--image", image),
+        Some(image) => return Ok(Some(image)),
+        None => match of_local_caller(client).filter(|_| is_local) {
+            Some((python, Source::Variable)) => ("MUSTER_PYTHON", python.to_string_lossy().into_owned()),
+            other => return Ok(other.and_then(|(python, _)| python.to_str().map(str::to_owned))),
+        },
     };
-    let python = absolute(PathBuf::from(&image)).unwrap_or_else(|| PathBuf::from(&image));
+    let Some(local) = framework.parse::<Framework>().ok().and_then(muster_frameworks::local) else {
+        return Ok(Some(given));
+    };
+    let python = absolute(PathBuf::from(&given)).unwrap_or_else(|| PathBuf::from(&given));
     match Environment::of(python, Source::Asked, local).await {
-        Ok(found) => Ok(found.python.to_string_lossy().into_owned()),
-        Err(why) => Err(Failure::new(Exit::Usage, format!("--image {image}: {why}")).hint(format!(
+        Ok(found) => Ok(Some(found.python.to_string_lossy().into_owned())),
+        Err(why) => Err(Failure::new(Exit::Usage, format!("{named} {given}: {why}")).hint(format!(
             "a Python with {framework} is expected; `muster framework list` shows where one is"
         ))),
     }
@@ -50,7 +55,7 @@ fn absolute(python: PathBuf) -> Option<PathBuf> {
     if python.components().count() > 1 { std::path::absolute(&python).ok() } else { Some(python) }
 }
 
-/// The same for local processes, and where it comes from.
+/// The interpreter that the caller works with, and where it comes from, if the server is on the same machine.
 pub(super) fn of_local_caller(client: &Client) -> Option<(PathBuf, Source)> {
     client.is_ours().then(|| chosen(&|name| std::env::var_os(name).map(PathBuf::from))).flatten()
 }

@@ -31,6 +31,7 @@ pub(super) fn processes(
     server: &ServerSettings,
     data: &Path,
     environments: Environments,
+    database: String,
 ) -> Result<Processes> {
     let runtime = RuntimeFolder::standard().context("local processes need a folder for their sockets")?;
     let settings = Settings {
@@ -39,6 +40,7 @@ pub(super) fn processes(
         kept_logs: Some(data.join("logs")),
         start_within: Duration::from_secs(server.node_start_seconds.into()),
         gpus: server.gpus,
+        database,
     };
     let processes = Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments);
     tokio::spawn(tidy(processes.clone(), server.retention().into()));

@@ -1,6 +1,6 @@
 //! The log: to standard error, as text or JSON.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Result, ensure};
 use tracing_subscriber::EnvFilter;
@@ -15,14 +15,38 @@ pub(super) fn start(settings: &Settings) -> Result<()> {
     let filter = EnvFilter::try_new(&settings.log).with_context(expected)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
         // A line that cannot be written would be told on standard error, and where that is what is full, by a panic.
         .log_internal_errors(false);
     match settings.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Text => {
+            let builder = builder.with_ansi(io::stderr().is_terminal());
+            builder.with_writer(|| OneLine(io::stderr())).try_init()
+        }
         LogFormat::Json => builder.json().try_init(),
     }
     .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
+}
+
+/// Writes each event as one line: what workloads print is part of some, and must not look like lines of this log.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    /// Events come whole, each with the newline at its end.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = event.strip_suffix(b"\n").unwrap_or(event);
+        if text.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            let text = String::from_utf8_lossy(text).replace('\n', "\\n").replace('\r', "\\r");
+            self.0.write_all(format!("{text}\n").as_bytes())?;
+        } else {
+            self.0.write_all(event)?;
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A misspelt level would be taken for the name of a module, and the log would stay empty.
@@ -36,6 +60,13 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let mut written = Vec::new();
+        OneLine(&mut written).write_all(b"WARN its last line: a\nERROR forged\r\n").unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), "WARN its last line: a\\nERROR forged\\r\n");
+    }
 
     #[rstest]
     #[case("info", true)]

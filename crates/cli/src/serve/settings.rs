@@ -128,7 +128,7 @@ pub(crate) struct Flags {
     )]
     in_cluster: Option<bool>,
     /// A namespace of Kubernetes to serve, several times for several; all if none is given
-    #[arg(long, env = "MUSTER_NAMESPACE", value_name = "NS", value_delimiter = ',')]
+    #[arg(long, env = "MUSTER_SERVE_NAMESPACES", value_name = "NS", value_delimiter = ',')]
     namespace: Option<Vec<String>>,
     /// What tells this Kubernetes from others, where the UID of kube-system cannot be read
     #[arg(long, env = "MUSTER_INSTANCE_ID", value_name = "ID")]

@@ -8,6 +8,7 @@ mod hooks;
 mod identity;
 mod listener;
 mod lists;
+mod local_code;
 mod membership;
 mod nodes;
 mod openstack;

@@ -79,7 +79,12 @@ impl Service {
         service
     }
 
-    async fn launch(database: Kind, arguments: &[&str], prepare: impl Fn(&std::path::Path)) -> Option<Self> {
+    /// A server with just these arguments, and with what `prepare` puts into its folder.
+    pub(crate) async fn launch(
+        database: Kind,
+        arguments: &[&str],
+        prepare: impl Fn(&std::path::Path),
+    ) -> Option<Self> {
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().expect("a temporary folder");
         prepare(folder.path());

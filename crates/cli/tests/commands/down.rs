@@ -53,6 +53,20 @@ fn without_clusters_nobody_has_to_agree() {
 }
 
 #[tokio::test]
+async fn a_server_of_another_data_folder_is_not_stopped() {
+    let (home, other) = (Home::new(), Home::new());
+    let _server = home.serve(&[]).await;
+    let address = format!("http://{}", home.announced().unwrap()["grpc"].as_str().unwrap());
+    let refused = run(other.command(&["down", "--yes"]).env("MUSTER_SERVER", &address));
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.err.contains("is not the one of this data folder"), "{refused:?}");
+    assert!(is_locked(&home.data().join("lock")), "it runs on");
+    // By the address of its own server it is the same as without one.
+    let down = run(home.command(&["down", "--yes"]).env("MUSTER_SERVER", &address)).done();
+    assert_eq!(down.out, "the server is stopped\n");
+}
+
+#[tokio::test]
 async fn only_an_admin_may_and_others_delete_nothing_by_trying() {
     let home = Home::new();
     let file = home.data().with_file_name("tokens.toml");

@@ -28,6 +28,10 @@ async fn bad_values_are_2() {
             &["create", "x", "--image", "/no/such/python"],
             "--image /no/such/python: cannot be run: No such file or directory",
         ),
+        (
+            &["create", "x", "--flavor", "kuberay"],
+            "flavor 'kuberay' is for Kubernetes, and provider 'local' has no flavors: leave it out",
+        ),
         (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 30s"),
         (&["create", "x", "--timeout=-5s"], "less than nothing"),
         (

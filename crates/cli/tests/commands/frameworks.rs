@@ -111,6 +111,23 @@ fn a_variable_that_names_nothing_useful_is_told_below_the_list() {
     assert!(!said.contains("MUSTER_PYTHON is"), "{said}");
 }
 
+#[test]
+fn a_variable_that_names_no_python_with_the_framework_is_refused_like_an_image() {
+    let home = Home::new();
+    let create = |python: &str| run(home.command(&["create", "xx"]).env("MUSTER_PYTHON", python));
+    let said = create("/nonexistent/python");
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(
+        said.err.contains("error: MUSTER_PYTHON /nonexistent/python: cannot be run: No such file"),
+        "{said:?}"
+    );
+    let useless = program(&home, "useless", "exit 1");
+    let said = create(useless.to_str().expect("a path"));
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("a Python with dask is expected"), "{said:?}");
+    assert_eq!(home.muster(&["get", "-o", "name"]).done().out, "", "nothing is stored");
+}
+
 #[tokio::test]
 async fn json_is_what_the_api_says() {
     let home = Home::new();

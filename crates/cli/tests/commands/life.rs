@@ -89,6 +89,24 @@ async fn what_is_not_waited_for_is_found_and_cancelled_by_its_id() {
 }
 
 #[tokio::test]
+async fn an_action_is_found_by_the_beginning_of_its_id_as_events_show_it() {
+    let home = Home::new();
+    home.muster(&create("fred", "0")).done();
+    home.muster(&create("other", "0")).done();
+    let id = home.muster(&["actions", "fred", "-o", "name"]).done().out;
+    let events = home.muster(&["events", "fred", "-o", "json"]).done().json();
+    let begun = events["events"].as_array().unwrap().iter().find(|event| event["phase"] == "start").unwrap();
+    let short = begun["message"].as_str().unwrap();
+    assert!(short.len() < id.trim().len() && id.starts_with(short), "{short} of {id}");
+    assert_eq!(home.muster(&["action", "show", short, "-o", "name"]).done().out, id);
+    let cancelled = home.muster(&["action", "cancel", short]);
+    assert!(cancelled.err.contains("it has ended"), "{cancelled:?}");
+    let ambiguous = home.muster(&["action", "show", &short[..2]]);
+    assert_eq!(ambiguous.code, 2, "{ambiguous:?}");
+    assert!(ambiguous.err.contains("the ids of several actions begin with"), "{ambiguous:?}");
+}
+
+#[tokio::test]
 async fn waiting_tells_how_things_stand_on_standard_error() {
     let home = Home::new();
     let properties = slow(3600);

@@ -32,6 +32,28 @@ impl Laptop {
         self.post(&format!("{CLUSTERS}/{name}/scale"), body).await
     }
 
+    /// Begins to scale a group, and gives the id of that action.
+    pub(crate) async fn begin_scale(&self, name: &str, replicas: u32) -> String {
+        let body = json!({"replicas": replicas, "wait_for": "applied"});
+        let answer = self.call(Method::POST, &format!("{CLUSTERS}/{name}/scale"), Some(body)).await;
+        assert!(answer.status().is_success(), "{answer:?}");
+        answer.headers()["muster-action-id"].to_str().expect("a text").to_owned()
+    }
+
+    /// Cancels an action, and waits for its end.
+    pub(crate) async fn cancel(&self, action: &str) {
+        self.post(&format!("/actions/{action}/cancel"), json!({"wait_for": "reached"})).await;
+    }
+
+    /// Waits until something is told of a cluster with this word.
+    pub(crate) async fn until_told(&self, name: &str, reason: &str) -> Vec<String> {
+        eventually(&format!("{reason} of {name}"), PATIENCE, async || {
+            let told = self.told(name, reason).await;
+            if told.is_empty() { Err(self.words()) } else { Ok(told) }
+        })
+        .await
+    }
+
     pub(crate) async fn restart_head(&self, name: &str) -> Value {
         let body = json!({"wait_for": "reached", "wait_timeout": "180s"});
         self.post(&format!("{CLUSTERS}/{name}/restart_head"), body).await
@@ -174,6 +196,16 @@ impl Member {
     /// What it has written so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Waits until its head is told to drain it.
+    pub(crate) async fn until_draining(&self) {
+        eventually(&format!("the drain of {}", self.name), PATIENCE, async || {
+            let text = std::fs::read(self.folder.join("seat.json")).unwrap_or_default();
+            let seat: Value = serde_json::from_slice(&text).unwrap_or_default();
+            if seat["draining"] == true { Ok(()) } else { Err(seat) }
+        })
+        .await;
     }
 
     pub(crate) fn shim(&self) -> i32 {

@@ -128,7 +128,13 @@ async fn what_an_update_changes_reaches_the_nodes_that_run() {
     let (status, updated) = patch(json!({"cluster_spec": {"head_group_spec": head}})).await;
     assert_eq!((status.as_u16(), state(&updated)), (200, "ACTIVE"), "{updated}");
     assert_eq!(updated["clusterSpec"]["headGroupSpec"], head);
+    let workers = json!([{"group_name": "default", "shape": {"memory": "2Gi"}}]);
+    let (status, updated) = patch(json!({"cluster_spec": {"worker_group_spec": workers}})).await;
+    assert_eq!((status.as_u16(), state(&updated)), (200, "ACTIVE"), "{updated}");
     let mut client = Client::connect(&python, &updated).await;
+    let memory =
+        "[worker['memory_limit'] for worker in client.scheduler_info(n_workers=-1)['workers'].values()]";
+    assert_eq!(client.run(memory).await, "[2147483648]", "the update is reached once the worker has it");
     let variables = "[__import__('os').environ.get(name) for name in ('GREETING', 'OLD', 'ROLE')]";
     let of_worker = format!("client.submit(lambda: {variables}).result()");
     assert_eq!(client.run(&of_worker).await, "['bye', None, None]");
@@ -149,4 +155,24 @@ async fn the_last_worker_goes_too_and_others_come_after_it() {
     assert_eq!(laptop.scale("fred", 1).await["readyWorkers"], 1);
     client.computes().await;
     laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
+async fn every_worker_has_an_accelerator_of_its_own() {
+    let Some(python) = muster_testkit::python("dask").await else { return };
+    let path = python.path().display().to_string();
+    let laptop = Laptop::with(&[("MUSTER_PYTHON", &path), ("MUSTER_GPUS", "3")]).await;
+    let mut visible = BTreeSet::new();
+    for (name, workers) in [("fred", 2), ("bob", 1)] {
+        let mut cluster = dask(name, workers);
+        cluster["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"gpu": 1});
+        let mut client = Client::connect(&python, &laptop.create(&cluster).await).await;
+        let devices = "sorted(client.run(lambda: __import__('os').environ['CUDA_VISIBLE_DEVICES']).values())";
+        visible.insert(client.run(devices).await);
+        let resources = "{str(worker['resources']) for worker in client.scheduler_info(n_workers=-1)['workers'].values()}";
+        assert_eq!(client.run(resources).await, "{\"{'GPU': 1.0}\"}");
+    }
+    assert_eq!(visible, BTreeSet::from(["['0', '1']".to_owned(), "['2']".to_owned()]));
+    laptop.delete("fred").await;
+    laptop.delete_without_trace("bob").await;
 }

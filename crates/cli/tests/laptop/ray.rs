@@ -173,6 +173,7 @@ async fn a_cluster_of_two_groups_computes_shrinks_in_the_middle_of_a_job_and_goe
     let mut remote = Client::start(remote, DRIVER, &[client]).await;
     computes(&mut remote).await;
     drop(remote);
+    laptop.listens_on_loopback_only();
 
     // Tasks that may not be tried twice run to their end; what is only held is there again for whoever wants it.
     assert_eq!(scale(&laptop, "fred", "small", 2).await["readyWorkers"], 3);
@@ -286,4 +287,26 @@ async fn two_clusters_side_by_side_do_not_disturb_each_other() {
     drop(last);
     gone(&laptop, "right").await;
     laptop.traces().are_none();
+}
+
+#[tokio::test]
+async fn a_worker_whose_drain_is_cancelled_goes_all_the_same() {
+    let _turn = TURN.lock().await;
+    let Some((laptop, python)) = Laptop::with_framework("ray").await else { return };
+    laptop.create(&ray("fred", &[("default", 1)])).await;
+    let mut driver = driver(&laptop, &python, "fred").await;
+    driver.run("kept.update(keeper=Keeper.options(num_cpus=1).remote())").await;
+    assert_eq!(driver.run("ray.get(kept['keeper'].word.remote())").await, "kept");
+    // The actor keeps the drain from its end.
+    let worker = laptop.workers("fred").await.remove(0);
+    let scale = laptop.begin_scale("fred", 0).await;
+    worker.until_draining().await;
+    laptop.cancel(&scale).await;
+    let told = laptop.until_told("fred", "NodeLost").await;
+    assert!(told[0].starts_with("its head was told to drain it"), "{told:?}");
+    driver.run("ray.kill(kept['keeper'])").await;
+    healed(&laptop, "fred", 1).await;
+    assert_eq!(pids(&laptop.workers("fred").await), Vec::<i32>::new());
+    drop(driver);
+    laptop.delete_without_trace("fred").await;
 }

@@ -46,8 +46,17 @@ impl Traces {
 
 /// Kills a process without a word.
 pub(crate) fn kill(pid: i32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Stops a process, which then does nothing and answers nobody.
+pub(crate) fn freeze(pid: i32) {
+    signal(pid, Signal::STOP);
+}
+
+fn signal(pid: i32, signal: Signal) {
     // It may have ended, which is as good.
-    let _ = kill_process(Pid::from_raw(pid).expect("a process has a number"), Signal::KILL);
+    let _ = kill_process(Pid::from_raw(pid).expect("a process has a number"), signal);
 }
 
 fn processes() -> impl Iterator<Item = i32> {

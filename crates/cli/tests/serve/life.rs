@@ -112,6 +112,25 @@ async fn a_watch_begins_with_the_set_and_tells_every_change() {
 }
 
 #[tokio::test]
+async fn the_same_signal_is_done_once() {
+    let server = Server::dev().await;
+    let made = server.call(
+        Method::POST,
+        "/namespaces/demo/clusters?wait_for=applied",
+        Some(slow_cluster("slow", 1, 3600)),
+    );
+    let id = made.await.headers()["muster-action-id"].to_str().expect("an id").to_owned();
+    let (cancel, signal) = (format!("/actions/{id}/cancel"), format!("/actions/{id}/signal"));
+    let request = json!({"wait_for": "reached", "request_id": "c1"});
+    let first = server.post(&cancel, request.clone()).await;
+    let again = server.post(&cancel, request).await;
+    assert_eq!((&first["status"], &again["status"]), (&json!("CANCELLED"), &json!("CANCELLED")));
+    let other = Some(json!({"signal": "suspend", "request_id": "c1"}));
+    let (status, word, _) = server.refusal(Method::POST, &signal, other).await;
+    assert_eq!((status, word.as_str()), (422, "RequestIdReused"), "its id is that of another request");
+}
+
+#[tokio::test]
 async fn a_running_action_is_found_cancelled_and_shown() {
     let server = Server::dev().await;
     server.post("/namespaces/demo/clusters", slow_cluster("slow", 2, 3600)).await;

@@ -1,14 +1,12 @@
 //! Changing the size or the bounds of a group: by a resize, a scale-out or a scale-in.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use muster_core::change::Change;
 use muster_core::ids::NodeId;
 
-use crate::action_data::ActionData;
 use crate::actions::member_removal::{self, Leaving};
 use crate::intent::victims;
-use crate::run::{ActionRun, Stop, Subject};
+use crate::run::{ActionRun, Stop};
 
 /// Brings a cluster to the size that the change asks for.
 pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
@@ -17,7 +15,7 @@ pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
     if !begun {
         run.subject.change_sizes(&run.change, &run.data)?;
     }
-    let leaving = surplus(&run.subject, &run.change, &run.data);
+    let leaving = surplus(run).await?;
     reconcile_size(run, leaving, !begun).await
 }
 
@@ -31,8 +29,26 @@ pub(crate) async fn reconcile_size(
     member_removal::remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 
-/// Members beyond what their group should have: those that a policy chose, else unhealthy ones and then any.
-pub(crate) fn surplus(subject: &Subject, change: &Change, data: &ActionData) -> HashSet<NodeId> {
+/// Members beyond what their group should have: those that a policy chose, else unhealthy ones, and then those with the
+/// least to do.
+pub(crate) async fn surplus(run: &ActionRun) -> Result<HashSet<NodeId>, Stop> {
+    let ActionRun { subject, change, data, .. } = run;
     let chosen = victims::chosen(change, data);
-    victims::surplus(&subject.cluster, subject.nodes.as_slice(), &chosen, subject.profile.created_at)
+    let surplus = |load: &HashMap<NodeId, u64>| {
+        let (nodes, profile) = (subject.nodes.as_slice(), &subject.profile);
+        victims::surplus(&subject.cluster, nodes, &chosen, profile.created_at, load)
+    };
+    let leaving = surplus(&HashMap::new());
+    // Those that an earlier engine chose are recorded already.
+    if leaving.is_empty() || run.action.applied_at.is_some() {
+        return Ok(leaving);
+    }
+    let load = run.provider.load(subject.as_target(), subject.nodes.as_slice());
+    match run.control.call_provider(load).await? {
+        Ok(load) => Ok(surplus(&load)),
+        Err(error) => {
+            tracing::warn!(%error, "members to remove are chosen without knowing which are idle");
+            Ok(leaving)
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
     }
     if !rolling::has_begun(&run.data) {
         // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.
-        let leaving = surplus(&run.subject, &run.change, &run.data);
+        let leaving = surplus(run).await?;
         reconcile_size(run, leaving, !begun).await?;
     }
     if profile.is_some() || rolling::recreates(&run.data) { rolling::roll_out(run).await } else { Ok(()) }

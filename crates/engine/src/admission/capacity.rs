@@ -1,13 +1,18 @@
 //! Whether a machine has capacity for a cluster.
 
+use std::collections::{HashMap, HashSet};
+
 use muster_core::action::Action;
-use muster_core::capacity::{Capacity, demands};
+use muster_core::capacity::{Capacity, Demand, demands};
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
+use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
 use muster_core::shape::Shape;
+use muster_store::reads::ClusterQuery;
+use muster_store::{Store, StoreError};
 
 use crate::action_data::ActionData;
 use crate::events::{self, reason};
@@ -29,19 +34,36 @@ impl CapacityCheck<'_> {
         self.demands().iter().find_map(|demand| self.capacity.refusal(demand))
     }
 
-    /// An event if all its nodes together need more than the machine has.
-    pub(crate) fn warning(&self, action: &Action) -> Option<Event> {
-        let sum = self.capacity.exceeded(&self.demands())?;
+    /// An event if all its nodes together need more than other clusters leave of the machine.
+    pub(crate) fn warning(&self, others: &[Demand], action: &Action) -> Option<Event> {
+        let sum = self.capacity.exceeded(&self.demands(), others)?;
         let message = format!("{sum}: they have to share it");
         let at = action.created_at;
         Some(events::of_cluster(Some(action), self.cluster, Level::Warn, reason::OVERCOMMITTED, &message, at))
     }
 
-    fn demands(&self) -> Vec<muster_core::capacity::Demand> {
-        // Profile types without a framework give the shape per group, or not at all.
-        let recipe = ClusterRecipe::of_cluster(self.cluster, self.profile).unwrap_or_default();
-        demands(self.cluster, &recipe)
+    fn demands(&self) -> Vec<Demand> {
+        demands_of(self.cluster, self.profile)
     }
+}
+
+fn demands_of(cluster: &Cluster, profile: &Profile) -> Vec<Demand> {
+    // Profile types without a framework give the shape per group, or not at all.
+    let recipe = ClusterRecipe::of_cluster(cluster, profile).unwrap_or_default();
+    demands(cluster, &recipe)
+}
+
+/// The demands of the other clusters on the machine of a cluster.
+pub(crate) async fn demands_of_others(store: &Store, cluster: &Cluster) -> Result<Vec<Demand>, StoreError> {
+    let query = ClusterQuery { instance: Some(cluster.instance.clone()), ..ClusterQuery::default() };
+    let others: Vec<Cluster> =
+        store.clusters(&query).await?.items.into_iter().filter(|other| other.id != cluster.id).collect();
+    let profiles: HashSet<ProfileId> = others.iter().map(|other| other.profile_id).collect();
+    let profiles = store.profiles_of(&profiles.into_iter().collect::<Vec<_>>()).await?;
+    let profiles: HashMap<ProfileId, Profile> =
+        profiles.into_iter().map(|profile| (profile.id, profile)).collect();
+    let with_profile = others.iter().filter_map(|other| Some((other, profiles.get(&other.profile_id)?)));
+    Ok(with_profile.flat_map(|(other, profile)| demands_of(other, profile)).collect())
 }
 
 /// The cluster after a change, if that needs more than the cluster does now.

@@ -68,7 +68,8 @@ impl Engine {
         if let Some(capacity) = provider.capacity() {
             let check = CapacityCheck { capacity, cluster: &cluster, profile };
             check.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
-            accept.events.extend(check.warning(&accept.action));
+            let others = Box::pin(capacity::demands_of_others(&self.context.store, &cluster)).await?;
+            accept.events.extend(check.warning(&others, &accept.action));
         }
         let quota = Some(self.context.config.max_clusters_per_project);
         let profile = from.into_new();
@@ -126,7 +127,9 @@ impl Engine {
         let Some((capacity, cluster)) = capacity.zip(grown) else { return Ok(None) };
         let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(None) };
         let check = CapacityCheck { capacity, cluster: &cluster, profile: &profile };
-        check.refusal().map_or_else(|| Ok(check.warning(action)), |why| Err(SubmitError::TooLarge(why)))
+        check.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
+        let others = capacity::demands_of_others(&self.context.store, &cluster).await?;
+        Ok(check.warning(&others, action))
     }
 
     /// Why this cluster cannot make the change; none if it can, or if its provider is served by another engine.
@@ -154,8 +157,14 @@ impl Engine {
     }
 
     /// Cancels, suspends or resumes an action.
-    pub async fn signal(&self, id: ActionId, kind: SignalKind) -> Result<Action, StoreError> {
-        self.context.store.signal(Signal { id, kind, now: self.now() }).await
+    pub async fn signal(
+        &self,
+        id: ActionId,
+        kind: SignalKind,
+        caller: Option<&Caller>,
+    ) -> Result<Action, StoreError> {
+        let request = caller.and_then(Caller::request_key);
+        self.context.store.signal(Signal { id, kind, now: self.now(), request }).await
     }
 
     /// Completes the lifecycle hook that a child action waits for before its node is deleted. Idempotent.

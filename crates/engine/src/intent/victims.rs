@@ -1,6 +1,6 @@
 //! Which members are removed when a group shrinks.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use muster_core::candidates::{self, Candidate, Criterion};
 use muster_core::change::Change;
@@ -18,35 +18,40 @@ pub(crate) fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
     decided.or_else(|| named().flatten()).unwrap_or_default()
 }
 
-/// Members beyond what their group should have: the chosen ones, else unhealthy ones and then any.
+/// Members beyond what their group should have: the chosen ones, else unhealthy ones, and then those with the least
+/// to do.
 pub(crate) fn surplus(
     cluster: &Cluster,
     nodes: &[Node],
     chosen: &[NodeId],
     profile_created_at: Timestamp,
+    load: &HashMap<NodeId, u64>,
 ) -> HashSet<NodeId> {
     let mut leaving = HashSet::new();
     for group in &cluster.groups {
         let members: Vec<_> = candidates::workers(nodes, Some(&group.name)).collect();
         let surplus = members.len().saturating_sub(usize::try_from(group.desired).unwrap_or(usize::MAX));
-        leaving.extend(choose_victims(&members, surplus, chosen, profile_created_at));
+        leaving.extend(choose_victims(&members, surplus, chosen, profile_created_at, load));
     }
     leaving
 }
 
-/// Chooses members: first those that are being removed already, then the chosen ones, unhealthy ones, any.
+/// Chooses members: first those that are being removed already, then the chosen ones, unhealthy ones, and those with the
+/// least to do. A member that `load` does not name is idle.
 pub(crate) fn choose_victims(
     members: &[&Node],
     count: usize,
     chosen: &[NodeId],
     profile_created_at: Timestamp,
+    load: &HashMap<NodeId, u64>,
 ) -> Vec<NodeId> {
     // A take-over continues with those that an earlier engine began to remove.
     let begun = |node: &&Node| node.status == NodeStatus::Deleting;
     let mut victims: Vec<NodeId> = members.iter().copied().filter(begun).map(|node| node.id).collect();
     victims.extend(chosen.iter().filter(|id| members.iter().any(|node| node.id == **id)));
     let rest = members.iter().map(|node| Candidate::of(node, profile_created_at)).collect();
-    victims.extend(candidates::choose(rest, members.len(), Criterion::Random, random_rank));
+    let least_loaded = |id: NodeId| (load.get(&id).copied().unwrap_or_default(), random_rank(id));
+    victims.extend(candidates::choose(rest, members.len(), Criterion::Random, least_loaded));
     let mut unique = HashSet::new();
     victims.into_iter().filter(|id| unique.insert(*id)).take(count).collect()
 }
@@ -55,4 +60,29 @@ pub(crate) fn choose_victims(
 pub(crate) fn random_rank(id: NodeId) -> u64 {
     let bits = id.as_uuid().as_u128();
     u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::node::NodeRole;
+    use muster_core::sample;
+
+    use super::*;
+
+    #[test]
+    fn idle_members_go_before_busy_ones_and_unhealthy_ones_before_all() {
+        let worker = |index| Node {
+            role: NodeRole::Worker,
+            created_at: Some(Timestamp::default()),
+            ..sample::node(index)
+        };
+        let mut nodes: Vec<Node> = (1..=4).map(worker).collect();
+        nodes[3].status = NodeStatus::Error;
+        let members: Vec<&Node> = nodes.iter().collect();
+        let load = HashMap::from([(nodes[0].id, 2), (nodes[1].id, 1), (nodes[3].id, 9)]);
+        let order = choose_victims(&members, 4, &[], Timestamp::default(), &load);
+        assert_eq!(order, [3, 2, 1, 0].map(|place| nodes[place].id));
+        let chosen = choose_victims(&members, 1, &[nodes[0].id], Timestamp::default(), &load);
+        assert_eq!(chosen, [nodes[0].id], "whoever is named goes first");
+    }
 }

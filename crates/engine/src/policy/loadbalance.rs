@@ -1,5 +1,7 @@
 //! Load balance: which nodes are members of a service. Simulated nodes are members of a simulated service.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use muster_core::action::{ActionKind, Target};
 use muster_core::candidates;
@@ -128,7 +130,7 @@ fn leaving(context: &mut PolicyContext<'_>) -> Vec<NodeId> {
     for (group, count) in SizeChange::of(context).removed {
         let members: Vec<&Node> = candidates::workers(context.nodes, Some(&group)).collect();
         let age = members.first().map(|node| (context.profile_created_at)(node)).unwrap_or_default();
-        leaving.extend(choose_victims(&members, count, &[], age));
+        leaving.extend(choose_victims(&members, count, &[], age, &HashMap::new()));
     }
     if !leaving.is_empty() {
         context.data.deletion().choose(leaving.clone());

@@ -4,14 +4,14 @@ mod nodes;
 mod operator;
 mod timer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
-use muster_core::ids::InstanceId;
+use muster_core::ids::{InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -143,6 +143,15 @@ impl Provider for InstrumentedProvider {
     async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         let timer = self.timers.begin("activity", target.cluster, 0);
         timer.end(self.provider.activity(target).await)
+    }
+
+    async fn load(
+        &self,
+        target: ClusterTarget<'_>,
+        nodes: &[Node],
+    ) -> Result<HashMap<NodeId, u64>, ProviderError> {
+        let timer = self.timers.begin("load", target.cluster, nodes.len());
+        timer.end(self.provider.load(target, nodes).await)
     }
 
     fn changes(&self) -> BoxStream<'static, WorldChange> {

@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
-pub use crate::ports::provider::nodes::{NodeProvider, NodeResult};
+pub use crate::ports::provider::nodes::{Made, NodeProvider, NodeResult};
 pub use crate::ports::provider::operation::{Operation, UpdateOutcome};
 pub use crate::ports::provider::operator::{
     Bounds, MemberId, ObjectSpec, ObjectState, ObservedGroup, ObservedMember, OperatorCapabilities,
@@ -301,6 +301,16 @@ pub trait Provider: Send + Sync {
     /// Whether a cluster is used, as it reports itself. Called only where [`Capabilities::reports_activity`] is set.
     async fn activity(&self, _: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         Ok(Activity::Unknown)
+    }
+
+    /// How much workers have to do, as their head reports it, in any unit that grows with it; one that is not named is
+    /// idle. When a group shrinks, those with the least to do go first.
+    async fn load(
+        &self,
+        _: ClusterTarget<'_>,
+        _nodes: &[Node],
+    ) -> Result<HashMap<NodeId, u64>, ProviderError> {
+        Ok(HashMap::new())
     }
 
     /// Publishes changes in the world, for as long as it is polled. One that cannot know what happened before begins

@@ -150,6 +150,7 @@ impl Strategy for Delegated {
             let now = run.now();
             let cluster = &run.subject.cluster;
             run.journal.report_cluster(cluster, Level::Warn, reason::RESTART_NEEDED, &message, now);
+            run.subject.outdated = Some(format!("{}: {message}.", reason::RESTART_NEEDED));
         }
         Ok(())
     }

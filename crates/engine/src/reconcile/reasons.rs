@@ -1,4 +1,9 @@
-//! Reasons of many nodes as one message.
+//! Reasons of nodes, and those of many nodes as one message.
+
+/// Of a node that leaves, which takes its time where a framework drains it.
+pub(crate) const BEING_REMOVED: &str = "it is being removed; what runs on it may end first";
+/// Of a node that is stopped to be started again.
+pub(crate) const BEING_REPLACED: &str = "it is being stopped, to be started again";
 
 /// Each reason once, with the name of the first node that has it: many nodes often wait for the same.
 pub(crate) fn distinct<'a>(reasons: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {

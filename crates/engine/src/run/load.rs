@@ -69,6 +69,7 @@ impl Subject {
             capabilities,
             node_limit: context.config.max_nodes_per_cluster,
             obstacles: Vec::new(),
+            outdated: None,
         })
     }
 }

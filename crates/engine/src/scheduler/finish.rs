@@ -146,6 +146,9 @@ fn settle_cluster(subject: &mut Subject, action: &Action, deleted: bool, end: &E
     } else if new_status != ClusterStatus::Active && !subject.obstacles.is_empty() {
         new_reason = format!("{new_reason} {}", subject.obstacles.join("; "));
     }
+    if let Some(outdated) = subject.outdated.as_ref().filter(|_| succeeded) {
+        new_reason = format!("{new_reason} {outdated}");
+    }
     let cluster = &mut subject.cluster;
     cluster.status = new_status;
     cluster.status_reason = new_reason;

@@ -65,6 +65,7 @@ async fn nodes_that_exceed_the_machine_together_are_created_with_a_warning(harne
     let large = self::cluster(3, "2");
     let created = harness.create(&large).await;
     harness.ended(created).await;
-    let sentence = "its nodes together ask for 3 × 2 = 6 cpu, and this machine has 2: they have to share it";
+    let sentence = "its nodes together ask for 3 × 2 = 6 cpu, other clusters for 3, and this machine has 2: they have \
+                    to share it";
     assert_eq!(recorded_events(&harness, &large).await, [sentence]);
 }

@@ -27,7 +27,7 @@ async fn cancelling_a_part_leaves_its_node_out_and_the_rest_goes_on(harness: Har
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     harness.provider.begun(Verb::Start, 3).await;
     let [cancelled, other] = &harness.children(resize).await[..] else { panic!("two nodes are added") };
-    harness.engine.signal(cancelled.id, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(cancelled.id, SignalKind::Cancel, None).await.unwrap();
     harness.until(cancelled.id, ActionStatus::Cancelled).await;
     harness.provider.begun(Verb::Start, 4).await;
     assert_eq!(node_of(&harness, cluster.id, other).await.starts.len(), 1, "a start that was cut counts");
@@ -50,7 +50,7 @@ async fn a_node_that_was_left_out_stays_so_when_another_engine_goes_on(mut harne
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     harness.applied(resize).await;
     let cancelled = harness.children(resize).await.remove(0);
-    harness.engine.signal(cancelled.id, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(cancelled.id, SignalKind::Cancel, None).await.unwrap();
     harness.until(cancelled.id, ActionStatus::Cancelled).await;
     harness.engine.stop().await;
     harness.provider.release();
@@ -66,14 +66,14 @@ async fn parts_are_suspended_resumed_and_cancelled_with_their_parent(harness: Ha
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     harness.applied(resize).await;
-    harness.engine.signal(resize, SignalKind::Suspend).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Suspend, None).await.unwrap();
     harness.until(resize, ActionStatus::Suspended).await;
     assert_eq!(statuses(&harness, resize).await, [ActionStatus::Suspended; 2]);
     let begun = harness.provider.count(Verb::Start);
-    harness.engine.signal(resize, SignalKind::Resume).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Resume, None).await.unwrap();
     harness.provider.begun(Verb::Start, begun + 2).await;
     assert_eq!(statuses(&harness, resize).await, [ActionStatus::Running; 2]);
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     harness.ended(resize).await;
     assert_eq!(statuses(&harness, resize).await, [ActionStatus::Cancelled; 2]);
 }

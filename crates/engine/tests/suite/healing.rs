@@ -42,7 +42,7 @@ async fn a_worker_that_is_lost_while_another_action_waits_is_healed_afterwards(h
     let grow = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(2)).await;
     harness.applied(grow).await;
     let waiting = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
-    harness.engine.signal(waiting, SignalKind::Suspend).await.unwrap();
+    harness.engine.signal(waiting, SignalKind::Suspend, None).await.unwrap();
     harness.provider.release();
     assert_eq!(harness.ended(grow).await.status, ActionStatus::Succeeded);
     harness.provider.kill(worker.id, "killed by signal 9");
@@ -51,7 +51,7 @@ async fn a_worker_that_is_lost_while_another_action_waits_is_healed_afterwards(h
         if now.status == NodeStatus::Error { Ok(()) } else { Err(now.status) }
     })
     .await;
-    harness.engine.signal(waiting, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(waiting, SignalKind::Cancel, None).await.unwrap();
     harness.until_healed(cluster.id).await;
     let healed = harness.store().node(worker.id).await.unwrap().unwrap();
     assert_eq!((healed.status, healed.is_healing_due()), (NodeStatus::Active, false));
@@ -169,7 +169,7 @@ async fn what_a_cancelled_action_leaves_is_shown_as_it_is(harness: Harness) {
     harness.provider.hold(Verb::Stop);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(1)).await;
     harness.provider.begun(Verb::Stop, 1).await;
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Cancelled);
     let nodes = harness.nodes(cluster.id).await;
     let works = |node: &Node| node.status == NodeStatus::Active && node.physical_id.is_some();
@@ -221,7 +221,7 @@ async fn a_cluster_whose_creation_was_cancelled_is_not_healed_until_requested(ha
     harness.provider.hold_after(Verb::Start, 1);
     let create = harness.create(&cluster).await;
     harness.provider.begun(Verb::Start, 2).await;
-    harness.engine.signal(create, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(create, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(create).await.status, ActionStatus::Cancelled);
     let row = harness.cluster(cluster.id).await;
     assert!(

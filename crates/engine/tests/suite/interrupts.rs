@@ -62,7 +62,7 @@ async fn a_cancel_cuts_a_call(
 ) {
     let Some(harness) = setup().config(deaf()).open(kind).await else { return };
     let (cluster, action) = hanging(&harness, verb, None).await;
-    harness.engine.signal(action, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(action, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(action).await.status, ActionStatus::Cancelled);
     harness.provider.release();
     let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;
@@ -78,10 +78,10 @@ async fn a_suspended_call_is_taken_up_again(
 ) {
     let Some(harness) = setup().config(deaf()).open(kind).await else { return };
     let (_, action) = hanging(&harness, verb, None).await;
-    harness.engine.signal(action, SignalKind::Suspend).await.unwrap();
+    harness.engine.signal(action, SignalKind::Suspend, None).await.unwrap();
     harness.until(action, ActionStatus::Suspended).await;
     harness.provider.release();
-    harness.engine.signal(action, SignalKind::Resume).await.unwrap();
+    harness.engine.signal(action, SignalKind::Resume, None).await.unwrap();
     assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
 }
 

@@ -25,6 +25,7 @@ mod scaling;
 mod scripted_policy;
 mod signals;
 mod slots;
+mod strays;
 mod takeover;
 mod unstorable;
 mod versions;

@@ -22,7 +22,7 @@ async fn restore(harness: &Harness) {
 /// How often it was reported.
 async fn reported(harness: &Harness, cluster: ClusterId) -> usize {
     let query = EventQuery { cluster: Some(cluster), ..EventQuery::default() };
-    let events = harness.store().events(&query).await.unwrap().items;
+    let events = harness.store().events(&query).await.expect("the store answers").items;
     events.iter().filter(|event| event.reason == "DatabaseBehind").count()
 }
 

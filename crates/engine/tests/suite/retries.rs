@@ -61,7 +61,7 @@ async fn an_action_that_pauses_leaves_its_hand_to_others_and_can_be_cancelled_at
     assert!(reason.contains("the machine is busy"), "{reason}");
     let (_, other) = harness.created(1).await;
     assert_eq!(other.status, ActionStatus::Succeeded);
-    harness.engine.signal(pausing, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(pausing, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(pausing).await.status, ActionStatus::Cancelled);
 }
 

@@ -3,6 +3,7 @@
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::ids::NodeId;
+use muster_core::node::NodeStatus;
 use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_store::commands::SignalKind;
@@ -26,6 +27,19 @@ async fn bounded(harness: &Harness, workers: u32) -> Cluster {
     let action = harness.create(&cluster).await;
     harness.ended(action).await;
     cluster
+}
+
+#[database_test]
+async fn a_node_that_is_being_removed_says_so(harness: Harness) {
+    let (cluster, _) = harness.created(2).await;
+    harness.provider.hold(Verb::Stop);
+    let action = harness.submit(ActionKind::ClusterScaleIn, &cluster, json!({"count": 1})).await;
+    harness.provider.begun(Verb::Stop, 1).await;
+    let nodes = harness.nodes(cluster.id).await;
+    let leaving = nodes.iter().find(|node| node.status == NodeStatus::Deleting).expect("one leaves");
+    assert_eq!(leaving.status_reason, "it is being removed; what runs on it may end first");
+    harness.provider.release();
+    harness.ended(action).await;
 }
 
 #[database_test]
@@ -140,7 +154,7 @@ async fn a_grace_period_can_be_cancelled(kind: Kind) {
     saying.say(&json!({"deletion": {"grace_period": 3600}}));
     let action = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(1)).await;
     harness.applied(action).await;
-    harness.engine.signal(action, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(action, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(action).await.status, ActionStatus::Cancelled);
     assert_eq!(harness.provider.running().len(), 3, "no node was stopped");
 }

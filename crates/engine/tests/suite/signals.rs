@@ -17,7 +17,7 @@ async fn cancelling_reaches_node_work_that_is_under_way(harness: Harness) {
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     harness.provider.begun(Verb::Start, 2).await;
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     let action = harness.ended(resize).await;
     assert_eq!(
         (action.status, action.status_reason.as_str()),
@@ -41,12 +41,12 @@ async fn a_suspended_action_keeps_its_lock_and_goes_on_when_resumed(harness: Har
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     harness.applied(resize).await;
-    harness.engine.signal(resize, SignalKind::Suspend).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Suspend, None).await.unwrap();
     harness.until(resize, ActionStatus::Suspended).await;
     harness.provider.release();
     let check = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
     assert_eq!(harness.action(check).await.status, ActionStatus::Ready, "the lock was lost");
-    harness.engine.signal(resize, SignalKind::Resume).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Resume, None).await.unwrap();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     harness.ended(check).await;
     harness.assert_agreement(cluster.id).await;
@@ -59,9 +59,9 @@ async fn a_suspended_action_can_be_cancelled(harness: Harness) {
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     harness.applied(resize).await;
-    harness.engine.signal(resize, SignalKind::Suspend).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Suspend, None).await.unwrap();
     harness.until(resize, ActionStatus::Suspended).await;
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Cancelled);
 }
 
@@ -90,7 +90,7 @@ async fn an_action_that_takes_too_long_fails_with_its_limit(kind: Kind) {
 #[database_test]
 async fn ended_actions_accept_no_signals(harness: Harness) {
     let (_, action) = harness.created(1).await;
-    let error = harness.engine.signal(action.id, SignalKind::Cancel).await.unwrap_err();
+    let error = harness.engine.signal(action.id, SignalKind::Cancel, None).await.unwrap_err();
     assert!(error.to_string().contains("it has ended"), "{error}");
 }
 
@@ -100,7 +100,7 @@ async fn what_a_cancelled_shrink_left_is_not_brought_back(harness: Harness) {
     harness.provider.hold(Verb::Stop);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
     harness.provider.begun(Verb::Stop, 4).await;
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     harness.ended(resize).await;
     harness.provider.release();
     let recover = harness.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;

@@ -56,6 +56,6 @@ async fn waits(kind: Kind, policy: &Value) {
     let shrink = harness.submit(ActionKind::ClusterScaleIn, &cluster, json!({})).await;
     harness.applied(shrink).await;
     another_action_runs(&harness, &other).await;
-    harness.engine.signal(shrink, SignalKind::Cancel).await.expect("it is open");
+    harness.engine.signal(shrink, SignalKind::Cancel, None).await.expect("it is open");
     assert_eq!(harness.ended(shrink).await.status, ActionStatus::Cancelled);
 }

@@ -80,12 +80,17 @@ fn workers_are_counted_by_the_scheduler() {
     let seen: Vec<(&str, &str)> =
         workers.iter().map(|worker| (worker.name.as_str(), worker.address.as_str())).collect();
     assert_eq!(seen, expected);
-    let (head, python) = (head(), "/venv/bin/python");
-    let retire = Dask.retire(Retirement { head: &head, workers: &workers[..1], python, within: 300 });
-    let Tell::Ask(retire) = retire else { panic!("the scheduler is asked") };
-    assert_eq!(retire.url, "http://127.0.0.1:44645/api/v1/retire_workers");
-    assert_eq!(retire.body.as_deref(), Some(r#"{"workers":["tcp://127.0.0.1:40001"]}"#));
     assert!(Dask.workers(b"404: Not Found").is_err());
+}
+
+#[test]
+fn a_worker_is_as_loaded_as_it_has_tasks_to_finish() {
+    let answer = br#"{"type": "Scheduler", "workers": {
+        "tcp://127.0.0.1:1": {"name": "w-1", "metrics": {"task_counts": {"executing": 1, "ready": 2, "memory": 9}}},
+        "tcp://127.0.0.1:2": {"name": "w-2", "metrics": {"task_counts": {"memory": 3}}},
+        "tcp://127.0.0.1:3": {"name": "w-3", "metrics": {}}}}"#;
+    assert_eq!(Dask.load(answer).unwrap(), HashMap::from([("tcp://127.0.0.1:1".to_owned(), 3)]));
+    assert_eq!(Dask.ask_load(&head())[0].url, "http://127.0.0.1:44645/json/identity.json");
 }
 
 #[rstest]
@@ -102,8 +107,16 @@ fn what_is_not_known_to_be_idle_is_not(#[case] answer: &[u8], #[case] expected: 
 
 #[test]
 fn those_that_were_let_go_are_named_by_their_addresses() {
-    let answer = br#"{"tcp://127.0.0.1:1": {"name": "w1", "status": "closing"}}"#;
+    let (head, python) = (head(), "/venv/bin/python");
+    let workers = [LiveWorker { name: "w-1".to_owned(), address: "tcp://127.0.0.1:1".to_owned() }];
+    let drain = Dask.retire(Retirement { head: &head, workers: &workers, python, within: 300 });
+    let Tell::Run(drain) = drain else { panic!("a program drains them") };
+    assert_eq!(
+        (after(&drain, DRAIN), drain.command[6].as_str()),
+        ("tcp://127.0.0.1:39147", "tcp://127.0.0.1:1")
+    );
+    let answer = br#"["tcp://127.0.0.1:1"]"#;
     assert_eq!(Dask.retired(&[], answer).unwrap(), HashSet::from(["tcp://127.0.0.1:1".to_owned()]));
-    assert_eq!(Dask.retired(&[], b"{}").unwrap(), HashSet::new(), "what it holds could not be moved");
-    assert!(Dask.retired(&[], b"[]").is_err());
+    assert_eq!(Dask.retired(&[], b"[]").unwrap(), HashSet::new(), "what it holds could not be moved");
+    assert!(Dask.retired(&[], b"{}").is_err());
 }

@@ -31,6 +31,10 @@ pub struct Words {
     pub pending: Vec<String>,
     /// Its operator has looked at it.
     pub noticed: bool,
+    /// The pod that its operator takes for the head, if it says so.
+    pub known_head: Option<String>,
+    /// How many working workers its operator knows of, if it says so.
+    pub known_workers: Option<u32>,
 }
 
 /// What is said of a group of workers.

@@ -22,7 +22,7 @@ fn has(launch: &Launch, flag: &str) -> bool {
 #[test]
 fn a_head_answers_at_the_ports_that_were_chosen_and_keeps_them() {
     let head = head();
-    assert_eq!(head.endpoints.get(Endpoints::ADDRESS), Some("127.0.0.2:23846"));
+    assert_eq!(head.endpoints.get(Endpoints::ADDRESS), Some("127.0.0.1:23846"));
     assert_eq!(head.endpoints.get("client"), Some("ray://127.0.0.1:30725"));
     assert_eq!(head.endpoints.get(Endpoints::DASHBOARD), Some("http://127.0.0.1:29950"));
     assert_eq!(Ray.ports(&head.endpoints), ports());
@@ -49,11 +49,20 @@ fn nothing_of_two_clusters_on_a_machine_wants_the_same_port() {
         for flag in ["--min-worker-port", "--max-worker-port", "--dashboard-agent-listen-port"] {
             assert_eq!(after(launch, flag), "0", "{flag}");
         }
-        assert_eq!(after(launch, "--node-ip-address"), "127.0.0.2");
+        assert_eq!(after(launch, "--node-ip-address"), "127.0.0.1");
     }
     for name in ["AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT"] {
         assert_eq!(first.environment[name], "0");
     }
+}
+
+#[test]
+fn a_worker_is_as_loaded_as_it_has_tasks_and_actors() {
+    let answer = br#"{"result": true, "data": {"result": {"total": 3, "result": [
+        {"task_id": "t1", "state": "RUNNING", "node_id": "a1"}, {"task_id": "t2", "state": "RUNNING", "node_id": "a1"},
+        {"task_id": "t3", "state": "RUNNING", "node_id": null}]}}}"#;
+    assert_eq!(Ray.load(answer).unwrap(), HashMap::from([("a1".to_owned(), 2)]));
+    assert_eq!(Ray.ask_load(&head()).len(), 2, "tasks, and actors that wait");
 }
 
 #[test]
@@ -67,7 +76,8 @@ fn the_secret_is_known_to_nodes_clients_and_questions_and_stands_in_no_command()
         assert!(!launch.command.iter().any(|word| word.contains("abracadabra")));
     }
     let client = Ray.client_environment(&head, "/venv/bin/python");
-    assert_eq!(client["RAY_ADDRESS"], "127.0.0.2:23846");
+    assert_eq!(client["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"], "0");
+    assert_eq!(client["RAY_ADDRESS"], "127.0.0.1:23846");
     assert_eq!(client["RAY_API_SERVER_ADDRESS"], "http://127.0.0.1:29950");
     assert_eq!((&*client["RAY_AUTH_MODE"], &*client["RAY_AUTH_TOKEN"]), ("token", "abracadabra"));
     for ask in [Ray.ask_workers(&head), Ray.ask_activity(&head), Ray.ask_unattended(&head).unwrap()] {
@@ -100,7 +110,7 @@ fn nodes_are_given_their_shape(
         assert_eq!((after(launch, "--num-gpus"), after(launch, "--object-store-memory")), (gpus, objects));
     }
     assert_eq!([after(&head, "--memory"), after(&worker, "--memory")], limit);
-    assert_eq!((after(&worker, "--address"), after(&worker, "--node-name")), ("127.0.0.2:23846", "w-1"));
+    assert_eq!((after(&worker, "--address"), after(&worker, "--node-name")), ("127.0.0.1:23846", "w-1"));
 }
 
 /// As Ray 2.60.0 answered once a worker had gone.
@@ -124,7 +134,7 @@ fn workers_that_live_are_counted_once_the_head_is_there() {
     let retirement = Retirement { head: &head, workers: &workers, python, within: 300 };
     let Tell::Run(drain) = Ray.retire(retirement) else { panic!("a program is run") };
     assert_eq!(drain.command[..3], ["/venv/bin/python", "-I", "-c"]);
-    assert_eq!(drain.command[4..], ["127.0.0.2:23846", "300", id]);
+    assert_eq!(drain.command[4..], ["127.0.0.1:23846", "300", id]);
     let answer = format!("[\"{id}\"]\n");
     assert_eq!(Ray.retired(&workers, answer.as_bytes()).unwrap(), HashSet::from([id.to_owned()]));
     assert_eq!(Ray.retired(&workers, b"[]").unwrap(), HashSet::new());

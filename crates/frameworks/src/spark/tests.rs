@@ -2,6 +2,7 @@ use muster_core::quantity::{Cpu, Memory};
 use rstest::rstest;
 
 use super::*;
+use crate::Method;
 use crate::sample::{after, contact, seat};
 
 /// As the master of Spark 4.3.0 answers while an application runs and a worker that was let go has ended.
@@ -126,6 +127,12 @@ fn only_workers_that_are_alive_count() {
 }
 
 #[test]
+fn a_worker_is_as_loaded_as_it_has_cores_in_use() {
+    let load = |answer| Spark.load(answer).unwrap().get("http://127.51.0.2:35383").copied();
+    assert_eq!((load(BUSY), load(IDLE)), (Some(1), None));
+}
+
+#[test]
 fn a_master_that_is_not_ready_does_not_count_anybody() {
     let why = Spark.workers(STANDBY).unwrap_err().to_string();
     assert_eq!(why, "the master's list of workers cannot be read: the master is STANDBY");
@@ -139,7 +146,7 @@ fn workers_are_let_go_by_host_all_at_once() {
     let retirement = Retirement { head: &head(), workers: &workers, python: "python", within: 300 };
     let Tell::Ask(ask) = Spark.retire(retirement) else { panic!("it is asked") };
     assert_eq!(ask.url, "http://127.0.0.1:28080/workers/kill/?host=127.7.0.2&host=127.7.0.3");
-    assert_eq!((ask.method, ask.body), (Method::Post, None));
+    assert_eq!(ask.method, Method::Post);
     let addresses: HashSet<String> = workers.iter().map(|worker| worker.address.clone()).collect();
     assert_eq!(Spark.retired(&workers, b"").unwrap(), addresses);
 }

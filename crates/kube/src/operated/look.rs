@@ -14,7 +14,12 @@ impl Operated {
     /// What the watches tell of a cluster. Where its row says that more was acknowledged, the watches may be behind,
     /// since another replica wrote that: then everything is listed first.
     pub(super) async fn look(&self, stand: &Stand, cluster: &Cluster) -> Result<Site, ProviderError> {
-        let site = stand.look()?;
+        let mut site = stand.look()?;
+        if site.root.is_none() {
+            // It may be on its way, sent by an action that was cancelled.
+            drop(self.creations.lock(stand.key.clone()).await);
+            site = stand.look()?;
+        }
         if !self.may_be_behind(stand, &site, cluster) {
             return Ok(site);
         }
@@ -41,12 +46,14 @@ impl Operated {
             match of {
                 Of::Pods => {
                     let pods = api_in::<LeanPod>(self.client.clone(), Some(namespace));
-                    let take = |pod| sites.take_pod(pod, true);
+                    let take = |pod| sites.take_pod(Some(begun), pod, true);
                     follow::list(&pods, stand.flavor.pods(), take).await?;
                 }
                 Of::Objects(watched) => {
                     let objects = api_of(self.client.clone(), watched.kind, Some(namespace));
-                    let take = |object: PlainObject| sites.take_object(watched, &object.body, true);
+                    let take = |object: PlainObject| {
+                        sites.take_object(Some(begun), watched, &object.body, true);
+                    };
                     follow::list(&objects, watched.selector, take).await?;
                 }
             }

@@ -1,14 +1,17 @@
 //! Objects of a cluster beside its root: those of one before it go, and those that others took away come again.
 
+use std::sync::Arc;
+
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_engine::ports::provider::{FencedCall, ProviderError};
-use muster_frameworks::kubernetes::Plan;
+use muster_frameworks::kubernetes::{Manifest, Plan};
+use serde_json::Value;
 
 use super::stand::Stand;
 use super::{Operated, invalid, recipe_of};
 use crate::facts::ObjectFacts;
-use crate::write::CHANGED_MEANWHILE;
+use crate::write::{CHANGED_MEANWHILE, detached};
 
 impl Operated {
     /// Parts of a cluster of that name that is gone would be taken for parts of the new one.
@@ -26,6 +29,27 @@ impl Operated {
         let names: Vec<&str> = left.iter().map(|object| object.name.as_str()).collect();
         let message = format!("what is left of a cluster of that name has to go first: {}", names.join(", "));
         Err(ProviderError::transient("Leftovers", message))
+    }
+
+    /// Makes an object, and takes in what that is answered with. A request that was sent is not taken back when this is
+    /// dropped: whoever finds nothing waits for it.
+    pub(super) async fn make(
+        &self,
+        stand: &Stand,
+        manifest: Manifest,
+        owner: Option<&Value>,
+        call: FencedCall<'_>,
+    ) -> Result<Value, ProviderError> {
+        let (writer, creations, stand) = (self.writer.clone(), Arc::clone(&self.creations), stand.clone());
+        let (owner, cluster, fence) = (owner.cloned(), call.cluster.id, call.fence);
+        let made = async move {
+            let _held = creations.lock(stand.key.clone()).await;
+            let kind = manifest.kind;
+            let made = writer.make(manifest, owner.as_ref(), cluster, fence).await?;
+            stand.take(kind, &made);
+            Ok(made)
+        };
+        detached(made).await
     }
 
     /// Makes again what others took away of a cluster, as it was: its sizes are changed after that.
@@ -53,8 +77,7 @@ impl Operated {
         for manifest in manifests.into_iter().filter(|manifest| manifest.owned) {
             let (kind, name) = (manifest.kind, manifest.body["metadata"]["name"].as_str());
             if name.is_some_and(|name| site.object(kind.kind, name).is_none()) {
-                let made = self.writer.make(manifest, Some(&owner), call.cluster.id, fence).await?;
-                stand.take(kind, &made);
+                self.make(stand, manifest, Some(&owner), FencedCall { fence, ..call }).await?;
             }
         }
         Ok(())

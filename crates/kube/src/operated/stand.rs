@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::sites::{Key, Site, Sites};
 
 /// Where a cluster stands.
+#[derive(Clone)]
 pub(super) struct Stand {
     pub(super) flavor: &'static dyn Flavor,
     pub(super) sites: Arc<Sites>,
@@ -36,8 +37,13 @@ impl Stand {
 
     /// Takes in what a write was answered with.
     pub(super) fn take(&self, kind: &Kind, object: &Value) {
+        self.take_since(None, kind, object);
+    }
+
+    /// Takes in what was read since that moment.
+    pub(super) fn take_since(&self, since: Option<u64>, kind: &Kind, object: &Value) {
         if let Some(watched) = self.flavor.watched().iter().find(|watched| watched.is_about(kind, object)) {
-            self.sites.take_object(watched, object, true);
+            self.sites.take_object(since, watched, object, true);
         }
     }
 }

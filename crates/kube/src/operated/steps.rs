@@ -45,8 +45,9 @@ impl Operated {
     /// Takes in how objects are now, without waiting for a watch to tell.
     async fn look_anew(&self, stand: &Stand, site: &Site) -> Result<(), ProviderError> {
         for object in site.objects() {
+            let since = stand.sites.begin();
             match self.writer.read(object.kind, &object.namespace, &object.name).await? {
-                Some(now) => stand.take(object.kind, &now),
+                Some(now) => stand.take_since(Some(since), object.kind, &now),
                 None => stand.sites.bury(&stand.key, &object.uid),
             }
         }

@@ -1,15 +1,16 @@
 //! One node: from nothing to a pod that works, and back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::node::{Node, Observation};
 use muster_engine::ports::provider::{FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 
-use super::Pods;
 use super::manifest::{self, PodRecipe};
 use super::table::OwnPod;
-use crate::write::Deleted;
+use super::{Pods, unlisted};
+use crate::write::{Deleted, detached};
 
 /// How long a pod may take until it works.
 const START_WITHIN: Duration = Duration::from_mins(10);
@@ -53,10 +54,20 @@ impl Pods {
     async fn make(&self, call: FencedCall<'_>, node: &Node, recipe: &PodRecipe) -> Result<(), ProviderError> {
         let namespace = manifest::namespace(call.profile, &call.cluster.namespace);
         self.namespaces.check_served(namespace)?;
-        self.writer.make_node(recipe.manifest(node, namespace), node.id, call.fence).await
+        let (writer, creations, table) =
+            (self.writer.clone(), Arc::clone(&self.creations), Arc::clone(&self.table));
+        let (manifest, node, fence) = (recipe.manifest(node, namespace), node.id, call.fence);
+        // A request that was sent is not taken back: whoever finds no pod waits for it.
+        detached(async move {
+            let _held = creations.lock(node).await;
+            let pod = writer.make_node(manifest, node, fence).await?;
+            table.take(unlisted::lean(pod)?, true);
+            Ok(())
+        })
+        .await
     }
 
-    async fn remove(&self, pod: &OwnPod) -> Result<Deleted, ProviderError> {
+    pub(super) async fn remove(&self, pod: &OwnPod) -> Result<Deleted, ProviderError> {
         self.writer.delete(&POD, &pod.namespace, &pod.facts.name, &pod.facts.uid).await
     }
 

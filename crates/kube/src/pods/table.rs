@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 use crate::facts::{LeanPod, NodePod, is_older};
+use crate::fences::Fences;
 use crate::follow::Takes;
 use crate::sites::Graves;
 use crate::stale::StaleWatches;
@@ -32,6 +33,12 @@ pub(super) enum Lookup {
     Known(Option<Box<OwnPod>>),
     /// The watch does not list this pod of the node: it is gone, or only its label is.
     Unlisted(PodRef),
+}
+
+impl Lookup {
+    pub(super) const fn is_nothing(&self) -> bool {
+        matches!(self, Self::Known(None))
+    }
 }
 
 /// One particular pod.
@@ -118,6 +125,12 @@ impl State {
         // An adopted pod has no node in its label, and its row no UID.
         let adopted = || self.pods.get(&(namespace?.to_owned(), name.filter(|_| uid.is_none())?.to_owned()));
         known.or(first).or_else(adopted)
+    }
+
+    fn marked_with<'a>(&'a self, node: NodeId, fences: &'a Fences) -> impl Iterator<Item = &'a OwnPod> {
+        let places = self.by_node.get(&node).into_iter().flatten();
+        let pods = places.filter_map(|place| self.pods.get(place));
+        pods.filter(|pod| !pod.facts.leaving && fences.read(pod.facts.fence.as_ref()).is_some())
     }
 
     fn look_up(&self, node: &Node, home: &str) -> Lookup {
@@ -213,6 +226,19 @@ impl Table {
         }
     }
 
+    /// The nodes that pods with a fence of this database are labelled with, whether or not they have a row.
+    pub(super) fn marked(&self, fences: &Fences) -> Result<Vec<NodeId>, ProviderError> {
+        self.certain.check()?;
+        let state = self.state.lock();
+        let nodes = state.by_node.keys().copied();
+        Ok(nodes.filter(|node| state.marked_with(*node, fences).next().is_some()).collect())
+    }
+
+    /// The pods with a fence of this database that are labelled with a node.
+    pub(super) fn marked_with(&self, node: NodeId, fences: &Fences) -> Vec<OwnPod> {
+        self.state.lock().marked_with(node, fences).cloned().collect()
+    }
+
     /// Why nodes do not work yet whose pods are there.
     pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>) -> HashMap<NodeId, String> {
         let state = self.state.lock();
@@ -263,6 +289,11 @@ impl Table {
 
     /// A pod is so now.
     pub(super) fn take(&self, pod: LeanPod, tell: bool) {
+        self.take_since(None, pod, tell);
+    }
+
+    /// The same of a pod that was read since that moment: what was known before is older, whatever its version.
+    fn take_since(&self, since: Option<u64>, pod: LeanPod, tell: bool) {
         let namespace = pod.namespace().to_owned();
         let facts = pod.of_node();
         let place = (namespace.clone(), facts.name.clone());
@@ -272,7 +303,8 @@ impl Table {
             state.moment += 1;
             let moment = state.moment;
             let older = state.pods.get(&place).is_some_and(|known| {
-                known.facts.uid == facts.uid && is_older(&facts.version, &known.facts.version)
+                let is_read = since.is_some_and(|since| known.moment < since);
+                known.facts.uid == facts.uid && is_older(&facts.version, &known.facts.version) && !is_read
             });
             if !older {
                 if let Some(node) = node {
@@ -332,8 +364,8 @@ impl Takes<LeanPod> for Tells {
         self.table.begin()
     }
 
-    fn take(&self, pod: LeanPod, tell: bool) {
-        self.table.take(pod, tell);
+    fn take(&self, pod: LeanPod, listed_since: Option<u64>) {
+        self.table.take_since(listed_since, pod, listed_since.is_none());
     }
 
     fn drop(&self, pod: LeanPod) {

@@ -32,8 +32,16 @@ impl Pods {
         nodes: &[Node],
     ) -> Result<Vec<Option<OwnPod>>, ProviderError> {
         let home = manifest::namespace(target.profile, &target.cluster.namespace);
-        let ids = nodes.iter().map(|node| node.id);
-        let lookups: Vec<(NodeId, Lookup)> = ids.zip(self.table.look_up(nodes, home)?).collect();
+        let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
+        let mut lookups = self.table.look_up(nodes, home)?;
+        if lookups.iter().any(Lookup::is_nothing) {
+            // What is missing may be on its way, sent by an action that was cancelled.
+            for (node, _) in ids.iter().zip(&lookups).filter(|(_, lookup)| lookup.is_nothing()) {
+                drop(self.creations.lock(*node).await);
+            }
+            lookups = self.table.look_up(nodes, home)?;
+        }
+        let lookups: Vec<(NodeId, Lookup)> = ids.into_iter().zip(lookups).collect();
         let found = stream::iter(lookups).map(|(node, lookup)| async move {
             match lookup {
                 Lookup::Known(pod) => Ok(pod.map(|pod| *pod)),
@@ -80,7 +88,7 @@ impl Pods {
     }
 }
 
-fn lean(body: Value) -> Result<LeanPod, ProviderError> {
+pub(super) fn lean(body: Value) -> Result<LeanPod, ProviderError> {
     serde_json::from_value(body)
         .map_err(|error| ProviderError::transient("Unknown", format!("unreadable pod: {error}")))
 }

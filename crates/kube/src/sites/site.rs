@@ -5,10 +5,12 @@ use std::collections::btree_map::Entry;
 
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
-use muster_core::node::Observation;
+use muster_core::node::{NodeRole, Observation};
+use muster_core::time::{TimeSpan, Timestamp};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_frameworks::kubernetes::{Part, Words};
 
-use super::{Of, Told};
+use super::{Arrival, Of, Told};
 use crate::facts::{ObjectFacts, PodFacts};
 use crate::fences::Fences;
 
@@ -22,6 +24,8 @@ pub(crate) struct Site {
     pods: BTreeMap<String, Told<PodFacts>>,
     /// Which cluster it is, also when its root is gone and its pods are not.
     pub(super) cluster: Option<ClusterId>,
+    /// Since when its operator has been asked for something and has shown no sign of acting on it.
+    unanswered_since: Option<Timestamp>,
 }
 
 impl Site {
@@ -66,6 +70,22 @@ impl Site {
         self.pods().filter(|pod| !(pod.is_replaced && matches!(pod.seen, Observation::Exited { .. })))
     }
 
+    /// Whether its operator knows of all pods that work, as far as it says so. Before that none of them may be deleted:
+    /// KubeRay waits for pods that it has made, and if one is gone before it has seen it, looks again after 300 s.
+    pub(crate) fn is_known_to_operator(&self) -> bool {
+        let Some(words) = self.root.as_ref().map(|root| &root.value.words) else { return true };
+        let working = |role: NodeRole| {
+            let works = |pod: &&PodFacts| matches!(pod.seen, Observation::Running { .. }) && !pod.leaving;
+            self.pods().filter(move |pod| pod.member.role == role).filter(works)
+        };
+        let knows_head = |known: &String| working(NodeRole::Head).all(|pod| pod.name == *known);
+        let workers = working(NodeRole::Worker).count();
+        words.known_head.as_ref().is_none_or(knows_head)
+            && words
+                .known_workers
+                .is_none_or(|known| usize::try_from(known).is_ok_and(|known| known >= workers))
+    }
+
     /// A pod by its name.
     pub(crate) fn pod(&self, name: &str) -> Option<&PodFacts> {
         self.pods.get(name).map(|told| &told.value)
@@ -75,19 +95,34 @@ impl Site {
         self.root.is_none() && self.more.is_empty() && self.pods.is_empty()
     }
 
-    pub(super) fn take_root(&mut self, mut facts: ObjectFacts, moment: u64) -> bool {
+    pub(super) fn take_root(&mut self, mut facts: ObjectFacts, arrival: Arrival) -> bool {
         if let Some(known) = self.root.as_ref().filter(|root| root.value.uid == facts.uid) {
             // It stays the cluster that it was, whatever somebody makes of its marks.
             facts.cluster = known.value.cluster;
         }
         self.cluster = facts.cluster;
-        match &mut self.root {
-            Some(root) => root.take(facts, moment, object_version),
+        let (generation, before) = (facts.generation, self.root.as_ref().map(|root| root.value.generation));
+        let changed = match &mut self.root {
+            Some(root) => root.take(facts, arrival, object_version),
             none => {
-                *none = Some(Told { value: facts, moment });
+                *none = Some(Told { value: facts, moment: arrival.moment });
                 true
             }
+        };
+        self.note_sign(changed, before.is_some_and(|before| generation > before));
+        changed
+    }
+
+    /// Something was changed: what is asked of the operator, or by what it does about that.
+    fn note_sign(&mut self, changed: bool, asked: bool) {
+        if changed {
+            self.unanswered_since = asked.then(|| SystemClock.now());
         }
+    }
+
+    /// How long its operator has shown no sign of acting on what it was asked for last.
+    pub(crate) fn unanswered_for(&self, now: Timestamp) -> Option<TimeSpan> {
+        self.unanswered_since.map(|since| now.since(since))
     }
 
     /// Its root is no cluster that anybody knows; tells which one it is instead.
@@ -98,13 +133,25 @@ impl Site {
         self.cluster
     }
 
-    pub(super) fn take_more(&mut self, facts: ObjectFacts, moment: u64) -> bool {
+    pub(super) fn take_more(&mut self, facts: ObjectFacts, arrival: Arrival) -> bool {
         let key = (facts.kind.kind, facts.name.clone());
-        renewed(self.more.entry(key), facts, moment, object_version)
+        let (generation, before) = (facts.generation, self.more.get(&key).map(|told| told.value.generation));
+        let changed = renewed(self.more.entry(key), facts, arrival, object_version);
+        self.note_sign(changed, before.is_some_and(|before| generation > before));
+        changed
     }
 
-    pub(super) fn take_pod(&mut self, facts: PodFacts, moment: u64) -> bool {
-        renewed(self.pods.entry(facts.name.clone()), facts, moment, pod_version)
+    /// An object that its operator makes.
+    pub(super) fn take_made(&mut self, facts: ObjectFacts, arrival: Arrival) -> bool {
+        let changed = self.take_more(facts, arrival);
+        self.note_sign(changed, false);
+        changed
+    }
+
+    pub(super) fn take_pod(&mut self, facts: PodFacts, arrival: Arrival) -> bool {
+        let is_new = self.pods.get(&facts.name).is_none_or(|told| told.value.uid != facts.uid);
+        self.note_sign(is_new, false);
+        renewed(self.pods.entry(facts.name.clone()), facts, arrival, pod_version)
     }
 
     pub(super) fn drop_object(&mut self, facts: &ObjectFacts) {
@@ -118,6 +165,7 @@ impl Site {
         // Another one may have its name by now.
         if self.pods.get(&facts.name).is_some_and(|told| told.value.uid == facts.uid) {
             self.pods.remove(&facts.name);
+            self.note_sign(true, false);
         }
     }
 
@@ -146,14 +194,14 @@ fn pod_version(facts: &PodFacts) -> (&str, &str) {
 fn renewed<K: Ord, T: PartialEq>(
     entry: Entry<'_, K, Told<T>>,
     value: T,
-    moment: u64,
+    arrival: Arrival,
     version: impl Fn(&T) -> (&str, &str),
 ) -> bool {
     match entry {
         Entry::Vacant(vacant) => {
-            vacant.insert(Told { value, moment });
+            vacant.insert(Told { value, moment: arrival.moment });
             true
         }
-        Entry::Occupied(mut occupied) => occupied.get_mut().take(value, moment, version),
+        Entry::Occupied(mut occupied) => occupied.get_mut().take(value, arrival, version),
     }
 }

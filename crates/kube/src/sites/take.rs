@@ -20,8 +20,8 @@ impl Takes<LeanPod> for Pods {
         self.sites.begin()
     }
 
-    fn take(&self, pod: LeanPod, tell: bool) {
-        self.sites.take_pod(pod, tell);
+    fn take(&self, pod: LeanPod, listed_since: Option<u64>) {
+        self.sites.take_pod(listed_since, pod, listed_since.is_none());
     }
 
     fn drop(&self, pod: LeanPod) {
@@ -49,8 +49,9 @@ impl Takes<PlainObject> for Objects {
         self.sites.begin()
     }
 
-    fn take(&self, object: PlainObject, tell: bool) {
-        self.sites.take_object(self.watched, &object.body, tell);
+    fn take(&self, object: PlainObject, listed_since: Option<u64>) {
+        let tell = listed_since.is_none();
+        self.sites.take_object(listed_since, self.watched, &object.body, tell);
     }
 
     fn drop(&self, object: PlainObject) {

@@ -24,7 +24,7 @@ use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Caller, ChangeRequest, Config, Engine, Metrics, Parts, Recipe, SubmitError};
 use muster_kube::{Kubernetes, Options};
 use muster_store::reads::EventQuery;
-use muster_testkit::{DatabaseKind, FreshStore, Namespace, Operator, eventually, read_change};
+use muster_testkit::{DatabaseKind, FreshStore, Gate, Namespace, Operator, eventually, read_change};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -57,7 +57,13 @@ impl Harness {
         kubernetes: muster_testkit::Kubernetes,
         names: impl FnOnce(&str) -> HashMap<String, IpAddr>,
     ) -> Option<Self> {
-        Self::open(kubernetes, names, |own| vec![own.to_owned()]).await
+        let own = kubernetes.kubeconfig().to_owned();
+        Self::open(kubernetes, &own, names, |own| vec![own.to_owned()]).await
+    }
+
+    /// The same, where all requests pass a gate.
+    pub(crate) async fn through(kubernetes: muster_testkit::Kubernetes, gate: &Gate) -> Option<Self> {
+        Self::open(kubernetes, &gate.kubeconfig(), |_| HashMap::new(), |own| vec![own.to_owned()]).await
     }
 
     /// The same, serving these namespaces beside or instead of the one that is there for the test.
@@ -65,11 +71,13 @@ impl Harness {
         kubernetes: muster_testkit::Kubernetes,
         served: impl FnOnce(&str) -> Vec<String>,
     ) -> Option<Self> {
-        Self::open(kubernetes, |_| HashMap::new(), served).await
+        let own = kubernetes.kubeconfig().to_owned();
+        Self::open(kubernetes, &own, |_| HashMap::new(), served).await
     }
 
     async fn open(
         kubernetes: muster_testkit::Kubernetes,
+        kubeconfig: &Path,
         names: impl FnOnce(&str) -> HashMap<String, IpAddr>,
         served: impl FnOnce(&str) -> Vec<String>,
     ) -> Option<Self> {
@@ -78,7 +86,7 @@ impl Harness {
         let options = Options {
             namespaces: served(namespace.name()),
             names: names(namespace.name()),
-            ..options(kubernetes.kubeconfig(), &fresh).await
+            ..options(kubeconfig, &fresh).await
         };
         let provider = Kubernetes::connect(options).await.unwrap();
         let instance = provider.instance().clone();

@@ -6,6 +6,7 @@ mod discovery;
 mod flavors;
 mod harness;
 mod idle;
+mod late;
 mod life;
 mod luck;
 mod pods;

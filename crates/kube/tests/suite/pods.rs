@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Harness, exactly};
 
-fn of_pods(harness: &Harness, workers: u32) -> (Cluster, Profile) {
+pub(crate) fn of_pods(harness: &Harness, workers: u32) -> (Cluster, Profile) {
     let (cluster, profile) = harness.ask_for(muster_core::cluster::Framework::Ray, workers);
     let kind = ProfileType::new("kubernetes.pod", "1.0");
     let container = json!({"name": "main", "image": "example.test/it:1"});
@@ -22,7 +22,7 @@ fn of_pods(harness: &Harness, workers: u32) -> (Cluster, Profile) {
     (cluster, Profile { kind, properties, ..profile })
 }
 
-async fn pods(harness: &Harness) -> Vec<String> {
+pub(crate) async fn pods(harness: &Harness) -> Vec<String> {
     let all = harness.namespace.api::<Pod>().list(&ListParams::default()).await.unwrap();
     let mut names: Vec<String> = all.items.into_iter().filter_map(|pod| pod.metadata.name).collect();
     names.sort_unstable();

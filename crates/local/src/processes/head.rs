@@ -37,6 +37,10 @@ impl Head {
         files::write(&file(places, cluster), self)
     }
 
+    pub(super) fn is(&self, node: NodeId) -> bool {
+        self.node == node
+    }
+
     pub(super) fn endpoints(&self) -> Endpoints {
         self.endpoints.clone().into()
     }

@@ -13,6 +13,7 @@ use muster_frameworks::{LocalFramework, Seat as Place};
 use tokio::sync::Mutex;
 
 use super::capacity;
+use super::devices;
 use super::kind::{Kind, ProcessRecipe};
 use super::place;
 use super::seat::Seat;
@@ -48,7 +49,7 @@ fn invalid(why: String) -> ProviderError {
 }
 
 /// How the nodes of a role are made.
-fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
+pub(super) fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     let recipe = ClusterRecipe::of_cluster(call.cluster, call.profile).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
@@ -237,6 +238,7 @@ impl Inner {
             .chain([("TMPDIR".to_owned(), text(&temporary))])
             .chain(variables)
             .chain(launch.environment)
+            .chain(visible_devices(seat))
             .chain(recipe.env)
             .chain([(CLUSTER.to_owned(), call.cluster.name.clone())])
             .collect();
@@ -261,6 +263,12 @@ impl Inner {
         let (generation, log) = (call.fence, self.settings.log);
         Launch { generation, command, environment, working_folder, log, oom_counter: None }
     }
+}
+
+/// Has a node see its own accelerators only.
+fn visible_devices(seat: &Seat) -> Option<(String, String)> {
+    let devices: Vec<String> = seat.gpus.iter().map(ToString::to_string).collect();
+    (!devices.is_empty()).then(|| (devices::VISIBLE.to_owned(), devices.join(",")))
 }
 
 /// What a program has in its environment that runs in a virtual one.

@@ -14,6 +14,7 @@ use crate::shim::{Found, NodeFolder};
 impl Inner {
     /// Looks at all nodes; it changes nothing, and waits for the end of those that run.
     pub(super) fn look(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.census.include(target);
         let mut seen = HashMap::with_capacity(nodes.len());
         for node in nodes {
             let folder = self.folder(target, node.id);
@@ -25,7 +26,7 @@ impl Inner {
                 self.exits.watch(running);
             }
             let left = matches!(found, Found::NeverStarted) && self.leaves(target, node.id);
-            let state = if left { stopped() } else { state(&folder, found) };
+            let state = if left { stopped() } else { self.state(node, &folder, found) };
             seen.insert(node.id, state);
         }
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
@@ -43,21 +44,27 @@ fn stopped() -> Observation {
     Observation::Exited { reason: "it was stopped".to_owned() }
 }
 
-fn state(folder: &NodeFolder, found: Found) -> Observation {
-    match found {
-        Found::Running(running) => {
-            let pid = running.process().map(|process| process.pid.to_string());
-            match pid.clone().filter(|_| Seat::of(folder).is_some_and(|seat| seat.works)) {
-                Some(physical_id) => Observation::Running { physical_id },
-                None => Observation::Starting { physical_id: pid },
+impl Inner {
+    fn state(&self, node: &Node, folder: &NodeFolder, found: Found) -> Observation {
+        match found {
+            Found::Running(running) => {
+                let pid = running.process().map(|process| process.pid.to_string());
+                let Some((seat, physical_id)) = Seat::of(folder).filter(|seat| seat.works).zip(pid.clone())
+                else {
+                    return Observation::Starting { physical_id: pid };
+                };
+                match self.census.loss(node, &seat) {
+                    Some(why) => Observation::Exited { reason: why.to_owned() },
+                    None => Observation::Running { physical_id },
+                }
             }
+            Found::Ended(end) => Observation::Exited { reason: with_log(folder, &format!("it {end}")) },
+            Found::Lost => {
+                let sentence = "it ended with its supervisor, how is unknown (shim lost)";
+                Observation::Exited { reason: with_log(folder, sentence) }
+            }
+            Found::AnotherBoot(_) => Observation::HostRestarted,
+            Found::NeverStarted => Observation::Absent,
         }
-        Found::Ended(end) => Observation::Exited { reason: with_log(folder, &format!("it {end}")) },
-        Found::Lost => {
-            let sentence = "it ended with its supervisor, how is unknown (shim lost)";
-            Observation::Exited { reason: with_log(folder, sentence) }
-        }
-        Found::AnotherBoot(_) => Observation::HostRestarted,
-        Found::NeverStarted => Observation::Absent,
     }
 }

@@ -1,6 +1,7 @@
 //! Where the files of clusters and nodes are.
 //!
 //! ```text
+//!  <folder>/<cluster id>/database.json        which database has the cluster's row
 //!  <folder>/<cluster id>/head.json            where the head answers, and its ports
 //!  <folder>/<cluster id>/ports.json           ports that were chosen for the head, and that it has not worked with yet
 //!  <folder>/<cluster id>/secret.json          what its nodes and clients know, and nobody else
@@ -11,6 +12,7 @@
 //!  <folder>/<cluster id>/<node id>/           the shim's files and the log
 //!  <folder>/<cluster id>/<node id>/seat.json  what the framework calls the node, and whether it has worked
 //!  <folder>/<cluster id>/<node id>/work/      where it runs
+//!  <folder>/<node id>/database.json           which database has the row of a node that can be in no cluster
 //!  <folder>/<node id>/<node id>/              the same, of a node that can be in no cluster, or in another one later
 //! ```
 
@@ -21,10 +23,14 @@ use std::path::{Path, PathBuf};
 
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
+use muster_engine::ports::provider::Made;
 use serde::de::DeserializeOwned;
 
 use crate::files;
 use crate::shim::NodeFolder;
+
+/// The file with the id of a database.
+const DATABASE: &str = "database.json";
 
 /// The folders of all clusters.
 #[derive(Debug, Clone)]
@@ -68,6 +74,31 @@ impl Places {
     /// Where a node has what it needs for a while.
     pub(super) fn temporary(&self, cluster: ClusterId, node: &Node) -> PathBuf {
         temporary(&self.behind_short(cluster), node)
+    }
+
+    /// Notes which database has the row of a cluster, or of a node that depends on none.
+    pub(super) fn note_database(folder: &Path, database: &str) -> io::Result<()> {
+        files::write(&folder.join(DATABASE), &database)
+    }
+
+    /// All that was made with this database.
+    pub(super) fn made_with(&self, database: &str) -> io::Result<Vec<Made>> {
+        let mut made = Vec::new();
+        for folder in NodeFolder::all(&self.root)? {
+            if read(&folder.path().join(DATABASE)).is_none_or(|noted: String| noted != database) {
+                continue;
+            }
+            let node = folder.node();
+            let is_single = NodeFolder::new(folder.path(), node).path().is_dir();
+            let cluster = ClusterId::from_uuid(*node.as_uuid());
+            made.push(if is_single { Made::Node(node) } else { Made::Cluster(cluster) });
+        }
+        Ok(made)
+    }
+
+    /// The folders of all clusters.
+    pub(super) fn clusters(&self) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(&self.root)?.map(|entry| Ok(entry?.path())).collect()
     }
 
     /// All nodes that ever ran in a cluster and whose files are still there.
@@ -121,6 +152,25 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn what_was_made_is_known_by_the_database_that_has_its_row() {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::new(root.path().to_owned());
+        let ids: Vec<uuid::Uuid> = (1..=4).map(uuid::Uuid::from_u128).collect();
+        let (cluster, node) = (ClusterId::from_uuid(ids[0]), NodeId::from_uuid(ids[1]));
+        for (id, database) in ids.iter().zip([Some("ours"), Some("ours"), Some("theirs"), None]) {
+            let folder = root.path().join(id.to_string());
+            files::make_folder(&folder).unwrap();
+            if let Some(database) = database {
+                Places::note_database(&folder, database).unwrap();
+            }
+        }
+        NodeFolder::new(&places.own(node), node).make().unwrap();
+        let mut made = places.made_with("ours").unwrap();
+        made.sort_by_key(|made| matches!(made, Made::Node(_)));
+        assert_eq!(made, [Made::Cluster(cluster), Made::Node(node)]);
+    }
 
     #[rstest]
     #[case::plain("fred", "fred-1")]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use muster_core::ids::NodeId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{FencedCall, ProviderError};
@@ -13,10 +13,10 @@ use muster_framework_client::FrameworkRequestError;
 use muster_frameworks::{Contact, Launch, Leaving, LiveWorker, LocalFramework, Retirement, Tell, Unreadable};
 use tokio::process::Command;
 
-use super::Inner;
 use super::kind::Kind;
 use super::launch;
 use super::seat::Seat;
+use super::{Inner, on_disk};
 use crate::shim::Running;
 
 /// How long what leaving workers do may take to its end, and what they hold to others.
@@ -68,16 +68,12 @@ impl Inner {
         nodes: &[Node],
     ) -> Result<HashMap<NodeId, Leaving>, RetireError> {
         let alive = self.framework_client.fetch_workers(framework, head).await?;
-        let mut alive: HashMap<String, LiveWorker> =
-            alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
-        let seated = |node: &Node| {
-            let seat = Seat::of(&self.places.node(call.cluster.id, node.id))?;
-            Some((node.id, alive.remove(&seat.name)?))
-        };
-        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) = nodes.iter().filter_map(seated).unzip();
+        let (leaving, workers): (Vec<NodeId>, Vec<LiveWorker>) =
+            self.seated(call.cluster.id, nodes, alive).into_iter().unzip();
         if workers.is_empty() {
             return Ok(HashMap::new());
         }
+        self.mark_draining(call.cluster.id, &leaving)?;
         let answer = self.tell(call, framework, head, &workers).await?;
         let retired = framework.retired(&workers, &answer)?;
         let (gone, held): (Vec<_>, Vec<_>) =
@@ -87,6 +83,34 @@ impl Inner {
             tracing::warn!(%cluster, count, "what workers hold goes with them: nobody else could take it");
         }
         Ok(gone.into_iter().map(|(id, worker)| (id, framework.leaving(&worker, seconds()))).collect())
+    }
+
+    /// Records that workers are drained, before they are: whoever keeps one of them knows then that it has to be replaced.
+    fn mark_draining(&self, cluster: ClusterId, nodes: &[NodeId]) -> Result<(), ProviderError> {
+        for node in nodes {
+            let folder = self.places.node(cluster, *node);
+            if let Some(seat) = Seat::of(&folder) {
+                let seat = Seat { draining: true, ..seat };
+                seat.keep(&folder).map_err(|error| on_disk("the node's folder", &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Which of these nodes the framework counts, and as which workers.
+    pub(super) fn seated(
+        &self,
+        cluster: ClusterId,
+        nodes: &[Node],
+        alive: Vec<LiveWorker>,
+    ) -> Vec<(NodeId, LiveWorker)> {
+        let mut alive: HashMap<String, LiveWorker> =
+            alive.into_iter().map(|worker| (worker.name.clone(), worker)).collect();
+        let seated = |node: &Node| {
+            let seat = Seat::of(&self.places.node(cluster, node.id))?;
+            Some((node.id, alive.remove(&seat.name)?))
+        };
+        nodes.iter().filter_map(seated).collect()
     }
 
     async fn tell(

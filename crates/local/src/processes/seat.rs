@@ -19,6 +19,12 @@ use crate::shim::NodeFolder;
 pub(super) struct Seat {
     pub(super) name: String,
     pub(super) works: bool,
+    /// Whether its head was told to drain it, and gives it no more work.
+    #[serde(default)]
+    pub(super) draining: bool,
+    /// The accelerators that it was given.
+    #[serde(default)]
+    pub(super) gpus: Vec<u32>,
 }
 
 impl Seat {
@@ -30,7 +36,7 @@ impl Seat {
             Names::Free if first => node.name.clone(),
             Names::Free => format!("{}~{}", node.name, generation.0),
         };
-        Self { name, works: false }
+        Self { name, works: false, draining: false, gpus: Vec::new() }
     }
 
     pub(super) fn of(folder: &NodeFolder) -> Option<Self> {

@@ -13,6 +13,7 @@ use super::kind::Kind;
 use super::launch::Pythons;
 use super::ready::Count;
 use super::seat::Seat;
+use super::stop::not_stopped;
 use super::{Inner, on_disk, overtaken, place};
 use crate::files;
 use crate::shim::{Found, NodeFolder, Running, StartError, Stop};
@@ -35,6 +36,7 @@ impl Inner {
     /// Makes what a cluster needs beside its nodes, and says at once if its framework is missing.
     pub(super) async fn prepare(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         files::make_folder(&self.places.cluster(call.cluster.id))
+            .and_then(|()| self.note_database(&self.places.cluster(call.cluster.id)))
             .map_err(|error| on_disk("the cluster's folder cannot be made", &error))?;
         // It was there when the cluster was asked for, which may be a while ago.
         self.has_framework(call.profile).await
@@ -109,6 +111,7 @@ impl Inner {
         together: &Together,
     ) -> Result<(Running, Seat), ProviderError> {
         let disk = |error: std::io::Error| on_disk("the node's folder cannot be used", &error);
+        self.stop_unusable(call, node, folder).await?;
         let runs = matches!(self.shims.find(folder).map_err(disk)?, Found::Running(_));
         let seat = match Seat::of(folder).filter(|_| runs) {
             Some(seat) => seat,
@@ -123,9 +126,15 @@ impl Inner {
                     self.make_temporary(call.cluster.id, node)?;
                 }
                 let names = framework.map_or(Names::Free, LocalFramework::names);
-                let seat = Seat::new(call.cluster.id, node, call.fence, names);
                 folder.make().map_err(disk)?;
+                if matches!(Kind::of(&call.profile.kind), Some(Kind::Process)) {
+                    self.note_database(&self.places.own(node.id)).map_err(disk)?;
+                }
                 files::make_empty_folder(&place::work(folder)).map_err(disk)?;
+                // Nodes that start at the same time choose one after the other.
+                let _choosing = self.choosing_devices.lock();
+                let gpus = self.devices(call, node)?;
+                let seat = Seat { gpus, ..Seat::new(call.cluster.id, node, call.fence, names) };
                 seat.keep(folder).map_err(disk)?;
                 seat
             }
@@ -133,6 +142,21 @@ impl Inner {
         let launch = self.launch(call, node, folder, &seat, &together.pythons).await?;
         let running = self.shims.start(folder, &launch).await.map_err(|error| not_started(&error))?;
         Ok((running, seat))
+    }
+
+    /// Ends a process that its head gives no work any more: the node needs another.
+    async fn stop_unusable(
+        &self,
+        call: FencedCall<'_>,
+        node: &Node,
+        folder: &NodeFolder,
+    ) -> Result<(), ProviderError> {
+        if Seat::of(folder).is_some_and(|seat| seat.draining) || self.census.is_missing(node.id) {
+            let stopped = self.shims.stop(folder, call.fence, Stop::within(GIVE_UP_WITHIN)).await;
+            stopped.map_err(|error| not_stopped(&error))?;
+            self.census.forget(node.id);
+        }
+        Ok(())
     }
 
     /// One that did not come to work in time is ended: nobody waits for it any more.

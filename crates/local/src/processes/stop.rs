@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt as _};
-use muster_core::ids::NodeId;
+use muster_core::action::Fence;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_engine::ports::provider::{ClusterTarget, FencedCall, NodeResult, ProviderError};
+use muster_engine::ports::provider::{ClusterTarget, FencedCall, Made, NodeResult, ProviderError};
 use muster_frameworks::Leaving;
 
 use super::kind::Kind;
@@ -17,6 +18,12 @@ use crate::shim::{Found, NodeFolder, RemoveError, Stop, StopError};
 
 /// How long whatever is found at the deletion of a cluster may take to end.
 const CLEAR_WITHIN: Duration = Duration::from_secs(5);
+
+/// A fence above all others.
+const HIGHEST: Fence = Fence(i64::MAX);
+
+/// The name of a cluster whose row is gone.
+const UNKNOWN: &str = "unknown";
 
 impl Inner {
     /// Stops nodes, a result each as they come. Workers that leave a head are retired first, unless it goes too; a
@@ -72,14 +79,15 @@ impl Inner {
             None => Stop::within(CLEAR_WITHIN),
         };
         self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
-        self.remove(&folder, call).await?;
+        self.census.forget(node.id);
+        self.remove(&folder, call.fence).await?;
         let temporary = self.places.temporary(call.cluster.id, node);
         let removed = tokio::task::spawn_blocking(move || files::remove_folder(&temporary)).await;
         let failed = |error| on_disk("the node's temporary folder cannot be removed", &error);
         removed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)?;
         // It does not come back, and no cluster's folder is removed that it would go with.
         if self.leaves(call.target(), node.id) && node.status == NodeStatus::Deleting {
-            self.put_away(call, &folder)?;
+            self.put_away(&call.cluster.name, call.cluster.id, &folder)?;
             let own = self.places.own(node.id);
             return files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error));
         }
@@ -92,15 +100,15 @@ impl Inner {
     }
 
     /// Puts the logs of a node away where they are kept.
-    fn put_away(&self, call: FencedCall<'_>, folder: &NodeFolder) -> Result<(), ProviderError> {
+    fn put_away(&self, name: &str, id: ClusterId, folder: &NodeFolder) -> Result<(), ProviderError> {
         let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
-        let to = kept.join(place::kept_name(&call.cluster.name, &call.cluster.id.short()));
+        let to = kept.join(place::kept_name(name, &id.short()));
         place::put_logs_away(folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
     }
 
     /// Removes what a node leaves; its logs stay until the cluster goes.
-    async fn remove(&self, folder: &NodeFolder, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        match self.shims.remove(folder, call.fence, true).await {
+    async fn remove(&self, folder: &NodeFolder, fence: Fence) -> Result<(), ProviderError> {
+        match self.shims.remove(folder, fence, true).await {
             Ok(()) => Ok(()),
             Err(RemoveError::Refused(refused)) => Err(overtaken(refused)),
             Err(error @ RemoveError::Running) => Err(ProviderError::transient("Running", error.to_string())),
@@ -108,13 +116,29 @@ impl Inner {
         }
     }
 
-    /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
     pub(super) async fn clear(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        let id = call.cluster.id;
+        self.clear_folder(call.cluster.id, &call.cluster.name, call.fence).await
+    }
+
+    /// Ends and removes what has no row. Its fence is of no use: whoever might have a higher one has no row either.
+    pub(super) async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
+        match stray {
+            Made::Cluster(id) => self.clear_folder(id, UNKNOWN, HIGHEST).await,
+            Made::Node(id) => {
+                let (own, cluster) = (self.places.own(id), ClusterId::from_uuid(*id.as_uuid()));
+                self.clear_node(NodeFolder::new(&own, id), cluster, UNKNOWN, HIGHEST).await?;
+                files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error))
+            }
+        }
+    }
+
+    /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
+    async fn clear_folder(&self, id: ClusterId, name: &str, fence: Fence) -> Result<(), ProviderError> {
+        self.census.exclude(id);
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
         let folders = self.places.nodes(id).map_err(disk)?;
         let mut cleared: FuturesUnordered<_> =
-            folders.into_iter().map(|folder| self.clear_node(call, folder)).collect();
+            folders.into_iter().map(|folder| self.clear_node(folder, id, name, fence)).collect();
         while let Some(result) = cleared.next().await {
             result?;
         }
@@ -125,16 +149,22 @@ impl Inner {
         removed.map_err(|error| disk(std::io::Error::other(error)))?.map_err(disk)
     }
 
-    async fn clear_node(&self, call: FencedCall<'_>, folder: NodeFolder) -> Result<(), ProviderError> {
-        let stopped = self.shims.stop(&folder, call.fence, Stop::within(CLEAR_WITHIN)).await;
+    async fn clear_node(
+        &self,
+        folder: NodeFolder,
+        cluster: ClusterId,
+        name: &str,
+        fence: Fence,
+    ) -> Result<(), ProviderError> {
+        let stopped = self.shims.stop(&folder, fence, Stop::within(CLEAR_WITHIN)).await;
         stopped.map_err(|error| not_stopped(&error))?;
         // What a shim that was killed left where sockets are is known only as long as there is a folder.
-        self.remove(&folder, call).await?;
-        self.put_away(call, &folder)
+        self.remove(&folder, fence).await?;
+        self.put_away(name, cluster, &folder)
     }
 }
 
-fn not_stopped(error: &StopError) -> ProviderError {
+pub(super) fn not_stopped(error: &StopError) -> ProviderError {
     match error {
         StopError::Refused(refused) => overtaken(*refused),
         error => ProviderError::transient("NotStopped", error.to_string()),

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
+use muster_engine::ports::keyed_lock::KeyedLock;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
-
-use crate::one_each::OneEach;
 
 /// How long a turn lasts at most. A node that has not come to work by then has long taken what two of them must not take
 /// at once, or never will; it may go on, but nobody waits for it.
@@ -15,7 +14,7 @@ const TURN: Duration = Duration::from_secs(20);
 /// Whose turn it is to start.
 pub(super) struct Turns {
     /// One node of a cluster at a time.
-    clusters: OneEach<ClusterId>,
+    clusters: KeyedLock<ClusterId>,
     /// As many of all clusters as the machine has cores: each keeps one busy, and gives up if it gets too little of it.
     machine: Arc<Semaphore>,
 }
@@ -29,7 +28,7 @@ pub(super) struct Turn {
 impl Turns {
     pub(super) fn new(cores: usize) -> Self {
         // Two at least, so that one that hangs does not even hold up the others for its turn.
-        Self { clusters: OneEach::default(), machine: Arc::new(Semaphore::new(cores.max(2))) }
+        Self { clusters: KeyedLock::default(), machine: Arc::new(Semaphore::new(cores.max(2))) }
     }
 
     /// Waits for the turn to start a node of a cluster.

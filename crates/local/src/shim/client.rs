@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use muster_core::ids::NodeId;
+use muster_engine::ports::keyed_lock::KeyedLock;
 
 use super::folder::NodeFolder;
 use super::lock::{Lock, NoLock};
 use super::runtime::RuntimeFolder;
 use super::state::{End, State};
-use crate::one_each::OneEach;
 use crate::sys;
 
 pub use call::CommandError;
@@ -32,7 +32,7 @@ pub struct Shims {
     program: PathBuf,
     runtime: RuntimeFolder,
     /// Starts that are on their way, also those that nobody waits for any more.
-    starts: Arc<OneEach<NodeId>>,
+    starts: Arc<KeyedLock<NodeId>>,
 }
 
 /// How a node is, as far as its folder and the machine tell.

@@ -2,10 +2,22 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::rest::METHODS;
+use crate::rest::{METHODS, UnknownNames};
 
-fn bind(method: &str, path: &[(&str, &str)], query: &str, body: Option<Value>) -> Result<Value, BadRequest> {
-    let method = METHODS.iter().find(|known| known.grpc_path.ends_with(method)).unwrap();
+fn method(name: &str) -> &'static Method {
+    METHODS.iter().find(|known| known.grpc_path.ends_with(name)).unwrap()
+}
+
+fn bind(name: &str, path: &[(&str, &str)], query: &str, body: Option<Value>) -> Result<Value, BadRequest> {
+    bind_to(method(name), path, query, body)
+}
+
+fn bind_to(
+    method: &Method,
+    path: &[(&str, &str)],
+    query: &str,
+    body: Option<Value>,
+) -> Result<Value, BadRequest> {
     let path: Vec<(String, String)> =
         path.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     request(method, &method.rules[0], &path, query, body).map(Value::Object)
@@ -16,13 +28,13 @@ const PLACE: [(&str, &str); 2] = [("namespace", "ns"), ("name", "n")];
 #[test]
 fn path_query_and_body_make_one_request() {
     let body = Some(json!({"name": "n"}));
-    let request = bind("/CreateCluster", &PLACE[..1], "wait_for=reached&watch=no", body).unwrap();
+    let request = bind("/CreateCluster", &PLACE[..1], "wait_for=reached", body).unwrap();
     assert_eq!(request, json!({"cluster": {"name": "n"}, "namespace": "ns", "waitFor": "reached"}));
 }
 
 #[test]
 fn a_whole_body_is_known_by_both_spellings_and_wins_over_the_query() {
-    let body = Some(json!({"group_name": "g", "replicas": 3, "nothing": 1}));
+    let body = Some(json!({"group_name": "g", "replicas": 3}));
     let request = bind("/ScaleCluster", &PLACE, "groupName=other&request_id=r", body).unwrap();
     assert_eq!(
         request,
@@ -35,7 +47,51 @@ fn a_body_may_repeat_what_the_path_says_but_not_contradict_it() {
     let same = bind("/ScaleCluster", &PLACE, "", Some(json!({"name": "n", "namespace": ""})));
     assert_eq!(same.unwrap(), json!({"namespace": "ns", "name": "n"}));
     let error = bind("/ScaleCluster", &PLACE, "", Some(json!({"name": "m"}))).unwrap_err().to_string();
-    assert!(error.contains("name is 'n' in the path and 'm' in the body"), "{error}");
+    assert!(error.contains("name is 'n' in the path and 'm' beside it"), "{error}");
+    assert_eq!(
+        bind("/ScaleCluster", &PLACE, "name=n", None).unwrap(),
+        json!({"namespace": "ns", "name": "n"})
+    );
+    let error = bind("/ScaleCluster", &PLACE, "name=m", None).unwrap_err().to_string();
+    assert!(error.contains("name is 'n' in the path and 'm' beside it"), "{error}");
+}
+
+#[rstest]
+#[case("/CreateCluster", "wait_for", json!({"cluster": {"name": "n"}, "namespace": "ns", "waitFor": "reached"}))]
+#[case("/UpdateCluster", "waitFor", json!({"cluster": {"name": "n"}, "namespace": "ns", "name": "n",
+    "updateMask": "name", "waitFor": "reached"}))]
+fn the_body_of_a_mutation_may_say_what_to_wait_for(
+    #[case] method: &str,
+    #[case] spelling: &str,
+    #[case] expected: Value,
+) {
+    let path = if method == "/CreateCluster" { &PLACE[..1] } else { &PLACE };
+    let body = Some(json!({"name": "n", spelling: "reached"}));
+    assert_eq!(bind(method, path, "wait_for=accepted", body).unwrap(), expected);
+}
+
+#[test]
+fn the_body_of_a_delete_is_read() {
+    let request = bind("/DeleteCluster", &PLACE, "", Some(json!({"force": true, "request_id": "r"})));
+    assert_eq!(request.unwrap(), json!({"namespace": "ns", "name": "n", "force": true, "requestId": "r"}));
+}
+
+#[rstest]
+#[case("/CreateCluster", json!({"waitfor": "reached"}), "'cluster.waitfor' is not known: did you mean 'wait_for'?")]
+#[case("/ScaleCluster", json!({"replcas": 3}), "'replcas' is not known: did you mean 'replicas'?")]
+#[case("/UpdateCluster", json!({"cluster_spec": {"worker_group_spec": [{"shape": {"memry": "2Gi"}}]}}),
+    "'cluster.cluster_spec.worker_group_spec[0].shape.memry' is not known: did you mean 'memory'?")]
+fn unknown_names_are_refused_or_ignored_as_the_package_says(
+    #[case] name: &str,
+    #[case] body: Value,
+    #[case] words: &str,
+) {
+    let path = if name == "/CreateCluster" { &PLACE[..1] } else { &PLACE };
+    let error = bind(name, path, "", Some(body.clone())).unwrap_err().to_string();
+    assert_eq!(error, words);
+    let strict = method(name);
+    let lenient = Method { unknown_names: UnknownNames::Ignored, ..*strict };
+    bind_to(&lenient, path, "unknown=1", Some(body)).unwrap();
 }
 
 #[rstest]
@@ -65,7 +121,6 @@ fn a_patch_without_a_mask_changes_what_its_body_has() {
         "clusterSpec": {"head_group_spec": {"image": "i", "shape": {"cpu": "1"}}, "workerGroupSpec": [
             {"groupName": "a", "replicas": 0}, {"groupName": "b", "shape": {"memory": "1Gi"}, "environment": {}},
         ]},
-        "unknown": 1,
     });
     let request = bind("/UpdateCluster", &PLACE, "", Some(body.clone())).unwrap();
     let mask = request["updateMask"].as_str().unwrap();

@@ -56,8 +56,9 @@ macro_rules! identified {
                 ) -> Result<Option<$object>, IdentifyError> {
                     let Some(id) = self.identify(access, Thing::$thing, given).await? else { return Ok(None) };
                     let Some($found) = self.store().$read($id::from_uuid(id)).await? else { return Ok(None) };
+                    let what = format!("{} '{given}'", stringify!($thing).to_lowercase());
                     let project = $project.clone();
-                    Ok(visible(access, given, &project, &UNOWNED, $found)?)
+                    Ok(visible(access, &what, &project, &UNOWNED, $found)?)
                 }
             )+
         }
@@ -75,7 +76,7 @@ identified! {
     identify_policy: Policy, PolicyId, policy -> Policy, |policy| policy.project;
     /// The receiver that a text identifies.
     identify_receiver: Receiver, ReceiverId, receiver -> Receiver, |receiver| receiver.project;
-    /// The action that a text identifies.
+    /// The action that a text identifies. It belongs to the project of its cluster, not of its requester.
     identify_action: Action, ActionId, action -> Action, |action| action.principal.project;
     /// The event that a text identifies.
     identify_event: Event, EventId, event -> Event, |event| event.project;

@@ -1,14 +1,13 @@
 //! Finding by name within a namespace, or by a whole id.
 
-use muster_core::action::Action;
 use muster_core::cluster::{Cluster, Framework};
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::ClusterId;
 use muster_core::string_enum::UnknownVariant;
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
 use muster_store::{Direction, StoreError};
 
 use super::visible;
-use crate::access::{Access, UNOWNED};
+use crate::access::Access;
 use crate::error::ServiceError;
 use crate::placement::is_of;
 use crate::service::Service;
@@ -82,14 +81,6 @@ impl Service {
             found => found,
         };
         authorized(access, named, found)
-    }
-
-    /// The action of an id, if the caller may do this to it; none if the caller may see no such action.
-    pub async fn find_action(&self, access: &Access, id: ActionId) -> Result<Option<Action>, ServiceError> {
-        let Some(action) = self.store().action(id).await? else { return Ok(None) };
-        // An action belongs to the project of its cluster, not of its requester.
-        let (what, project) = (format!("action '{id}'"), action.principal.project.clone());
-        visible(access, &what, &project, &UNOWNED, action)
     }
 
     async fn by_name(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Option<Cluster>, FindError> {

@@ -5,7 +5,9 @@ use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Cursor;
 use serde::{Deserialize, Serialize};
 
-use super::{ActionQuery, Authorized, ClusterQuery, EventQuery, ListQuery, NodeQuery, PageScope};
+use super::{
+    ActionQuery, Authorized, ClusterQuery, EventQuery, ListQuery, NodeQuery, PageScope, page_length,
+};
 use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
 use crate::token_signer::TokenSigner;
@@ -16,7 +18,7 @@ pub trait PagedQuery: ListQuery + Clone {
     fn scope(&self, sort_by: &str) -> String;
 
     /// Selects a page.
-    fn select_page(&mut self, after: Option<Cursor>, limit: Option<u32>);
+    fn select_page(&mut self, after: Option<Cursor>, limit: u32);
 }
 
 macro_rules! paged_queries {
@@ -27,8 +29,8 @@ macro_rules! paged_queries {
                     PageScope::$scope(self, sort_by).into_text()
                 }
 
-                fn select_page(&mut self, after: Option<Cursor>, limit: Option<u32>) {
-                    (self.after, self.limit) = (after, limit);
+                fn select_page(&mut self, after: Option<Cursor>, limit: u32) {
+                    (self.after, self.limit) = (after, Some(limit));
                 }
             }
         )+
@@ -45,7 +47,7 @@ paged_queries! {
 /// Which page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest<'r> {
-    /// The most objects on a page; none is everything.
+    /// The most objects on a page, as the request asks; none is as many as a page may have.
     pub limit: Option<u32>,
     /// The token that came with the page before; empty for the first page.
     pub token: &'r str,
@@ -78,7 +80,7 @@ impl Service {
             retention: self.retention(),
         };
         let mut query = query.clone();
-        query.0.select_page(tokens.read(page.token)?, page.limit);
+        query.0.select_page(tokens.read(page.token)?, page_length(page.limit));
         let found = self.read_page(&query).await?;
         let next_token = found.next.map(|cursor| tokens.write(cursor)).unwrap_or_default();
         Ok(PageWithToken { items: found.items, next_token, total: found.total })

@@ -46,6 +46,11 @@ impl Harness {
 
     /// A cluster without workers, created and active.
     pub(crate) async fn cluster(&self, name: &str) -> Cluster {
+        self.cluster_of(name, 0).await
+    }
+
+    /// A cluster with so many workers, created and active.
+    pub(crate) async fn cluster_of(&self, name: &str, workers: u32) -> Cluster {
         let cluster = Cluster {
             id: ClusterId::from_uuid(Uuid::now_v7()),
             name: name.to_owned(),
@@ -53,7 +58,7 @@ impl Harness {
             instance: Fake::instance_id(),
             profile_id: ProfileId::from_uuid(Uuid::now_v7()),
             profile_type: FAKE_NODE.parse().expect("a profile type"),
-            ..sample::cluster(0, 0, None)
+            ..sample::cluster(workers, 0, None)
         };
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };

@@ -1,7 +1,9 @@
 //! Lists contain what the caller may see.
 
 use muster_core::principal::Role;
-use muster_service::lists::{ClusterQuery, ClusterSort, Direction, PageRequest};
+use muster_service::lists::{
+    Authorized, ClusterQuery, ClusterSort, Direction, LONGEST_PAGE, NodeQuery, PageRequest,
+};
 use muster_service::{Access, Denied};
 
 use crate::harness::{Harness, changing};
@@ -57,4 +59,22 @@ async fn a_page_token_is_refused_for_another_caller_or_order() {
     assert_eq!(page(&member, &token, "name").await, Ok((vec!["fred".to_owned()], String::new())));
     assert!(page(&member, &token, "-name").await.is_err());
     assert!(page(&changing("other", Role::Member), &token, "name").await.is_err());
+}
+
+#[tokio::test]
+async fn no_page_is_longer_than_the_longest_and_the_rest_follows() {
+    let harness = Harness::open().await;
+    let cluster = harness.cluster_of("large", LONGEST_PAGE + 1).await;
+    let page = async |limit: Option<u32>, token: &str| {
+        let query = Authorized::of_cluster(&cluster, NodeQuery::default());
+        let request = PageRequest { limit, token, sort_by: "" };
+        let page = harness.service.list_page(&query, request).await.expect("a page");
+        (page.items.len(), page.next_token)
+    };
+    for limit in [None, Some(u32::MAX)] {
+        let (first, token) = page(limit, "").await;
+        assert_eq!(first, 1_000);
+        assert_eq!(page(limit, &token).await, (1, String::new()));
+    }
+    assert_eq!(page(Some(7), "").await.0, 7);
 }

@@ -9,13 +9,17 @@ use muster_core::event::Event;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
+use muster_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
 use crate::transaction::{Command, Touched, Transaction};
-use crate::value::args;
+use crate::value::{args, json};
+
+/// The input of a deletion that is to happen by force.
+const FORCED: &str = "force";
 
 /// Stores an action, with the new cluster or nodes that it is about.
 #[derive(Debug, Clone)]
@@ -79,6 +83,23 @@ impl RequestKey {
         let found = tx.row(actions::select("WHERE a.id = $1"), args![row.text(1)?]).await?;
         found.as_ref().map(actions::read).transpose()
     }
+
+    /// Records the action that answers it.
+    pub(super) async fn remember(
+        &self,
+        tx: &mut Transaction<'_>,
+        action: ActionId,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        const REMEMBER: &str = "INSERT INTO idempotency (principal, request_id, digest, action_id, created_at) \
+                                VALUES ($1, $2, $3, $4, $5)";
+        let row = args![&self.principal, &self.request_id, &self.digest, action.to_string(), at];
+        match tx.execute(REMEMBER, row).await {
+            // The same request came to two replicas at once: run again, and find the other's answer.
+            Err(StoreError::Duplicate(why)) => Err(StoreError::Contended(why)),
+            other => other.map(drop),
+        }
+    }
 }
 
 /// What became of it.
@@ -110,13 +131,15 @@ impl Accept {
             return Ok(Accepted { action, replayed: true });
         }
         // First of all: the same request at another replica waits here, and then finds the answer of this one.
-        self.remember_request(tx).await?;
+        if let Some(key) = &self.request {
+            key.remember(tx, self.action.id, self.action.created_at).await?;
+        }
         self.hold_profiles(tx).await?;
         match &self.cluster {
             Some(new) => make_cluster(tx, new).await?,
             None => {
                 if let Some(action) = self.settle_conflicts(tx).await? {
-                    self.remember_joined(tx, &action).await?;
+                    let action = self.join(tx, action).await?;
                     return Ok(Accepted { action, replayed: true });
                 }
             }
@@ -153,26 +176,23 @@ impl Accept {
         }
     }
 
-    async fn remember_request(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
-        const REMEMBER: &str = "INSERT INTO idempotency (principal, request_id, digest, action_id, created_at) \
-                                VALUES ($1, $2, $3, $4, $5)";
-        let Some(key) = &self.request else { return Ok(()) };
-        let action = &self.action;
-        let row =
-            args![&key.principal, &key.request_id, &key.digest, action.id.to_string(), action.created_at];
-        match tx.execute(REMEMBER, row).await {
-            // The same request came to two replicas at once: run again, and find the other's answer.
-            Err(StoreError::Duplicate(why)) => Err(StoreError::Contended(why)),
-            other => other.map(drop),
-        }
-    }
-
-    /// The request is answered by an action that was there before.
-    async fn remember_joined(&self, tx: &mut Transaction<'_>, joined: &Action) -> Result<(), StoreError> {
+    /// The request is answered by a deletion that was there before, which is forced from now on if this one is.
+    async fn join(&self, tx: &mut Transaction<'_>, mut joined: Action) -> Result<Action, StoreError> {
         const JOIN: &str = "UPDATE idempotency SET action_id = $3 WHERE principal = $1 AND request_id = $2";
-        let Some(key) = &self.request else { return Ok(()) };
-        tx.execute(JOIN, args![&key.principal, &key.request_id, joined.id.to_string()]).await?;
-        Ok(())
+        const FORCE: &str = "UPDATE actions SET inputs = $2, updated_at = $3 WHERE id = $1";
+        if let Some(key) = &self.request {
+            tx.execute(JOIN, args![&key.principal, &key.request_id, joined.id.to_string()]).await?;
+        }
+        let is_forced = |action: &Action| action.inputs.get(FORCED).and_then(Value::as_bool) == Some(true);
+        if is_forced(&self.action) && !is_forced(&joined) {
+            let at = self.action.created_at;
+            let inputs = joined.inputs.as_object().cloned().unwrap_or_default();
+            joined.inputs = inputs.into_iter().chain([(FORCED.to_owned(), Value::Bool(true))]).collect();
+            joined.updated_at = at;
+            tx.execute(FORCE, args![joined.id.to_string(), json(&joined.inputs), at]).await?;
+            tx.touch(Touched::Action(joined.id));
+        }
+        Ok(joined)
     }
 
     /// Healing gives way to users; among users the rule decides. A deletion joins one that is under way.
@@ -300,7 +320,9 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
         }
     }
     if let Some(limit) = quota {
-        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
+        // Those that others made and that were only discovered are not the project's doing: their object has their id.
+        const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL \
+                             AND observed NOT LIKE '%\"object\":\"' || id || '\"%'";
         if tx.dialect() == Dialect::Postgres {
             // Replicas that count at the same moment would all find room.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;

@@ -7,6 +7,7 @@ use muster_core::ids::ActionId;
 use muster_core::node::NodeStatus;
 use muster_core::time::Timestamp;
 
+use crate::commands::accept::RequestKey;
 use crate::error::StoreError;
 use crate::rows::actions;
 use crate::transaction::{Command, MANY, Touched, Transaction};
@@ -32,6 +33,8 @@ pub struct Signal {
     pub kind: SignalKind,
     /// Now.
     pub now: Timestamp,
+    /// The caller's own name for the request, so that it may safely ask again.
+    pub request: Option<RequestKey>,
 }
 
 impl Command for Signal {
@@ -43,6 +46,12 @@ impl Command for Signal {
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Action, StoreError>> {
         Box::pin(async move {
+            if let Some(key) = &self.request {
+                if let Some(action) = key.find(tx).await? {
+                    return Ok(action);
+                }
+                key.remember(tx, self.id, self.now).await?;
+            }
             let action = find(tx, self.id).await?;
             let wrong =
                 |wanted| StoreError::WrongState { id: self.id, status: action.status.as_str(), wanted };

@@ -105,6 +105,19 @@ impl Store {
         Ok(found.into_iter().next())
     }
 
+    /// Those of these clusters that are not deleted.
+    pub async fn living_clusters(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.read(async |tx| {
+            let (these, ids) = tx.dialect().any_of("id", "$1", ids);
+            let sql = format!("SELECT id FROM clusters WHERE {these} AND deleted_at IS NULL");
+            tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect()
+        })
+        .await
+    }
+
     /// Those of these clusters that an action has.
     pub async fn held(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
         if ids.is_empty() {

@@ -1,5 +1,7 @@
 //! Nodes, one or many.
 
+use std::collections::HashSet;
+
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 
@@ -58,6 +60,19 @@ pub struct NodeQuery {
 listed!(Node, NodeSort, "nodes", "id", nodes);
 
 impl Store {
+    /// Those of these nodes that have a row.
+    pub async fn existing_nodes(&self, ids: &[NodeId]) -> Result<HashSet<NodeId>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.read(async |tx| {
+            let (these, ids) = tx.dialect().any_of("id", "$1", ids);
+            let sql = format!("SELECT id FROM nodes WHERE {these}");
+            tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect()
+        })
+        .await
+    }
+
     /// The node of this id.
     pub async fn node(&self, id: NodeId) -> Result<Option<Node>, StoreError> {
         let row =

@@ -60,6 +60,17 @@ async fn a_project_has_no_more_clusters_than_its_quota(harness: Harness) {
 }
 
 #[database_test]
+async fn clusters_that_others_made_do_not_count(harness: Harness) {
+    harness.create(1).await;
+    let object = harness::cluster(1).id.to_string();
+    let observed = format!("UPDATE clusters SET observed = '{{\"object\":\"{object}\"}}'");
+    harness.execute(&observed).await;
+    let mut second = creation(2);
+    second.cluster.as_mut().unwrap().quota = Some(1);
+    harness.store.accept(second).await.unwrap();
+}
+
+#[database_test]
 async fn the_same_request_gets_the_first_answer_and_another_body_is_refused(harness: Harness) {
     let key = |digest: &str| RequestKey {
         principal: "sample/ann".to_owned(),
@@ -72,6 +83,48 @@ async fn the_same_request_gets_the_first_answer_and_another_body_is_refused(harn
     assert!(again.replayed);
     assert_eq!(again.action.id, first.action.id);
     let other = harness.store.accept(Accept { request: Some(key("y")), ..creation(3) }).await;
+    assert!(matches!(other, Err(StoreError::RequestIdReused(_))), "{other:?}");
+}
+
+#[database_test]
+async fn a_forced_deletion_that_joins_another_makes_it_forced(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let delete = |number: u128, inputs: serde_json::Value| {
+        let mut delete =
+            request(number, ActionKind::ClusterDelete, harness::cluster(1).id, OnConflict::Preempt);
+        delete.action.inputs = inputs;
+        delete
+    };
+    let first = store.accept(delete(2, json!({}))).await.unwrap().action;
+    let joined = store.accept(delete(3, json!({"force": true}))).await.unwrap();
+    assert_eq!((joined.action.id, joined.replayed), (first.id, true));
+    assert_eq!(joined.action.inputs, json!({"force": true}));
+    // One that is not forced changes nothing about that.
+    assert_eq!(store.accept(delete(4, json!({}))).await.unwrap().action.inputs, json!({"force": true}));
+    assert_eq!(store.action(first.id).await.unwrap().unwrap().inputs, json!({"force": true}));
+}
+
+#[database_test]
+async fn a_repeated_signal_gets_the_first_answer(harness: Harness) {
+    let store = &harness.store;
+    let action = harness.create(1).await;
+    let signal = |kind: SignalKind, digest: &str| {
+        let request = RequestKey {
+            principal: "sample/ann".to_owned(),
+            request_id: "r1".to_owned(),
+            digest: digest.to_owned(),
+        };
+        store.signal(Signal { id: action.id, kind, now: harness::now(3_000), request: Some(request) })
+    };
+    let suspended = signal(SignalKind::Suspend, "suspend").await.unwrap();
+    assert_eq!(suspended.status, ActionStatus::Suspended);
+    let resume = Signal { id: action.id, kind: SignalKind::Resume, now: harness::now(4_000), request: None };
+    store.signal(resume).await.unwrap();
+    // The retry of a request that was carried out, and undone by another one since.
+    let again = signal(SignalKind::Suspend, "suspend").await.unwrap();
+    assert_eq!((again.id, again.status), (action.id, ActionStatus::Ready), "it was not suspended twice");
+    let other = signal(SignalKind::Cancel, "cancel").await;
     assert!(matches!(other, Err(StoreError::RequestIdReused(_))), "{other:?}");
 }
 
@@ -172,7 +225,12 @@ async fn a_profile_that_an_open_action_refers_to_is_in_use(harness: Harness) {
     store.accept(update).await.expect("accepted");
     let delete = || store.delete_profile(DeleteProfile { id: profile.id });
     assert!(!delete().await.unwrap(), "the update is about to use it");
-    let cancel = Signal { id: harness::action_id(2), kind: SignalKind::Cancel, now: harness::now(3_000) };
+    let cancel = Signal {
+        id: harness::action_id(2),
+        kind: SignalKind::Cancel,
+        now: harness::now(3_000),
+        request: None,
+    };
     store.signal(cancel).await.expect("cancelled");
     assert!(delete().await.unwrap(), "no action refers to it");
 }

@@ -25,7 +25,7 @@ async fn begun(harness: &Harness) -> Claimed {
 }
 
 async fn signal(store: &Store, number: u128, kind: SignalKind) -> Result<Action, StoreError> {
-    store.signal(Signal { id: action_id(number), kind, now: harness::now(3_000) }).await
+    store.signal(Signal { id: action_id(number), kind, now: harness::now(3_000), request: None }).await
 }
 
 async fn requeue(store: &Store, parent: &Claimed, suspend: bool) {

@@ -80,7 +80,8 @@ async fn a_deletion_frees_what_is_suspended_at_the_same_moment() {
     let create = harness.create(1).await;
     let engine = living(store, 9).await;
     store.claim(claim(engine)).await.unwrap();
-    let suspend = Signal { id: create.id, kind: SignalKind::Suspend, now: harness::now(2_000) };
+    let suspend =
+        Signal { id: create.id, kind: SignalKind::Suspend, now: harness::now(2_000), request: None };
     store.signal(suspend).await.unwrap();
     let delete = async {
         harness.until_a_session_sleeps().await;
@@ -96,7 +97,7 @@ async fn a_deletion_frees_what_is_suspended_at_the_same_moment() {
 #[database_test]
 async fn a_creation_that_is_cancelled_before_it_began_leaves_no_cluster_that_waits_for_it(harness: Harness) {
     let create = harness.create(1).await;
-    let cancel = Signal { id: create.id, kind: SignalKind::Cancel, now: harness::now(2_000) };
+    let cancel = Signal { id: create.id, kind: SignalKind::Cancel, now: harness::now(2_000), request: None };
     let cancelled = harness.store.signal(cancel).await.unwrap();
     assert_eq!(cancelled.status, ActionStatus::Cancelled);
     let cluster = harness.store.cluster(harness::cluster(1).id).await.unwrap().unwrap();

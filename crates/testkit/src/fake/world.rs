@@ -9,7 +9,7 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Observation};
 use muster_core::placement::Placement;
-use muster_engine::ports::provider::{ClusterTarget, FencedCall, Observed, ProviderError, WorldChange};
+use muster_engine::ports::provider::{ClusterTarget, FencedCall, Made, Observed, ProviderError, WorldChange};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -184,6 +184,20 @@ impl World {
         let mut nodes: Vec<NodeId> = self.state.lock().running.keys().copied().collect();
         nodes.sort_unstable();
         nodes
+    }
+
+    /// Starts something that no row tells of.
+    pub fn start_stray(&self, node: NodeId) {
+        let cluster = ClusterId::from_uuid(*node.as_uuid());
+        let stray = Running { cluster, physical_id: "stray".to_owned(), place: Placement::default() };
+        self.state.lock().running.insert(node, stray);
+    }
+
+    pub(super) fn remove(&self, stray: Made) {
+        self.state.lock().running.retain(|node, running| match stray {
+            Made::Cluster(cluster) => running.cluster != cluster,
+            Made::Node(id) => *node != id,
+        });
     }
 
     /// All that was done.

@@ -62,6 +62,8 @@ struct State {
 #[derive(Default)]
 struct Stand {
     closed: bool,
+    /// Writes wait, also when their client has given up.
+    holds_writes: bool,
     /// Watches stay open and tell nothing.
     holds_watches: bool,
     /// Writes that passed, and are not recorded yet.
@@ -134,6 +136,23 @@ impl Gate {
         self.state.stand.send_modify(|stand| stand.holds_watches = true);
     }
 
+    /// Delays writes, as an admission webhook may; they go on when their client has given up.
+    pub fn hold_writes(&self) {
+        self.state.stand.send_modify(|stand| stand.holds_writes = true);
+    }
+
+    /// Lets delayed writes go on.
+    pub fn release_writes(&self) {
+        self.state.stand.send_modify(|stand| stand.holds_writes = false);
+    }
+
+    /// Returns when a write has come since it was opened.
+    pub async fn write_came(&self) {
+        let mut stand = self.state.stand.subscribe();
+        // The sender lives as long as this.
+        drop(stand.wait_for(|_| self.state.count.lock().come > 0).await);
+    }
+
     /// What was done.
     pub fn written(&self) -> Vec<Written> {
         self.state.count.lock().written.clone()
@@ -160,7 +179,9 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
             let state = Arc::clone(&state);
             async move {
                 let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-                let answer = state.pass(request).await;
+                // The API server does not notice that a client has given up either.
+                let passed = Arc::clone(&state);
+                let answer = tokio::spawn(async move { passed.pass(request).await }).await.expect("no panic");
                 Ok::<_, Infallible>(answer.map(|body| {
                     if is_watch { held(body, state.stand.subscribe()) } else { body.boxed_unsync() }
                 }))
@@ -207,6 +228,8 @@ impl State {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
         let turn = self.turn();
+        self.stand.send_modify(|_| {});
+        drop(self.stand.subscribe().wait_for(|stand| !stand.holds_writes).await);
         match turn {
             Turn::StopsBefore => self.stop().await,
             Turn::ComesTooLate => std::future::pending().await,

@@ -30,16 +30,19 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// What is closed unless somebody opens it: this machine, whoever is on the same wire (where clouds answer with
-/// credentials), nobody, and everybody.
-const CLOSED: [&str; 9] = [
+/// What is closed unless somebody opens it: this machine, whoever is on the same wire, addresses at which clouds answer
+/// with credentials, nobody, and everybody.
+const CLOSED: [&str; 12] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
+    "100.100.100.200",
     "169.254.0.0/16",
+    "192.0.0.192",
     "224.0.0.0/4",
     "255.255.255.255",
     "::",
     "::1",
+    "fd00:ec2::254",
     "fe80::/10",
     "ff00::/8",
 ];
@@ -110,6 +113,9 @@ mod tests {
     #[case("127.8.9.1")]
     #[case("0.0.0.0")]
     #[case("169.254.169.254")]
+    #[case("100.100.100.200")]
+    #[case("192.0.0.192")]
+    #[case("fd00:ec2::254")]
     #[case("224.0.0.1")]
     #[case("255.255.255.255")]
     #[case("::")]

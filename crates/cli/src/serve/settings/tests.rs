@@ -27,7 +27,12 @@ fn every_flag_is_a_key_and_a_variable() {
         .map(|argument| {
             let name = argument.get_id().to_string();
             let variable = argument.get_env().map(|name| name.to_string_lossy().into_owned());
-            assert_eq!(variable, Some(format!("MUSTER_{}", name.to_uppercase())), "the variable of --{name}");
+            // `MUSTER_NAMESPACE` is the namespace that commands use.
+            let expected = match name.as_str() {
+                "namespace" => "MUSTER_SERVE_NAMESPACES".to_owned(),
+                name => format!("MUSTER_{}", name.to_uppercase()),
+            };
+            assert_eq!(variable, Some(expected), "the variable of --{name}");
             name
         })
         .collect();

@@ -92,6 +92,6 @@ pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Resu
     }
     let keep_size = recovery.check_capacity == Some(false);
     // Members that an earlier action left half removed are not restored beyond the size.
-    let leaving = if keep_size { HashSet::new() } else { surplus(&run.subject, &run.change, &run.data) };
+    let leaving = if keep_size { HashSet::new() } else { surplus(run).await? };
     individual::reconcile(run, &Goal { leaving, start: true, keep_size, ..Goal::default() }).await
 }

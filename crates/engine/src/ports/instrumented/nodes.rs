@@ -12,7 +12,7 @@ use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
 use super::timer::Timers;
-use crate::ports::provider::{FencedCall, NodeProvider, NodeResult, ProviderError, UpdateOutcome};
+use crate::ports::provider::{FencedCall, Made, NodeProvider, NodeResult, ProviderError, UpdateOutcome};
 
 /// A node provider whose calls are logged and counted.
 pub(super) struct InstrumentedNodes {
@@ -76,6 +76,14 @@ impl NodeProvider for InstrumentedNodes {
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let timer = self.timers.begin("delete", call.cluster, 0);
         timer.end(self.nodes.clear_cluster(call).await)
+    }
+
+    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+        self.nodes.list_made().await
+    }
+
+    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
+        self.nodes.remove_stray(stray).await
     }
 
     async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {

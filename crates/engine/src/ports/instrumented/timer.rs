@@ -92,7 +92,7 @@ impl Drop for CallTimer {
         self.metrics.provider_called(&self.provider, verb, outcome, took);
         match &self.first {
             Some(ProviderError { transient, reason, message, .. }) => {
-                tracing::warn!(verb, %cluster, nodes, answered, failed, ms, transient, reason, %message, "provider call failed");
+                tracing::warn!(verb, %cluster, nodes, answered, failed, ms, transient, reason, why = message, "provider call failed");
             }
             None => tracing::debug!(verb, %cluster, nodes, answered, ms, outcome, "provider call"),
         }

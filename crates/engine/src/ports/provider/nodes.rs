@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
-use muster_core::ids::NodeId;
+use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
@@ -26,6 +26,31 @@ impl NodeResult {
     /// The higher fence that is there already, if that is why it failed.
     pub(crate) fn overtaken_by(&self) -> Option<Fence> {
         self.result.as_ref().err().and_then(|error| error.overtaken_by)
+    }
+}
+
+/// Something that was made for a cluster or for a single node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Made {
+    /// What a cluster has beside its nodes, with all of them.
+    Cluster(ClusterId),
+    /// A node.
+    Node(NodeId),
+}
+
+impl Made {
+    pub(crate) fn cluster(&self) -> Option<ClusterId> {
+        match self {
+            Self::Cluster(id) => Some(*id),
+            Self::Node(_) => None,
+        }
+    }
+
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Node(id) => Some(*id),
+            Self::Cluster(_) => None,
+        }
     }
 }
 
@@ -80,6 +105,16 @@ pub trait NodeProvider: Send + Sync {
 
     /// Removes what is left of a cluster, nodes included.
     async fn clear_cluster(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    /// What was made here with this database, as far as it is still there: also what has no row any more.
+    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+        Ok(Vec::new())
+    }
+
+    /// Ends and removes what has no row, whatever its fence.
+    async fn remove_stray(&self, _: Made) -> Result<(), ProviderError> {
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The decision of an action on a delegated cluster: made once, and stored with the action.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use muster_core::action::Fence;
 use muster_core::change::Change;
@@ -208,7 +208,13 @@ fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Resul
         let own = |node: &&Node| mirror::stays(node) && node.group.as_ref() == Some(group);
         let members: Vec<&Node> = subject.nodes.iter().filter(own).collect();
         let surplus = members.len().saturating_sub(usize::try_from(*desired).unwrap_or(usize::MAX));
-        victims.extend(choose_victims(&members, surplus, chosen, subject.profile.created_at));
+        victims.extend(choose_victims(
+            &members,
+            surplus,
+            chosen,
+            subject.profile.created_at,
+            &HashMap::new(),
+        ));
     }
     Ok(victims)
 }

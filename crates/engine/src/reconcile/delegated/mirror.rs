@@ -12,9 +12,11 @@ use muster_core::time::Timestamp;
 use serde_json::Map;
 
 use crate::intent::naming;
+use crate::ports::provider::external_event::in_order;
 use crate::ports::provider::{
     Bounds, ExternalEvent, MemberId, ObjectSpec, Observed, ObservedGroup, ObservedMember,
 };
+use crate::reconcile::reasons::BEING_REMOVED;
 
 /// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +88,7 @@ pub(crate) fn mirror(
     mirror.workers(nodes, &observed.members, now);
     mirror.drop_placeholders(nodes);
     mirror.collect_losses(nodes, expected);
-    mirror.import_events(nodes, &observed.external_events);
+    mirror.import_events(nodes, &observed.external_events, now);
     mirror.counts(nodes).write_to(&mut mirror.cluster);
     mirror.cluster.observed.endpoints.clone_from(&observed.endpoints);
     if !mirror.is_same_as(cluster) {
@@ -293,7 +295,7 @@ impl Mirror {
     }
 
     /// Imports external events that were not recorded before, with the nodes that they are about.
-    fn import_events(&mut self, before: &[Node], external: &[ExternalEvent]) {
+    fn import_events(&mut self, before: &[Node], external: &[ExternalEvent], now: Timestamp) {
         let known = self.cluster.observed.last_external_event;
         let last = external.iter().map(|external| external.version).max().unwrap_or(0);
         if last <= known {
@@ -305,10 +307,13 @@ impl Mirror {
                 let named = |node: &&Node| node.name == external.object;
                 self.changed.iter().chain(&self.new).find(named).or_else(|| before.iter().find(named))
             };
-            let tell = |external: &ExternalEvent| {
-                ObservationEvent::External(external.clone(), about(external).cloned().map(Box::new))
+            let new: Vec<ExternalEvent> =
+                external.iter().filter(|external| external.version > known).cloned().collect();
+            let import = |external: ExternalEvent| {
+                let node = about(&external).cloned().map(Box::new);
+                ObservationEvent::External(external, node)
             };
-            external.iter().filter(|external| external.version > known).map(tell).collect()
+            in_order(new, now).into_iter().map(import).collect()
         };
         self.events.extend(events);
     }
@@ -351,7 +356,7 @@ fn apply_observation(node: &mut Node, member: &ObservedMember, now: Timestamp) {
     node.name.clone_from(&member.name);
     if member.leaving {
         node.status = NodeStatus::Deleting;
-        "it is being removed".clone_into(&mut node.status_reason);
+        BEING_REMOVED.clone_into(&mut node.status_reason);
         return;
     }
     match &member.observation {

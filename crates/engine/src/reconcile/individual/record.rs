@@ -14,6 +14,7 @@ use crate::intent::{naming, placements};
 use crate::reconcile::individual::plan::Plan;
 use crate::reconcile::individual::results::record_started;
 use crate::reconcile::individual::{Goal, Step};
+use crate::reconcile::reasons::{BEING_REMOVED, BEING_REPLACED};
 use crate::run::{ActionRun, Children, Members, Stop, Subject, succeeded};
 
 /// Adds the missing members in memory; returns their ids.
@@ -134,16 +135,13 @@ fn record_stops(
     let mut begun = Vec::new();
     for id in &plan.stop {
         // A node that is stopped to be recreated must not look lost to observers.
-        let (change, status) = if leaving.contains(id) {
-            (Change::DeleteNode(Delete::default()), NodeStatus::Deleting)
+        let (change, status, reason) = if leaving.contains(id) {
+            (Change::DeleteNode(Delete::default()), NodeStatus::Deleting, BEING_REMOVED)
         } else {
-            (Change::RecoverNode(Recovery::default()), NodeStatus::Recovering)
+            (Change::RecoverNode(Recovery::default()), NodeStatus::Recovering, BEING_REPLACED)
         };
         begun.extend(children.begin(&change, *id, now));
-        if let Some(node) = nodes.get_mut(*id) {
-            node.status = status;
-            node.updated_at = Some(now);
-        }
+        nodes.set_status(*id, status, reason, now);
     }
     begun
 }

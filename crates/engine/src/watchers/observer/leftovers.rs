@@ -18,6 +18,9 @@ use crate::watchers::observer::{ObserveOutcome, duty};
 /// unreachable server, was retried by the action itself.
 const RETRY_AFTER: TimeSpan = TimeSpan::from_secs(600);
 
+/// How long after its cluster's deletion an object counts as restored by somebody.
+const RESTORED_AFTER: TimeSpan = TimeSpan::from_secs(3600);
+
 /// Submits the deletion of an object whose cluster is history, if Muster created and deleted that cluster. What others
 /// deleted and restored from a backup is another cluster.
 pub(crate) async fn collect(
@@ -43,12 +46,29 @@ pub(crate) async fn collect(
     if !last.is_none_or(|last| is_collection_due(&last, now)) {
         return Ok(ObserveOutcome::Pending);
     }
+    match operator.describe(history.id).await {
+        Ok(Some(found)) if is_restored(found.created_at, history.deleted_at) => {
+            operator.disown(history.id);
+            return Ok(ObserveOutcome::InSync);
+        }
+        Ok(_) => {}
+        Err(error) => {
+            tracing::debug!(%error, "cannot tell when an object was made");
+            return Ok(ObserveOutcome::Pending);
+        }
+    }
     let (duty, engine) = (duty(provider), context.lease().id);
     let (clusters, orphans, events) = (Vec::new(), Vec::new(), Vec::new());
     let healing = vec![submit::garbage_collection(context, history)];
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
     // It is open until the object is gone, whatever becomes of the action.
     Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
+}
+
+/// Whether somebody restored it from a backup: it was made long after its cluster was deleted, when no engine could still
+/// be about to write it.
+fn is_restored(created: Option<Timestamp>, deleted: Option<Timestamp>) -> bool {
+    created.zip(deleted).is_some_and(|(created, deleted)| created > deleted.after(RESTORED_AFTER))
 }
 
 /// The last deletion of a cluster, of those in one of these states if any are given.
@@ -81,6 +101,20 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case::before(Some(50), Some(100), false)]
+    #[case::soon_after(Some(3_000), Some(100), false)]
+    #[case::long_after(Some(3_701), Some(100), true)]
+    #[case::unknown(None, Some(100), false)]
+    fn what_is_made_long_after_the_deletion_is_restored(
+        #[case] created: Option<i64>,
+        #[case] deleted: Option<i64>,
+        #[case] restored: bool,
+    ) {
+        let seconds = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        assert_eq!(is_restored(created.map(seconds), deleted.map(seconds)), restored);
+    }
 
     #[rstest]
     #[case::waiting(ActionStatus::Ready, None, false)]

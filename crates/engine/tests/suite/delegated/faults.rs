@@ -133,7 +133,7 @@ async fn a_resize_cancelled_after_its_write_leaves_what_was_written_to_the_opera
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(4)).await;
     harness.applied(resize).await;
     let asked = workers(harness.nodes(cluster.id).await);
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Cancelled);
     assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Warning);
     assert_eq!(ids(&workers(harness.nodes(cluster.id).await)), ids(&asked));
@@ -153,7 +153,7 @@ async fn a_resize_cancelled_before_its_write_changes_nothing(harness: Harness) {
     harness.operators.hold(Verb::Update);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(4)).await;
     harness.operators.begun(Verb::Update, 1).await;
-    harness.engine.signal(resize, SignalKind::Cancel).await.unwrap();
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Cancelled);
     harness.operators.release();
     let row = harness.cluster(cluster.id).await;

@@ -162,16 +162,22 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
     let before = names(&harness, cluster.id).await;
     let group = json!({"name": cluster.groups[0].name, "image": "ray:2"});
     let update = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
-    assert_eq!(harness.ended(update).await.status, ActionStatus::Succeeded);
-    assert_eq!(harness.cluster(cluster.id).await.groups[0].spec["node"]["image"], "ray:2");
+    let update = harness.ended(update).await;
+    assert_eq!(update.status, ActionStatus::Succeeded);
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!(row.groups[0].spec["node"]["image"], "ray:2");
     let recorded = recorded_events(&harness, cluster.id, "RestartNeeded").await;
     let after = names(&harness, cluster.id).await;
     if flavor.is_some() {
         assert!(before.iter().all(|name| !after.contains(name)), "{after:?}");
         assert_eq!(recorded, []);
+        assert_eq!(update.status_reason, "Cluster update completed.");
     } else {
         assert_eq!(after, before);
         let words = format!("made from an older recipe until they are restarted: {}", before.join(", "));
+        let needed = format!("RestartNeeded: {words}.");
+        assert_eq!(update.status_reason, format!("Cluster update completed. {needed}"));
+        assert!(row.status_reason.ends_with(&needed), "{}", row.status_reason);
         assert_eq!(recorded.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
     }
     assert_eq!(harness.operators.count(Verb::Update), 1);

@@ -29,6 +29,9 @@ pub(super) fn words(object: &Value) -> Words {
         refused: refused(groups),
         pending: replica_failures(status),
         noticed: has_status(object),
+        known_head: status["head"]["podName"].as_str().map(str::to_owned),
+        // Zero is left out.
+        known_workers: has_status(object).then(|| whole(&status["availableWorkerReplicas"]).unwrap_or(0)),
         part: None,
     }
 }

@@ -1,4 +1,4 @@
-//! One at a time of each.
+//! A lock for each of many keys, for providers whose writes must not overtake each other.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,18 +6,19 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// A lock for each of many, there only as long as somebody has it or waits for it.
+/// A lock for each key, there only as long as somebody has it or waits for it.
 #[derive(Debug)]
-pub(crate) struct OneEach<K>(parking_lot::Mutex<HashMap<K, Weak<Mutex<()>>>>);
+pub struct KeyedLock<K>(parking_lot::Mutex<HashMap<K, Weak<Mutex<()>>>>);
 
-impl<K> Default for OneEach<K> {
+impl<K> Default for KeyedLock<K> {
     fn default() -> Self {
         Self(parking_lot::Mutex::default())
     }
 }
 
-impl<K: Eq + Hash> OneEach<K> {
-    pub(crate) async fn lock(&self, key: K) -> OwnedMutexGuard<()> {
+impl<K: Eq + Hash> KeyedLock<K> {
+    /// Waits until nobody else has the lock of a key.
+    pub async fn lock(&self, key: K) -> OwnedMutexGuard<()> {
         self.of(key).lock_owned().await
     }
 

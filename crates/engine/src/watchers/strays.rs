@@ -1,0 +1,80 @@
+//! Strays: nodes without a row, which no action can remove.
+//!
+//! A request to create a pod may arrive after the action that sent it was taken over and the cluster deleted; a database
+//! that is restored from an older copy does not know what was made since.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::TakeDuty;
+
+use crate::context::Context;
+use crate::ports::provider::{Made, NodeProvider, Provider};
+use crate::watchers::observer::duty;
+
+/// Removes the strays of one provider for as long as the engine runs.
+pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
+    let Some(nodes) = Arc::clone(&provider).node_provider() else {
+        return context.stopping.cancelled().await;
+    };
+    let mut strays = Strays::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(context.config.stray_period.into()) => {}
+            () = context.stopping.cancelled() => return,
+        }
+        let duty = TakeDuty { name: duty(&provider), engine: context.lease().id };
+        match context.store.take_duty(duty).await {
+            Ok(true) => strays.remove_old(&context, nodes.as_ref()).await,
+            Ok(false) => strays.first_seen.clear(),
+            Err(error) => tracing::warn!(%error, "cannot look for nodes without a row"),
+        }
+    }
+}
+
+/// The strays of a provider.
+#[derive(Default)]
+struct Strays {
+    first_seen: HashMap<Made, Timestamp>,
+}
+
+impl Strays {
+    /// Removes what has had no row for long enough. Rows are written before nodes are made, so none comes later.
+    async fn remove_old(&mut self, context: &Context, nodes: &dyn NodeProvider) {
+        let made = match nodes.list_made().await {
+            Ok(made) => made,
+            Err(error) => return tracing::debug!(%error, "cannot list what was made"),
+        };
+        let strays = match without_row(context, made).await {
+            Ok(strays) => strays,
+            Err(error) => return tracing::warn!(%error, "cannot tell which nodes have a row"),
+        };
+        let now = context.clock.now();
+        let before = std::mem::take(&mut self.first_seen);
+        for stray in strays {
+            let since = before.get(&stray).copied().unwrap_or(now);
+            self.first_seen.insert(stray, since);
+            if now.since(since) < context.config.stray_grace {
+                continue;
+            }
+            match nodes.remove_stray(stray).await {
+                Ok(()) => tracing::warn!(?stray, "removed what has no row"),
+                Err(error) => tracing::warn!(?stray, %error, "cannot remove what has no row"),
+            }
+        }
+    }
+}
+
+async fn without_row(context: &Context, made: Vec<Made>) -> Result<Vec<Made>, StoreError> {
+    let clusters: Vec<_> = made.iter().filter_map(Made::cluster).collect();
+    let nodes: Vec<_> = made.iter().filter_map(Made::node).collect();
+    let clusters = context.store.living_clusters(&clusters).await?;
+    let nodes = context.store.existing_nodes(&nodes).await?;
+    let has_row = |made: &Made| match made {
+        Made::Cluster(id) => clusters.contains(id),
+        Made::Node(id) => nodes.contains(id),
+    };
+    Ok(made.into_iter().filter(|made| !has_row(made)).collect())
+}

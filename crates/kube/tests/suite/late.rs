@@ -1,0 +1,85 @@
+//! Requests that arrive late: when their action is cancelled already, or when nobody knows of it any more.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, PostParams};
+use muster_core::action::{ActionStatus, Milestone, OnConflict};
+use muster_core::change::{Change, Delete};
+use muster_core::cluster::{Cluster, Framework};
+use muster_core::ids::NodeId;
+use muster_core::profile::Profile;
+use muster_core::time::TimeSpan;
+use muster_engine::ChangeRequest;
+use muster_engine::ports::provider::{Made, Provider as _};
+use muster_testkit::Operator;
+use rstest::rstest;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::harness::{Harness, caller};
+use crate::pods::{of_pods, pods};
+
+fn of_ray(harness: &Harness, workers: u32) -> (Cluster, Profile) {
+    harness.ask_for(Framework::Ray, workers)
+}
+
+#[rstest]
+#[case::pods(of_pods)]
+#[case::objects_of_operators(of_ray)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_created_late_is_deleted_with_its_cluster(
+    #[case] ask: fn(&Harness, u32) -> (Cluster, Profile),
+) {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(_) = kubernetes.operator(Operator::KubeRay).await else { return };
+    let gate = kubernetes.gate().await;
+    let Some(harness) = Harness::through(kubernetes, &gate).await else { return };
+    let new = ask(&harness, 1);
+    gate.hold_writes();
+    harness.try_create(&new).await.unwrap();
+    gate.write_came().await;
+    let change = ChangeRequest {
+        change: Change::DeleteCluster(Delete::default()),
+        cluster: harness.cluster(new.0.id).await,
+        node: None,
+        on_conflict: OnConflict::Preempt,
+        timeout: None,
+    };
+    let delete = harness.engine.submit(change, caller()).await.unwrap().action.id;
+    // It must not end while the request is on its way.
+    let early = harness.engine.wait(delete, Milestone::Reached, TimeSpan::from_secs(2)).await.unwrap();
+    gate.release_writes();
+    assert!(!early.status.is_final(), "{}", early.status_reason);
+    let ended = harness.ended(delete).await;
+    assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);
+    assert_eq!(pods(&harness).await, Vec::<String>::new());
+    let clusters =
+        harness.objects(["ray.io", "v1", "RayCluster"]).list(&ListParams::default()).await.unwrap();
+    assert!(clusters.items.iter().all(|cluster| cluster.metadata.deletion_timestamp.is_some()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_this_database_are_listed_and_removed_as_strays() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let database = harness.fresh.store.database_id().await.unwrap();
+    let (own, other) = (NodeId::from_uuid(Uuid::now_v7()), NodeId::from_uuid(Uuid::now_v7()));
+    let api = harness.namespace.api::<Pod>();
+    for (name, node, fence) in
+        [("own", own, format!("{database}/1")), ("other", other, "another/1".to_owned())]
+    {
+        let pod = json!({
+            "metadata": {"name": name, "labels": {"muster.dev/node": node.to_string()},
+                "annotations": {"muster.dev/fence": fence}},
+            "spec": {"containers": [{"name": "main", "image": "example.test/it:1"}]},
+        });
+        api.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    let provider = std::sync::Arc::new(harness.replica(harness.kubernetes.kubeconfig()).await);
+    let nodes = std::sync::Arc::clone(&provider).node_provider().unwrap();
+    let listed = async || nodes.list_made().await.ok().filter(|made| made.contains(&Made::Node(own)));
+    let made = harness.until("the pod is listed", listed).await;
+    assert!(!made.contains(&Made::Node(other)), "what another database made is not a stray of this one");
+    nodes.remove_stray(Made::Node(own)).await.unwrap();
+    let gone = async || (pods(&harness).await == ["other"]).then_some(());
+    harness.until("the pod is gone", gone).await;
+}
