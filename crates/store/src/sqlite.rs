@@ -164,6 +164,6 @@ mod tests {
         let same = insert(2, Value::Text(Some("a".to_owned())));
         assert!(matches!(same, Err(StoreError::Duplicate(_))), "{same:?}");
         let none = insert(3, Value::Text(None));
-        assert!(matches!(none, Err(StoreError::Unavailable(_))), "{none:?}");
+        assert!(matches!(none, Err(StoreError::Unstorable(_))), "{none:?}");
     }
 }

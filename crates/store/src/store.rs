@@ -68,8 +68,10 @@ impl Store {
         let listening = listen::follow(server.pool.clone(), shared.clone());
         let notifier = Arc::clone(&server.notifier);
         let until = done.clone();
-        let background = async move { tokio::join!(listening, notifier.run()) };
-        tokio::spawn(async move { until.run_until_cancelled(Box::pin(background)).await });
+        tokio::spawn(async move {
+            let both = async { tokio::join!(Box::pin(listening), notifier.run()) };
+            until.run_until_cancelled(both).await
+        });
         Ok(Self { backend: Backend::Postgres(server), shared, _listening: Some(Arc::new(done.drop_guard())) })
     }
 

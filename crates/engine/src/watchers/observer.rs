@@ -102,7 +102,7 @@ impl From<Mirrored> for ObserveOutcome {
 
 impl ObserveOutcome {
     /// The outcome of an observation after which the cluster is observed again, whatever was written.
-    fn repeated(self) -> Self {
+    fn and_repeat(self) -> Self {
         match self {
             Self::InSync | Self::Pending => Self::Pending,
             Self::NotLeader => Self::NotLeader,
@@ -368,7 +368,7 @@ async fn record_losses(
     let (engine, now) = (context.lease().id, context.clock.now());
     let (clusters, orphans) = (vec![observed], Vec::new());
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
-    Ok(ObserveOutcome::from(context.store.observe(command).await?).repeated())
+    Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
 }
 
 /// Whether lost nodes of a cluster are healed unasked. A health policy replaces that.

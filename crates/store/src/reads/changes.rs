@@ -82,12 +82,7 @@ impl Store {
     /// How far changes can be followed, back and forth.
     pub async fn reach_of_changes(&self) -> Result<Reach, StoreError> {
         let drawn = self.drawn_changes().await?;
-        self.read(async |tx| {
-            let newest = newest(tx, drawn).await?;
-            let last = drawn.map_or(newest, |drawn| drawn.last);
-            Ok(Reach { oldest: forgotten(tx).await?, newest, last })
-        })
-        .await
+        self.read(async |tx| reach(tx, drawn).await).await
     }
 
     /// Clusters that changed behind a position.
@@ -103,7 +98,7 @@ async fn changes(
     query: ChangesQuery<'_>,
 ) -> Result<Changes, StoreError> {
     let ChangesQuery { after, project, namespace, limit } = query;
-    let upto = newest(tx, drawn).await?.max(after.change);
+    let upto = reach(tx, drawn).await?.newest.max(after.change);
     let mut filter = Filter::default();
     let (from, to, heard) = (filter.place(after.change), filter.place(upto), filter.place(after.heard));
     // One that came within the horizon is told even if it has changed beyond that since: later it would seem known.
@@ -160,14 +155,13 @@ fn note_heard(told: &mut [Changed], before: i64, upto: i64) {
     }
 }
 
-/// Up to here everything is known that a snapshot shows, and nothing is missing that will be known.
-async fn newest(tx: &mut Transaction<'_>, drawn: Option<Drawn>) -> Result<i64, StoreError> {
-    let highest = change_order::highest(tx).await?.unwrap_or(0).max(forgotten(tx).await?);
-    Ok(drawn.map_or(highest, |drawn| highest.min(drawn.settled)))
-}
-
-/// From before this change history is not complete.
-async fn forgotten(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
+async fn reach(tx: &mut Transaction<'_>, drawn: Option<Drawn>) -> Result<Reach, StoreError> {
     let row = tx.row("SELECT value FROM counters WHERE name = $1", args![FORGOTTEN]).await?;
-    row.map_or(Ok(0), |row| row.int(0))
+    let oldest = row.map_or(Ok(0), |row| row.int(0))?;
+    // The highest number may have gone with what is forgotten.
+    let highest = change_order::highest(tx).await?.unwrap_or(0).max(oldest);
+    Ok(match drawn {
+        Some(Drawn { last, settled }) => Reach { oldest, newest: highest.min(settled), last },
+        None => Reach { oldest, newest: highest, last: highest },
+    })
 }

@@ -80,7 +80,7 @@ async fn end(
         events: vec![event],
     };
     // Another object of the same name may exist already, restored from a copy.
-    Ok(ObserveOutcome::from(context.store.mirror(command).await?).repeated())
+    Ok(ObserveOutcome::from(context.store.mirror(command).await?).and_repeat())
 }
 
 /// Evaluates the status of the cluster, and what keeps it from its goal.

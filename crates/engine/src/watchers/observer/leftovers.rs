@@ -62,7 +62,7 @@ pub(crate) async fn collect(
     let healing = vec![submit::garbage_collection(context, history)];
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
     // It is open until the object is gone, whatever becomes of the action.
-    Ok(ObserveOutcome::from(context.store.observe(command).await?).repeated())
+    Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
 }
 
 /// Whether somebody restored it from a backup: it was made long after its cluster was deleted, when no engine could still
