@@ -57,7 +57,7 @@ async fn an_action_stops_for_a_while_and_goes_on() {
     assert_eq!(service.patch(&path, status("SUSPENDED")).await.status, 202);
     service.until(&path, "action", "SUSPENDED").await;
     assert_eq!(service.patch(&path, status("READY")).await.status, 202);
-    service.until(&path, "action", "RUNNING").await;
+    service.until(&path, "action", "WAITING").await;
     assert_eq!(service.patch(&path, status("CANCELLED")).await.status, 202);
     assert_eq!(service.ended(&id).await["status"], "CANCELLED");
 }

@@ -32,7 +32,7 @@ async fn bad_values_are_2() {
             &["create", "x", "--flavor", "kuberay"],
             "flavor 'kuberay' is for Kubernetes, and provider 'local' has no flavors: leave it out",
         ),
-        (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 30s"),
+        (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 200ms, 30s"),
         (&["create", "x", "--timeout=-5s"], "less than nothing"),
         (
             &["create", "x", "--profile", "simulated.node-1.0", "--profile-properties", "[1]"],
