@@ -51,7 +51,9 @@ async fn what_is_created_late_is_deleted_with_its_cluster(
     assert!(!early.status.is_final(), "{}", early.status_reason);
     let ended = harness.ended(delete).await;
     assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);
-    assert_eq!(pods(&harness).await, Vec::<String>::new());
+    // KubeRay may make a pod for an object that is just going; the garbage collector removes it.
+    let no_pods = async || pods(&harness).await.is_empty().then_some(());
+    harness.until("no pods", no_pods).await;
     let clusters =
         harness.objects(["ray.io", "v1", "RayCluster"]).list(&ListParams::default()).await.unwrap();
     assert!(clusters.items.iter().all(|cluster| cluster.metadata.deletion_timestamp.is_some()));
