@@ -45,10 +45,11 @@ fn installed() -> Result<PathBuf> {
     let target = folder.join("target");
     if !program.exists() {
         let mut cargo = layout::cargo()?;
-        cargo.env("CARGO_TARGET_DIR", &target);
-        cargo.args(["install", "--locked", "--quiet", "--version", VERSION, "--root"]);
+        // It runs for seconds: building it without optimisation takes less than half of the time.
+        cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.args(["install", "--debug", "--locked", "--quiet", "--version", VERSION, "--root"]);
         cargo.arg(&folder).arg("cargo-deny");
-        let what = format!("building cargo-deny {VERSION} (about 5 minutes, once)");
+        let what = format!("building cargo-deny {VERSION} (about 2 minutes, once)");
         step::run_quietly(&what, &mut step::dying_with_us(&cargo), &folder.join("build.log"))?;
     }
     // Also what a run left that was killed between the two.
