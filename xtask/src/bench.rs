@@ -71,6 +71,7 @@ fn build(benchmarks: &[&String]) -> Result<()> {
     let mut cargo = layout::cargo()?;
     // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
     cargo.args(["build", "--release", "--locked", "--workspace", "--bin", "muster"]);
+    cargo.args(["--features", "muster-cli/jemalloc"]);
     if benchmarks.iter().any(|bench| needs_testbed(bench)) {
         cargo.args(["--bin", "testbed"]);
     }
