@@ -40,7 +40,7 @@ const SCRATCH: &str = "DASK_TEMPORARY_DIRECTORY";
 const PENDING: [&str; 5] = ["executing", "long-running", "ready", "constrained", "waiting"];
 
 /// Drains workers.
-const DRAIN: &str = include_str!("dask/drain.py");
+const DRAIN: &str = concat!(include_str!("end_with_caller.py"), include_str!("dask/drain.py"));
 
 /// Seconds after which a worker that finds no scheduler gives up.
 const DEATH_TIMEOUT: &str = "60";
@@ -192,7 +192,7 @@ impl LocalFramework for Dask {
     }
 
     fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
-        // What it held is elsewhere by the time of the answer, and the scheduler has told it to end.
+        // What it held is elsewhere by the time of the answer, and the scheduler has closed it.
         Leaving::Ends(5)
     }
 

@@ -1,7 +1,7 @@
 //! Ray: a head node and worker nodes, each `ray start --block` with the processes below it.
 //!
 //! All of them listen on the loopback address only. By itself, Ray replaces that by an address that others can reach, and
-//! that changes with the network of a laptop; nodes and clients are told not to.
+//! that changes with the network of a laptop; nodes and clients are configured not to.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -56,7 +56,7 @@ const TOKEN: &str = "token";
 /// How long a node that is told to end drains itself: those that should have drained have, before they are told.
 const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
 
-/// Has clients take a loopback address for what it is. Nodes are told by their program.
+/// Has clients take a loopback address for what it is. For nodes, their program sets this.
 const LOOPBACK: (&str, &str) = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0");
 
 /// Starts a node.
@@ -81,7 +81,7 @@ const OBJECTS: Memory = Memory::from_bytes(512 << 20);
 const OBJECTS_AT_LEAST: u64 = 80 << 20;
 
 /// Lets workers go.
-const DRAIN: &str = include_str!("ray/drain.py");
+const DRAIN: &str = concat!(include_str!("end_with_caller.py"), include_str!("ray/drain.py"));
 
 impl LocalFramework for Ray {
     fn framework(&self) -> Framework {

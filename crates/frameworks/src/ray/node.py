@@ -1,7 +1,7 @@
 """Starts a node of Ray, as `ray start` does, whose servers listen on the loopback address only.
 
 Ray replaces 127.0.0.1 by an address of the network and then listens on all of them, unless it takes clusters of several
-nodes to be disabled, as it does on Windows and macOS. What this node starts is told so; `ray start` itself would refuse.
+nodes to be disabled, as it does on Windows and macOS. This sets that for what the node starts; `ray start` itself would refuse it.
 """
 
 import os
